@@ -1,0 +1,36 @@
+// Conversion between formats: lossless, or not without permission.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ballast/archive/write.h"
+
+namespace ballast {
+
+struct ConvertOptions {
+  std::string only;     // keep tensors whose name this regular expression finds; empty = all
+  std::string exclude;  // drop tensors whose name it finds; empty = none
+  std::optional<std::string> config_text;  // a model config for targets that need one
+  bool allow_lossy = false;
+  bool dry_run = false;
+  unsigned threads = 0;
+  WriteSettings write;
+};
+
+struct ConvertReport {
+  std::string source_format;
+  std::string target_format;
+  size_t tensors = 0;
+  uint64_t payload_bytes = 0;
+  std::vector<std::string> notes;  // what was carried in ballast.origin, restored from it, or found stale
+  std::vector<Loss> losses;        // with allow_lossy or dry_run: what is (would be) lost
+  WriteReport written;             // empty for a dry run
+};
+
+// Fails with kLossy, naming every loss, when something cannot be kept and allow_lossy is off; nothing is written then.
+Result<ConvertReport> convert_archive(const Archive& source, const std::string& destination,
+                                      const FormatDriver& format, const ConvertOptions& options);
+
+}  // namespace ballast

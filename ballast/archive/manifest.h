@@ -1,0 +1,32 @@
+// `<file>.ballast.json`: digests of an archive, kept beside it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ballast/archive/digest.h"
+
+namespace ballast {
+
+struct ManifestTensor {
+  std::string name;
+  std::string type;
+  Shape shape;
+  Digest blake3;
+};
+
+struct Manifest {
+  std::string format;
+  uint64_t file_size = 0;
+  Digest archive;
+  std::vector<ManifestTensor> tensors;
+};
+
+std::string manifest_path(const std::string& archive_path);
+Manifest make_manifest(const Archive& archive, const std::vector<TensorDigest>& digests);
+std::string manifest_to_json(const Manifest& manifest);
+Result<Manifest> parse_manifest(std::string_view json, const std::string& where);
+// One line per difference between the manifest and what the archive holds now; empty = it matches.
+std::vector<std::string> compare_manifest(const Manifest& expected, const Manifest& actual);
+
+}  // namespace ballast

@@ -1,0 +1,31 @@
+// Opening what a user points at: a file, a folder of shards, an index, or the common prefix of a pair.
+#pragma once
+
+#include <string>
+
+#include "ballast/formats/format.h"
+#include "ballast/io/file.h"
+
+namespace ballast {
+
+struct OpenOptions {
+  FileAccess access = FileAccess::kMapped;
+};
+
+// Looks at `path` in this order: a file; a folder (its *.index.json, or else its only archive); `<path>.json` with
+// `<path>.npz` (a pair, whose kind its content decides); `<path>.netcl`. Costs the header only.
+// bad_alloc comes back as ErrorCode::kOutOfMemory here and from every function of this layer.
+Result<Archive> open_archive(const std::string& path, const OpenOptions& options = {});
+
+// Bytes in memory. `borrow` keeps no copy: the bytes (static data, a caller's mapping) must outlive the archive.
+Result<Archive> open_archive_bytes(ByteVector bytes);
+Result<Archive> open_archive_borrowed(ByteSpan bytes);
+
+// What `open_archive` would read: the request a driver gets. For verify, which collects findings instead.
+struct ResolvedPath {
+  OpenRequest request;
+  std::unique_ptr<SiblingOpener> siblings;
+};
+Result<ResolvedPath> resolve_path(const std::string& path, const OpenOptions& options);
+
+}  // namespace ballast

@@ -1,0 +1,54 @@
+// Writing an archive: atomic, durable, deterministic, one tensor in memory at a time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "ballast/base/progress.h"
+#include "ballast/formats/format.h"
+#include "ballast/io/file.h"
+
+namespace ballast {
+
+// Writes exactly the tensor's byte_size canonical bytes (little-endian, row-major) to the sink when called. Writing
+// any other number of bytes aborts the whole write and leaves the destination as it was.
+using TensorProvider = std::function<Status(ByteSink& sink)>;
+
+struct WritePlan {
+  Description description;
+  std::vector<TensorProvider> providers;  // one per description.tensors
+
+  // Adds a tensor whose bytes the caller keeps alive until the write is done.
+  void add_tensor(TensorInfo info, ByteSpan payload);
+  void add_tensor(TensorInfo info, TensorProvider provider);
+};
+
+struct WriteSettings {
+  WriteOptions format;
+  CommitOptions commit;
+  Progress progress;
+};
+
+struct WriteReport {
+  std::vector<std::string> files;  // written paths, in order of commit
+  uint64_t bytes = 0;
+};
+
+// A plan over an existing archive: every tensor is drawn from it, nothing is copied up front. `archive` must outlive it.
+WritePlan make_plan(const Archive& archive);
+
+// Refuses (kLossy) what the format cannot hold: see FormatDriver::find_losses. Nothing is visible before everything is.
+Result<WriteReport> write_archive(const std::string& path, const FormatDriver& format, const WritePlan& plan,
+                                  const WriteSettings& settings = {});
+// The same into memory. Formats of several files are refused.
+Result<ByteVector> write_archive_bytes(const FormatDriver& format, const WritePlan& plan,
+                                       const WriteOptions& options = {});
+
+// What a reader of `format` would see after this plan was written, found by planning it and opening the planned header
+// without drawing any payload.
+Result<Description> preview_description(const FormatDriver& format, const Description& description,
+                                        const WriteOptions& options, const std::string& file_name);
+
+}  // namespace ballast

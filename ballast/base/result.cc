@@ -1,0 +1,27 @@
+#include "ballast/base/result.h"
+
+namespace ballast {
+
+std::string_view error_code_name(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::kNotFound: return "not_found";
+    case ErrorCode::kUnknownFormat: return "unknown_format";
+    case ErrorCode::kCorrupt: return "corrupt";
+    case ErrorCode::kUnsupported: return "unsupported";
+    case ErrorCode::kInvalidArgument: return "invalid_argument";
+    case ErrorCode::kLossy: return "lossy";
+    case ErrorCode::kExists: return "exists";
+    case ErrorCode::kIo: return "io";
+    case ErrorCode::kOutOfMemory: return "out_of_memory";
+    case ErrorCode::kCancelled: return "cancelled";
+  }
+  return "unknown";
+}
+
+Error Error::with_context(std::string_view context) && {
+  message.insert(0, ": ");
+  message.insert(0, context);
+  return std::move(*this);
+}
+
+}  // namespace ballast

@@ -1,0 +1,53 @@
+#include "ballast/base/shape.h"
+
+#include <algorithm>
+
+#include "ballast/base/checked.h"
+
+namespace ballast {
+
+Shape::Shape(std::span<const uint64_t> dims) : rank_(dims.size()) {
+  uint64_t* to = inline_;
+  if (rank_ > kInline) {
+    heap_ = std::make_unique<uint64_t[]>(rank_);
+    to = heap_.get();
+  }
+  std::copy(dims.begin(), dims.end(), to);
+}
+
+Shape& Shape::operator=(const Shape& other) {
+  if (this != &other) *this = Shape(other.dims());
+  return *this;
+}
+
+std::optional<uint64_t> Shape::element_count() const {
+  uint64_t count = 1;
+  for (const uint64_t dim : dims()) {
+    const auto next = checked_mul(count, dim);
+    if (!next) return std::nullopt;
+    count = *next;
+  }
+  return count;
+}
+
+std::string Shape::to_string() const {
+  std::string out = "[";
+  for (size_t i = 0; i < rank_; ++i) {
+    if (i != 0) out += ", ";
+    out += std::to_string(dims()[i]);
+  }
+  return out + "]";
+}
+
+bool operator==(const Shape& a, const Shape& b) { return std::ranges::equal(a.dims(), b.dims()); }
+
+std::optional<uint64_t> packed_size(const Shape& shape, DType dtype) {
+  if (!has_fixed_size(dtype)) return std::nullopt;
+  const auto elements = shape.element_count();
+  if (!elements) return std::nullopt;
+  const auto bits = checked_mul(*elements, dtype_info(dtype).bits);
+  if (!bits || *bits % 8 != 0) return std::nullopt;
+  return *bits / 8;
+}
+
+}  // namespace ballast

@@ -1,0 +1,48 @@
+// Tensor dimensions, outermost first. Up to four stand inside the object: an index of a million tensors stays small.
+#pragma once
+
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+
+#include "ballast/base/dtype.h"
+
+namespace ballast {
+
+class Shape {
+ public:
+  Shape() = default;
+  Shape(std::initializer_list<uint64_t> dims) : Shape(std::span(dims.begin(), dims.size())) {}
+  explicit Shape(std::span<const uint64_t> dims);
+  Shape(const Shape& other) : Shape(other.dims()) {}
+  Shape(Shape&& other) noexcept = default;
+  Shape& operator=(const Shape& other);
+  Shape& operator=(Shape&& other) noexcept = default;
+
+  size_t rank() const { return rank_; }
+  std::span<const uint64_t> dims() const { return {rank_ <= kInline ? inline_ : heap_.get(), rank_}; }
+  uint64_t operator[](size_t axis) const { return dims()[axis]; }
+
+  // Product of the dimensions; nullopt when it does not fit 64 bits, even where a later dimension is 0.
+  std::optional<uint64_t> element_count() const;
+
+  // "[2, 3]"
+  std::string to_string() const;
+
+  friend bool operator==(const Shape& a, const Shape& b);
+
+ private:
+  static constexpr size_t kInline = 4;
+  uint64_t inline_[kInline] = {};
+  std::unique_ptr<uint64_t[]> heap_;
+  size_t rank_ = 0;
+};
+
+// Bytes of a packed tensor of this shape. nullopt on overflow, when the bits do not fill whole bytes,
+// or when the type's length cannot be told from the shape.
+std::optional<uint64_t> packed_size(const Shape& shape, DType dtype);
+
+}  // namespace ballast

@@ -1,0 +1,66 @@
+// An opened archive: a validated description and lazy access to the payloads.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ballast/base/byte_source.h"
+#include "ballast/formats/description.h"
+
+namespace ballast {
+
+// Where a tensor's stored bytes lie, and what must be undone to make them canonical.
+struct StoredExtent {
+  uint64_t offset = 0;  // of the stored bytes in their source
+  uint64_t length = 0;  // stored length: compressed where compressed
+  // For a compressed stream: bytes of the inflated stream that precede the payload (an NPY header).
+  uint32_t inflated_prefix = 0;
+  uint16_t source = 0;  // which of the archive's sources (shards)
+  bool deflated = false;
+  bool big_endian = false;
+  bool fortran_order = false;
+
+  bool is_canonical() const { return !deflated && !big_endian && !fortran_order; }
+};
+
+// A payload in canonical form. It may point into the archive's source, so it must not outlive the archive.
+using Payload = BytesOrView;
+
+// Opening has validated every extent against its source, so that no method here can read out of bounds. All const
+// methods may be called from several threads. Copies share the sources.
+class Archive {
+ public:
+  Archive(Description description, std::vector<StoredExtent> extents,
+          std::vector<std::shared_ptr<const ByteSource>> sources);
+
+  const Description& description() const { return description_; }
+  std::span<const TensorInfo> tensors() const { return description_.tensors; }
+  const StoredExtent& extent(size_t index) const { return extents_[index]; }
+  std::span<const std::shared_ptr<const ByteSource>> sources() const { return sources_; }
+  // Bytes on disk of all sources together.
+  uint64_t stored_size() const;
+
+  // Position of the tensor called `name`; O(log n).
+  std::optional<size_t> find(std::string_view name) const;
+
+  // The canonical payload: a view into the source where the stored form is canonical and the source can be viewed,
+  // otherwise one copy. Views of unaligned files are unaligned: copy before casting to a wider type.
+  Result<Payload> payload(size_t index) const;
+  // The same into memory of the caller; `out` must have byte_size bytes.
+  Status read_into(size_t index, MutableByteSpan out) const;
+  // Part of a canonical payload. Only a canonical extent is read in part; others cost a whole read.
+  Status read_range(size_t index, uint64_t offset, MutableByteSpan out) const;
+  void prefetch(size_t index) const;
+
+ private:
+  Status check_index(size_t index) const;
+
+  Description description_;
+  std::vector<StoredExtent> extents_;
+  std::vector<std::shared_ptr<const ByteSource>> sources_;
+  std::vector<uint32_t> by_name_;
+};
+
+}  // namespace ballast

@@ -1,0 +1,63 @@
+// One validator per format serves both opening (stop at the first error) and `verify` (collect everything).
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "ballast/base/result.h"
+
+namespace ballast {
+
+enum class Severity : uint8_t {
+  kNote,     // unusual but sound
+  kWarning,  // the file opens, but something is wrong with it that its own reader may not say
+  kError,    // the file cannot be trusted; opening fails
+};
+
+struct Finding {
+  Severity severity;
+  std::string code;    // stable word: "overlap", "hole", "padding", "duplicate_name", ...
+  uint64_t offset;     // in the file (of a set: the file that `message` names)
+  std::string tensor;  // empty when the finding is about the file
+  std::string message;
+};
+
+// A validator reports to Findings and stops when told to:
+//
+//   if (end > size) BALLAST_CHECK(findings.error("truncated", offset, name, "..."));
+//
+// When opening, error() returns the error at once. When verifying, it records the finding and lets the validator go on
+// as far as it can; what cannot be interpreted further is returned as an Error in the ordinary way.
+class Findings {
+ public:
+  // For opening: notes and warnings are dropped unseen, so they cost nothing; the first error is the result.
+  static Findings stop_at_first_error() { return Findings(false); }
+  static Findings collect_all() { return Findings(true); }
+
+  bool collects() const { return collects_; }
+
+  Status error(std::string code, uint64_t offset, std::string tensor, std::string message);
+  // `message` is a callable so that opening never formats texts nobody reads.
+  template <typename MakeMessage>
+  void warning(const char* code, uint64_t offset, const std::string& tensor, MakeMessage&& message) {
+    if (collects_) items_.push_back({Severity::kWarning, code, offset, tensor, message()});
+  }
+  template <typename MakeMessage>
+  void note(const char* code, uint64_t offset, const std::string& tensor, MakeMessage&& message) {
+    if (collects_) items_.push_back({Severity::kNote, code, offset, tensor, message()});
+  }
+
+  const std::vector<Finding>& items() const { return items_; }
+  bool has_errors() const;
+
+ private:
+  explicit Findings(bool collects) : collects_(collects) {}
+  // A hostile file must not fill memory with complaints about itself.
+  static constexpr size_t kMaxFindings = 10'000;
+
+  bool collects_;
+  std::vector<Finding> items_;
+};
+
+}  // namespace ballast

@@ -1,0 +1,131 @@
+// The door to the formats: one row per format, one way to open, one way to write.
+//
+// Opening:  FormatDriver::open validates a ByteSource once and gives an Archive.
+// Writing:  FormatDriver::plan_write fixes the whole layout, PlannedWrite::emit writes it, drawing one tensor at a time.
+// A new format is one file with these functions, one row in format.cc, and its tests: see docs/extending.md.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ballast/base/byte_source.h"
+#include "ballast/formats/archive.h"
+#include "ballast/formats/description.h"
+#include "ballast/formats/findings.h"
+
+namespace ballast {
+
+// ---------------------------------------------------------------- reading
+
+// Opens files that stand beside the one being read (shards, the other half of a pair).
+class SiblingOpener {
+ public:
+  virtual ~SiblingOpener() = default;
+  // `file_name` is a plain name without any folder part; anything else is refused before the file system sees it.
+  virtual Result<std::shared_ptr<const ByteSource>> open_sibling(std::string_view file_name) = 0;
+};
+
+struct OpenRequest {
+  std::shared_ptr<const ByteSource> source;
+  // Last component of the path, "" for bytes in memory. Never decides the format on its own.
+  std::string file_name;
+  SiblingOpener* siblings = nullptr;  // null: the format must fit one source
+};
+
+// The first bytes of a source (at most kSniffBytes) and its size.
+struct SniffInput {
+  ByteSpan head;
+  uint64_t size;
+  std::string_view file_name;
+  const ByteSource* source;  // for formats that keep their directory at the end
+};
+inline constexpr size_t kSniffBytes = 4096;
+
+enum class SniffMatch : uint8_t {
+  kNo,
+  kLikely,   // consistent with the format, which has no signature
+  kCertain,  // carries the format's signature
+};
+
+// ---------------------------------------------------------------- writing
+
+struct WriteOptions {
+  bool compress = false;         // npz: deflate members
+  uint64_t shard_size = 0;       // safetensors: start a new file before exceeding this many payload bytes; 0 = one file
+  std::string target;            // burnpack: "burn-0.20" etc.; npz: "numpy" or "aligned"; empty = the format's default
+  bool allow_half = false;       // gptrs: write f16 and bf16, which gpt.rs itself refuses
+  bool keep_form = true;         // honour stored forms of the same format, so that re-encoding gives the same bytes
+};
+
+// Something the target format cannot hold.
+struct Loss {
+  std::string tensor;  // empty: about the file
+  std::string what;    // "dtype c128 has no name in safetensors"
+  // What goes on instead when losing is allowed. Absent and !drop: this cannot be written at all.
+  std::optional<DType> cast_to;
+  bool drop = false;
+};
+
+struct WriteRequest {
+  const Description& description;  // description.origin, when set, is stored in the format's free metadata
+  const WriteOptions& options;
+  std::string file_name;  // of the destination, from which names of shards and pairs follow
+};
+
+// How a tensor's payload is to be laid down.
+struct PayloadForm {
+  bool big_endian = false;
+  bool fortran_order = false;
+};
+
+// Supplies payloads while a plan is carried out. Tensors are asked for in ascending order within one file.
+class TensorFeed {
+ public:
+  virtual ~TensorFeed() = default;
+  // Writes exactly the tensor's byte_size bytes to `sink`.
+  virtual Status emit(size_t tensor_index, PayloadForm form, ByteSink& sink) = 0;
+};
+
+struct PlannedFile {
+  std::string file_name;         // empty: the destination itself; otherwise a file beside it
+  std::optional<uint64_t> size;  // absent where compression decides it
+};
+
+// A layout fixed down to the last byte. Files come in the order in which they must become visible: the last is the
+// commit.
+class PlannedWrite {
+ public:
+  virtual ~PlannedWrite() = default;
+  virtual const std::vector<PlannedFile>& files() const = 0;
+  virtual Status emit(size_t file_index, ByteSink& sink, TensorFeed& feed) const = 0;
+};
+
+// ---------------------------------------------------------------- the table
+
+struct FormatDriver {
+  std::string_view name;
+  std::string_view summary;                      // one line for people
+  std::span<const std::string_view> extensions;  // with the dot; the first is the default
+  SniffMatch (*sniff)(const SniffInput& input);
+  Result<Archive> (*open)(const OpenRequest& request, Findings& findings);
+  // What would be lost by writing this. Null where the format is only read.
+  std::vector<Loss> (*find_losses)(const Description& description, const WriteOptions& options);
+  Result<std::unique_ptr<PlannedWrite>> (*plan_write)(const WriteRequest& request);
+};
+
+std::span<const FormatDriver> all_formats();
+const FormatDriver* find_format(std::string_view name);
+// The format whose extension ends `file_name`; null if none. For choosing what to write, never for reading.
+const FormatDriver* format_for_extension(std::string_view file_name);
+
+// Which format these bytes are, by content. kUnknownFormat with the nearest guesses otherwise.
+Result<const FormatDriver*> detect_format(const OpenRequest& request);
+
+// Detects, validates and opens.
+Result<Archive> open_archive(const OpenRequest& request);
+
+}  // namespace ballast
