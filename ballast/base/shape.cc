@@ -1,6 +1,7 @@
 #include "ballast/base/shape.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "ballast/base/checked.h"
 
@@ -15,9 +16,10 @@ Shape::Shape(std::span<const uint64_t> dims) : rank_(dims.size()) {
   std::copy(dims.begin(), dims.end(), to);
 }
 
-Shape& Shape::operator=(const Shape& other) {
-  if (this != &other) *this = Shape(other.dims());
-  return *this;
+void Shape::swap(Shape& other) noexcept {
+  std::swap(inline_, other.inline_);
+  std::swap(heap_, other.heap_);
+  std::swap(rank_, other.rank_);
 }
 
 std::optional<uint64_t> Shape::element_count() const {

@@ -18,9 +18,11 @@ class Shape {
   Shape(std::initializer_list<uint64_t> dims) : Shape(std::span(dims.begin(), dims.size())) {}
   explicit Shape(std::span<const uint64_t> dims);
   Shape(const Shape& other) : Shape(other.dims()) {}
-  Shape(Shape&& other) noexcept = default;
-  Shape& operator=(const Shape& other);
-  Shape& operator=(Shape&& other) noexcept = default;
+  Shape(Shape&& other) noexcept { swap(other); }
+  Shape& operator=(Shape other) noexcept {
+    swap(other);
+    return *this;
+  }
 
   size_t rank() const { return rank_; }
   std::span<const uint64_t> dims() const { return {rank_ <= kInline ? inline_ : heap_.get(), rank_}; }
@@ -35,6 +37,8 @@ class Shape {
   friend bool operator==(const Shape& a, const Shape& b);
 
  private:
+  void swap(Shape& other) noexcept;
+
   static constexpr size_t kInline = 4;
   uint64_t inline_[kInline] = {};
   std::unique_ptr<uint64_t[]> heap_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
@@ -15,9 +16,11 @@ namespace ballast {
 struct StoredExtent {
   uint64_t offset = 0;  // of the stored bytes in their source
   uint64_t length = 0;  // stored length: compressed where compressed
-  // For a compressed stream: bytes of the inflated stream that precede the payload (an NPY header).
-  uint32_t inflated_prefix = 0;
-  uint16_t source = 0;  // which of the archive's sources (shards)
+  // Bytes of the container's member that precede the payload (an NPY header). A stored payload begins at `offset`, so
+  // its member begins `member_prefix` before it; a deflated member begins at `offset` and inflates to prefix + payload.
+  uint32_t member_prefix = 0;
+  std::optional<uint32_t> crc32;  // of the whole member, where the container has one
+  uint16_t source = 0;            // which of the archive's sources (shards)
   bool deflated = false;
   bool big_endian = false;
   bool fortran_order = false;
@@ -27,6 +30,9 @@ struct StoredExtent {
 
 // A payload in canonical form. It may point into the archive's source, so it must not outlive the archive.
 using Payload = BytesOrView;
+
+// Whether reading a payload also checks the container's own checksum, where it has one (zip).
+enum class Checksum : uint8_t { kCheck, kSkip };
 
 // Opening has validated every extent against its source, so that no method here can read out of bounds. All const
 // methods may be called from several threads. Copies share the sources.
@@ -47,20 +53,25 @@ class Archive {
 
   // The canonical payload: a view into the source where the stored form is canonical and the source can be viewed,
   // otherwise one copy. Views of unaligned files are unaligned: copy before casting to a wider type.
-  Result<Payload> payload(size_t index) const;
+  Result<Payload> payload(size_t index, Checksum checksum = Checksum::kCheck) const;
   // The same into memory of the caller; `out` must have byte_size bytes.
-  Status read_into(size_t index, MutableByteSpan out) const;
+  Status read_into(size_t index, MutableByteSpan out, Checksum checksum = Checksum::kCheck) const;
   // Part of a canonical payload. Only a canonical extent is read in part; others cost a whole read.
   Status read_range(size_t index, uint64_t offset, MutableByteSpan out) const;
   void prefetch(size_t index) const;
 
  private:
-  Status check_index(size_t index) const;
+  const ByteSource& source_of(size_t index) const { return *sources_[extents_[index].source]; }
+  Status check_stored_crc(size_t index) const;
+  Result<ByteVector> read_stored(size_t index, Checksum checksum) const;
 
   Description description_;
   std::vector<StoredExtent> extents_;
   std::vector<std::shared_ptr<const ByteSource>> sources_;
-  std::vector<uint32_t> by_name_;
+  std::vector<uint32_t> by_name_;  // positions in order of names; empty when the tensors already stand in that order
 };
+
+// Positions of tensors whose name an earlier tensor has too, ascending. For validators.
+std::vector<size_t> find_duplicate_names(std::span<const TensorInfo> tensors);
 
 }  // namespace ballast

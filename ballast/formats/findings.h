@@ -41,11 +41,11 @@ class Findings {
   // `message` is a callable so that opening never formats texts nobody reads.
   template <typename MakeMessage>
   void warning(const char* code, uint64_t offset, const std::string& tensor, MakeMessage&& message) {
-    if (collects_) items_.push_back({Severity::kWarning, code, offset, tensor, message()});
+    if (collects_) add({Severity::kWarning, code, offset, tensor, message()});
   }
   template <typename MakeMessage>
   void note(const char* code, uint64_t offset, const std::string& tensor, MakeMessage&& message) {
-    if (collects_) items_.push_back({Severity::kNote, code, offset, tensor, message()});
+    if (collects_) add({Severity::kNote, code, offset, tensor, message()});
   }
 
   const std::vector<Finding>& items() const { return items_; }
@@ -55,6 +55,7 @@ class Findings {
   explicit Findings(bool collects) : collects_(collects) {}
   // A hostile file must not fill memory with complaints about itself.
   static constexpr size_t kMaxFindings = 10'000;
+  void add(Finding finding);
 
   bool collects_;
   std::vector<Finding> items_;

@@ -1,0 +1,451 @@
+#include "ballast/base/json.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstring>
+
+namespace ballast {
+
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+void append_utf8(std::string& out, uint32_t code_point) {
+  const auto put = [&out](uint32_t byte) { out.push_back(static_cast<char>(byte)); };
+  if (code_point < 0x80) {
+    put(code_point);
+  } else if (code_point < 0x800) {
+    put(0xC0 | (code_point >> 6));
+    put(0x80 | (code_point & 0x3F));
+  } else if (code_point < 0x10000) {
+    put(0xE0 | (code_point >> 12));
+    put(0x80 | ((code_point >> 6) & 0x3F));
+    put(0x80 | (code_point & 0x3F));
+  } else {
+    put(0xF0 | (code_point >> 18));
+    put(0x80 | ((code_point >> 12) & 0x3F));
+    put(0x80 | ((code_point >> 6) & 0x3F));
+    put(0x80 | (code_point & 0x3F));
+  }
+}
+
+// Length of the well-formed UTF-8 sequence at `at`, 0 if there is none.
+size_t utf8_sequence_length(std::string_view text, size_t at) {
+  const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[at + i]); };
+  const auto continues = [&](size_t i) { return at + i < text.size() && (byte(i) & 0xC0) == 0x80; };
+  const unsigned char first = byte(0);
+  if (first < 0x80) return 1;
+  if (first < 0xC2 || first > 0xF4 || !continues(1)) return 0;
+  if (first < 0xE0) return 2;
+  if (!continues(2)) return 0;
+  if (first < 0xF0) {
+    if (first == 0xE0 && byte(1) < 0xA0) return 0;  // overlong
+    if (first == 0xED && byte(1) > 0x9F) return 0;  // surrogate
+    return 3;
+  }
+  if (!continues(3)) return 0;
+  if (first == 0xF0 && byte(1) < 0x90) return 0;  // overlong
+  if (first == 0xF4 && byte(1) > 0x8F) return 0;  // above U+10FFFF
+  return 4;
+}
+
+}  // namespace
+
+bool is_valid_utf8(std::string_view text) {
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = utf8_sequence_length(text, at);
+    if (length == 0) return false;
+    at += length;
+  }
+  return true;
+}
+
+// ---------------------------------------------------------------- JsonReader
+
+JsonReader::JsonReader(std::string_view text, std::string where, uint64_t base_offset, Dialect dialect)
+    : text_(text), where_(std::move(where)), base_offset_(base_offset), dialect_(dialect) {}
+
+Error JsonReader::error_here(std::string_view what) const {
+  return make_error(ErrorCode::kCorrupt,
+                    where_ + ": byte " + std::to_string(offset()) + ": " + std::string(what));
+}
+
+void JsonReader::skip_space() {
+  while (position_ < text_.size()) {
+    const char c = text_[position_];
+    if (c != ' ' && c != '\n' && c != '\t' && c != '\r') return;
+    ++position_;
+  }
+}
+
+Status JsonReader::expect(char c, std::string_view what) {
+  skip_space();
+  if (position_ >= text_.size() || text_[position_] != c) return error_here(what);
+  ++position_;
+  return {};
+}
+
+Result<JsonType> JsonReader::peek() {
+  skip_space();
+  if (position_ >= text_.size()) return error_here("the JSON text ends where a value was expected");
+  const char c = text_[position_];
+  switch (c) {
+    case '{': return JsonType::kObject;
+    case '[': return JsonType::kArray;
+    case '"': return JsonType::kString;
+    case 't': return JsonType::kTrue;
+    case 'f': return JsonType::kFalse;
+    case 'n': return JsonType::kNull;
+    default: break;
+  }
+  if (is_digit(c) || c == '-') return JsonType::kNumber;
+  if (dialect_ == Dialect::kPython && (c == 'N' || c == 'I')) return JsonType::kNumber;
+  return error_here("not a JSON value");
+}
+
+Status JsonReader::enter_object() {
+  BALLAST_CHECK(expect('{', "expected a JSON object"));
+  if (fresh_.size() >= kMaxDepth) return error_here("JSON is nested too deeply");
+  fresh_.push_back(true);
+  return {};
+}
+
+Status JsonReader::enter_array() {
+  BALLAST_CHECK(expect('[', "expected a JSON array"));
+  if (fresh_.size() >= kMaxDepth) return error_here("JSON is nested too deeply");
+  fresh_.push_back(true);
+  return {};
+}
+
+Result<bool> JsonReader::next_key(std::string& key) {
+  skip_space();
+  if (position_ < text_.size() && text_[position_] == '}') {
+    ++position_;
+    fresh_.pop_back();
+    return false;
+  }
+  if (!fresh_.back()) BALLAST_CHECK(expect(',', "expected ',' or '}' in a JSON object"));
+  fresh_.back() = false;
+  skip_space();
+  BALLAST_TRY(key, read_string());
+  BALLAST_CHECK(expect(':', "expected ':' after a key"));
+  return true;
+}
+
+Result<bool> JsonReader::next_element() {
+  skip_space();
+  if (position_ < text_.size() && text_[position_] == ']') {
+    ++position_;
+    fresh_.pop_back();
+    return false;
+  }
+  if (!fresh_.back()) {
+    BALLAST_CHECK(expect(',', "expected ',' or ']' in a JSON array"));
+    skip_space();
+    if (position_ < text_.size() && text_[position_] == ']') return error_here("a comma before ']'");
+  }
+  fresh_.back() = false;
+  return true;
+}
+
+Status JsonReader::skip_utf8() {
+  const size_t length = utf8_sequence_length(text_, position_);
+  if (length == 0) return error_here("a string that is not UTF-8");
+  position_ += length;
+  return {};
+}
+
+Result<uint32_t> JsonReader::read_hex4() {
+  if (text_.size() - position_ < 4) return error_here("a \\u escape is cut short");
+  uint32_t value = 0;
+  const char* begin = text_.data() + position_;
+  const auto [end, failure] = std::from_chars(begin, begin + 4, value, 16);
+  if (failure != std::errc() || end != begin + 4) return error_here("a \\u escape without four hexadecimal digits");
+  position_ += 4;
+  return value;
+}
+
+Status JsonReader::read_escape(std::string& out) {
+  if (position_ >= text_.size()) return error_here("the JSON text ends inside a string");
+  const char c = text_[position_++];
+  switch (c) {
+    case '"': case '\\': case '/': out.push_back(c); return {};
+    case 'b': out.push_back('\b'); return {};
+    case 'f': out.push_back('\f'); return {};
+    case 'n': out.push_back('\n'); return {};
+    case 'r': out.push_back('\r'); return {};
+    case 't': out.push_back('\t'); return {};
+    case 'u': break;
+    default: --position_; return error_here("an unknown escape in a string");
+  }
+  BALLAST_TRY(uint32_t code_point, read_hex4());
+  if (code_point >= 0xD800 && code_point < 0xDC00) {
+    if (text_.substr(position_, 2) != "\\u") return error_here("half of a surrogate pair");
+    position_ += 2;
+    BALLAST_TRY(const uint32_t low, read_hex4());
+    if (low < 0xDC00 || low > 0xDFFF) return error_here("half of a surrogate pair");
+    code_point = 0x10000 + ((code_point - 0xD800) << 10) + (low - 0xDC00);
+  } else if (code_point >= 0xDC00 && code_point <= 0xDFFF) {
+    return error_here("half of a surrogate pair");
+  }
+  append_utf8(out, code_point);
+  return {};
+}
+
+Result<std::string> JsonReader::read_string() {
+  BALLAST_CHECK(expect('"', "expected a JSON string"));
+  std::string out;
+  size_t run_start = position_;
+  const auto flush = [&] { out.append(text_, run_start, position_ - run_start); };
+  while (position_ < text_.size()) {
+    const auto c = static_cast<unsigned char>(text_[position_]);
+    if (c == '"') {
+      flush();
+      ++position_;
+      return out;
+    }
+    if (c == '\\') {
+      flush();
+      ++position_;
+      BALLAST_CHECK(read_escape(out));
+      run_start = position_;
+    } else if (c < 0x20) {
+      return error_here("a control character inside a string");
+    } else if (c < 0x80) {
+      ++position_;
+    } else {
+      BALLAST_CHECK(skip_utf8());
+    }
+  }
+  return error_here("the JSON text ends inside a string");
+}
+
+Status JsonReader::skip_string() {
+  // Skipping decodes too: an invalid string is invalid wherever it stands.
+  BALLAST_TRY([[maybe_unused]] const std::string ignored, read_string());
+  return {};
+}
+
+Result<std::string_view> JsonReader::number_token() {
+  skip_space();
+  const size_t start = position_;
+  const auto peek_char = [&] { return position_ < text_.size() ? text_[position_] : '\0'; };
+  const auto digits = [&] {
+    const size_t from = position_;
+    while (is_digit(peek_char())) ++position_;
+    return position_ > from;
+  };
+  if (peek_char() == '-') ++position_;
+  if (dialect_ == Dialect::kPython) {
+    for (const std::string_view word : {"NaN", "Infinity"}) {
+      if (text_.substr(position_, word.size()) == word) {
+        position_ += word.size();
+        return text_.substr(start, position_ - start);
+      }
+    }
+  }
+  const bool leading_zero = peek_char() == '0';
+  const size_t whole_start = position_;
+  if (!digits()) return error_here("expected a number");
+  if (leading_zero && position_ - whole_start > 1) return error_here("a number with a leading zero");
+  if (peek_char() == '.') {
+    ++position_;
+    if (!digits()) return error_here("a number without digits after the point");
+  }
+  if (peek_char() == 'e' || peek_char() == 'E') {
+    ++position_;
+    if (peek_char() == '+' || peek_char() == '-') ++position_;
+    if (!digits()) return error_here("a number without digits in the exponent");
+  }
+  return text_.substr(start, position_ - start);
+}
+
+Result<uint64_t> JsonReader::read_u64() {
+  BALLAST_TRY(const std::string_view token, number_token());
+  uint64_t value = 0;
+  const auto [end, failure] = std::from_chars(token.data(), token.data() + token.size(), value);
+  if (failure != std::errc() || end != token.data() + token.size()) {
+    return error_here("expected a whole number from 0 to 2^64-1, found " + std::string(token.substr(0, 40)));
+  }
+  return value;
+}
+
+Result<int64_t> JsonReader::read_i64() {
+  BALLAST_TRY(const std::string_view token, number_token());
+  int64_t value = 0;
+  const auto [end, failure] = std::from_chars(token.data(), token.data() + token.size(), value);
+  if (failure != std::errc() || end != token.data() + token.size()) {
+    return error_here("expected a whole number, found " + std::string(token.substr(0, 40)));
+  }
+  return value;
+}
+
+Result<double> JsonReader::read_double() {
+  BALLAST_TRY(const std::string_view token, number_token());
+  if (token == "NaN" || token == "-NaN") return std::nan("");
+  double value = 0;
+  const auto [end, failure] = std::from_chars(token.data(), token.data() + token.size(), value);
+  if (failure == std::errc::result_out_of_range) return value;
+  if (token == "Infinity") return HUGE_VAL;
+  if (token == "-Infinity") return -HUGE_VAL;
+  if (failure != std::errc() || end != token.data() + token.size()) return error_here("expected a number");
+  return value;
+}
+
+Result<bool> JsonReader::read_bool() {
+  BALLAST_TRY(const JsonType type, peek());
+  if (type == JsonType::kTrue) {
+    BALLAST_CHECK(skip_literal("true"));
+    return true;
+  }
+  if (type != JsonType::kFalse) return error_here("expected true or false");
+  BALLAST_CHECK(skip_literal("false"));
+  return false;
+}
+
+Status JsonReader::read_null() { return skip_literal("null"); }
+
+Status JsonReader::skip_literal(std::string_view word) {
+  skip_space();
+  if (text_.substr(position_, word.size()) != word) return error_here("not a JSON value");
+  position_ += word.size();
+  return {};
+}
+
+Status JsonReader::skip_scalar(JsonType type) {
+  switch (type) {
+    case JsonType::kString: return skip_string();
+    case JsonType::kTrue: return skip_literal("true");
+    case JsonType::kFalse: return skip_literal("false");
+    case JsonType::kNull: return skip_literal("null");
+    default: break;
+  }
+  BALLAST_TRY([[maybe_unused]] const std::string_view token, number_token());
+  return {};
+}
+
+Status JsonReader::skip_value() {
+  // Iterative: `kinds` holds the containers that this call has opened.
+  std::vector<JsonType> kinds;
+  std::string key;
+  do {
+    if (!kinds.empty()) {
+      const bool in_object = kinds.back() == JsonType::kObject;
+      BALLAST_TRY(const bool more, in_object ? next_key(key) : next_element());
+      if (!more) {
+        kinds.pop_back();
+        continue;
+      }
+    }
+    BALLAST_TRY(const JsonType type, peek());
+    if (type == JsonType::kObject || type == JsonType::kArray) {
+      BALLAST_CHECK(type == JsonType::kObject ? enter_object() : enter_array());
+      kinds.push_back(type);
+    } else {
+      BALLAST_CHECK(skip_scalar(type));
+    }
+  } while (!kinds.empty());
+  return {};
+}
+
+Result<std::string_view> JsonReader::read_raw() {
+  skip_space();
+  const size_t start = position_;
+  BALLAST_CHECK(skip_value());
+  return text_.substr(start, position_ - start);
+}
+
+Status JsonReader::finish() {
+  skip_space();
+  if (position_ != text_.size()) return error_here("something follows the end of the JSON value");
+  return {};
+}
+
+// ---------------------------------------------------------------- writing
+
+void append_json_string(std::string& out, std::string_view text) {
+  static constexpr char kHex[] = "0123456789abcdef";
+  out.push_back('"');
+  for (const char c : text) {
+    switch (c) {
+      case '"': out += "\\\""; break;
+      case '\\': out += "\\\\"; break;
+      case '\b': out += "\\b"; break;
+      case '\f': out += "\\f"; break;
+      case '\n': out += "\\n"; break;
+      case '\r': out += "\\r"; break;
+      case '\t': out += "\\t"; break;
+      default:
+        if (static_cast<unsigned char>(c) < 0x20) {
+          out += "\\u00";
+          out.push_back(kHex[static_cast<unsigned char>(c) >> 4]);
+          out.push_back(kHex[static_cast<unsigned char>(c) & 15]);
+        } else {
+          out.push_back(c);
+        }
+    }
+  }
+  out.push_back('"');
+}
+
+void JsonWriter::new_line() {
+  if (!pretty_) return;
+  out_.push_back('\n');
+  out_.append(has_items_.size() * 2, ' ');
+}
+
+void JsonWriter::before_value() {
+  if (after_key_) {
+    after_key_ = false;
+    return;
+  }
+  if (has_items_.empty()) return;
+  if (has_items_.back()) out_.push_back(',');
+  has_items_.back() = true;
+  new_line();
+}
+
+JsonWriter& JsonWriter::open(char bracket) {
+  before_value();
+  out_.push_back(bracket);
+  has_items_.push_back(false);
+  return *this;
+}
+
+JsonWriter& JsonWriter::close(char bracket) {
+  const bool had_items = has_items_.back();
+  has_items_.pop_back();
+  if (had_items) new_line();
+  out_.push_back(bracket);
+  return *this;
+}
+
+JsonWriter& JsonWriter::key(std::string_view name) {
+  before_value();
+  append_json_string(out_, name);
+  out_ += pretty_ ? ": " : ":";
+  after_key_ = true;
+  return *this;
+}
+
+JsonWriter& JsonWriter::string(std::string_view text) {
+  before_value();
+  append_json_string(out_, text);
+  return *this;
+}
+
+JsonWriter& JsonWriter::raw(std::string_view text) {
+  before_value();
+  out_ += text;
+  return *this;
+}
+
+JsonWriter& JsonWriter::real(double value) {
+  if (std::isnan(value)) return string("nan");
+  if (std::isinf(value)) return string(value > 0 ? "inf" : "-inf");
+  char buffer[32];
+  const auto [end, failure] = std::to_chars(buffer, buffer + sizeof buffer, value);
+  return raw(failure == std::errc() ? std::string_view(buffer, static_cast<size_t>(end - buffer)) : "0");
+}
+
+}  // namespace ballast

@@ -1,0 +1,160 @@
+#include "ballast/formats/archive.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "ballast/base/checked.h"
+#include "ballast/formats/deflate.h"
+#include "ballast/formats/payload_order.h"
+
+namespace ballast {
+
+namespace {
+
+bool names_ascend(std::span<const TensorInfo> tensors) {
+  for (size_t i = 1; i < tensors.size(); ++i) {
+    if (!(tensors[i - 1].name < tensors[i].name)) return false;
+  }
+  return true;
+}
+
+std::vector<uint32_t> positions_by_name(std::span<const TensorInfo> tensors) {
+  std::vector<uint32_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), 0U);
+  std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) { return tensors[a].name < tensors[b].name; });
+  return order;
+}
+
+Error crc_mismatch(const ByteSource& source, const TensorInfo& tensor, uint32_t stored, uint32_t found) {
+  return make_error(ErrorCode::kCorrupt, source.name() + ": tensor \"" + tensor.name + "\": CRC-32 is " +
+                                             std::to_string(found) + ", the archive says " + std::to_string(stored) +
+                                             "; its bytes were damaged after it was written");
+}
+
+}  // namespace
+
+std::vector<size_t> find_duplicate_names(std::span<const TensorInfo> tensors) {
+  std::vector<size_t> duplicates;
+  if (names_ascend(tensors)) return duplicates;
+  const std::vector<uint32_t> order = positions_by_name(tensors);
+  for (size_t i = 1; i < order.size(); ++i) {
+    if (tensors[order[i]].name == tensors[order[i - 1]].name) duplicates.push_back(order[i]);
+  }
+  std::ranges::sort(duplicates);
+  return duplicates;
+}
+
+Archive::Archive(Description description, std::vector<StoredExtent> extents,
+                 std::vector<std::shared_ptr<const ByteSource>> sources)
+    : description_(std::move(description)), extents_(std::move(extents)), sources_(std::move(sources)) {
+  if (!names_ascend(description_.tensors)) by_name_ = positions_by_name(description_.tensors);
+}
+
+uint64_t Archive::stored_size() const {
+  uint64_t total = 0;
+  for (const auto& source : sources_) total += source->size();
+  return total;
+}
+
+std::optional<size_t> Archive::find(std::string_view name) const {
+  const auto& tensors = description_.tensors;
+  const auto position = [&](size_t rank) { return by_name_.empty() ? rank : by_name_[rank]; };
+  size_t low = 0;
+  size_t high = tensors.size();
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    if (tensors[position(middle)].name < name) low = middle + 1;
+    else high = middle;
+  }
+  if (low == tensors.size() || tensors[position(low)].name != name) return std::nullopt;
+  return position(low);
+}
+
+Status Archive::check_stored_crc(size_t index) const {
+  const StoredExtent& extent = extents_[index];
+  if (!extent.crc32) return {};
+  const ByteSource& source = source_of(index);
+  uint64_t at = extent.offset - extent.member_prefix;
+  uint64_t left = extent.length + extent.member_prefix;
+  uint32_t crc = 0;
+  constexpr uint64_t kChunk = 1 << 20;
+  while (left > 0) {
+    const uint64_t now = std::min(left, kChunk);
+    BALLAST_TRY(const BytesOrView chunk, BytesOrView::of(source, at, now));
+    crc = crc32_of(chunk.bytes(), crc);
+    at += now;
+    left -= now;
+  }
+  if (crc != *extent.crc32) return crc_mismatch(source, description_.tensors[index], *extent.crc32, crc);
+  return {};
+}
+
+// The payload as stored, uncompressed, checksum checked on request.
+Result<ByteVector> Archive::read_stored(size_t index, Checksum checksum) const {
+  const StoredExtent& extent = extents_[index];
+  const TensorInfo& tensor = description_.tensors[index];
+  const ByteSource& source = source_of(index);
+  if (!extent.deflated) {
+    if (checksum == Checksum::kCheck) BALLAST_CHECK(check_stored_crc(index));
+    return read_bytes(source, extent.offset, extent.length);
+  }
+  ByteVector member(static_cast<size_t>(extent.member_prefix + tensor.byte_size));
+  BALLAST_CHECK(inflate(source, extent.offset, extent.length, member, /*whole=*/true));
+  if (checksum == Checksum::kCheck && extent.crc32) {
+    const uint32_t crc = crc32_of(member);
+    if (crc != *extent.crc32) return crc_mismatch(source, tensor, *extent.crc32, crc);
+  }
+  member.erase(member.begin(), member.begin() + extent.member_prefix);
+  return member;
+}
+
+Result<Payload> Archive::payload(size_t index, Checksum checksum) const {
+  const StoredExtent& extent = extents_[index];
+  const TensorInfo& tensor = description_.tensors[index];
+  if (extent.is_canonical()) {
+    if (checksum == Checksum::kCheck) BALLAST_CHECK(check_stored_crc(index));
+    return Payload::of(source_of(index), extent.offset, extent.length);
+  }
+  BALLAST_TRY(ByteVector bytes, read_stored(index, checksum));
+  if (extent.big_endian) swap_byte_order(tensor.dtype, bytes);
+  if (extent.fortran_order) {
+    ByteVector ordered(bytes.size());
+    fortran_to_row_major(tensor.shape, tensor.dtype, bytes, ordered);
+    bytes = std::move(ordered);
+  }
+  return Payload(std::move(bytes));
+}
+
+Status Archive::read_into(size_t index, MutableByteSpan out, Checksum checksum) const {
+  const StoredExtent& extent = extents_[index];
+  if (out.size() != description_.tensors[index].byte_size) {
+    return make_error(ErrorCode::kInvalidArgument, "tensor \"" + description_.tensors[index].name + "\" has " +
+                                                       std::to_string(description_.tensors[index].byte_size) +
+                                                       " bytes, the buffer " + std::to_string(out.size()));
+  }
+  if (extent.is_canonical()) {
+    if (checksum == Checksum::kCheck) BALLAST_CHECK(check_stored_crc(index));
+    return source_of(index).read_at(extent.offset, out);
+  }
+  BALLAST_TRY(const Payload bytes, payload(index, checksum));
+  std::ranges::copy(bytes.bytes(), out.begin());
+  return {};
+}
+
+Status Archive::read_range(size_t index, uint64_t offset, MutableByteSpan out) const {
+  const StoredExtent& extent = extents_[index];
+  if (!range_fits(offset, out.size(), description_.tensors[index].byte_size)) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "tensor \"" + description_.tensors[index].name + "\" has no such range of bytes");
+  }
+  if (extent.is_canonical()) return source_of(index).read_at(extent.offset + offset, out);
+  BALLAST_TRY(const Payload bytes, payload(index));
+  std::ranges::copy(bytes.bytes().subspan(static_cast<size_t>(offset), out.size()), out.begin());
+  return {};
+}
+
+void Archive::prefetch(size_t index) const {
+  source_of(index).prefetch(extents_[index].offset, extents_[index].length);
+}
+
+}  // namespace ballast
