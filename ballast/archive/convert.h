@@ -10,8 +10,8 @@
 namespace ballast {
 
 struct ConvertOptions {
-  std::string only;     // keep tensors whose name this regular expression finds; empty = all
-  std::string exclude;  // drop tensors whose name it finds; empty = none
+  std::string only;                        // keep tensors whose name this regular expression finds; empty = all
+  std::string exclude;                     // drop tensors whose name it finds; empty = none
   std::optional<std::string> config_text;  // a model config for targets that need one
   bool allow_lossy = false;
   bool dry_run = false;
@@ -30,7 +30,7 @@ struct ConvertReport {
 };
 
 // Fails with kLossy, naming every loss, when something cannot be kept and allow_lossy is off; nothing is written then.
-Result<ConvertReport> convert_archive(const Archive& source, const std::string& destination,
-                                      const FormatDriver& format, const ConvertOptions& options);
+Result<ConvertReport> convert_archive(const Archive& source, const std::string& destination, const FormatDriver& format,
+                                      const ConvertOptions& options);
 
 }  // namespace ballast

@@ -21,7 +21,7 @@ struct ValueChange {
   uint64_t elements = 0;
   double max_abs = 0;
   double max_rel = 0;
-  uint64_t max_ulp = 0;  // floating types of the same dtype only
+  uint64_t max_ulp = 0;     // floating types of the same dtype only
   bool comparable = false;  // false: dtypes without arithmetic or different shapes; then only "differs" is known
   bool within_tolerance = false;
 };

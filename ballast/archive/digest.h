@@ -10,7 +10,8 @@
 
 namespace ballast {
 
-// BLAKE3 of "ballast:tensor:v1\0", u8 length and bytes of the type name, u32 rank, u64 dims, u64 payload length, payload.
+// BLAKE3 of "ballast:tensor:v1\0", u8 length and bytes of the type name, u32 rank, u64 dims, u64 payload length,
+// payload.
 class TensorHasher {
  public:
   explicit TensorHasher(const TensorInfo& info);

@@ -36,7 +36,7 @@ struct WriteReport {
   uint64_t bytes = 0;
 };
 
-// A plan over an existing archive: every tensor is drawn from it, nothing is copied up front. `archive` must outlive it.
+// A plan over an existing archive: tensors are drawn from it, nothing is copied up front. `archive` must outlive it.
 WritePlan make_plan(const Archive& archive);
 
 // Refuses (kLossy) what the format cannot hold: see FormatDriver::find_losses. Nothing is visible before everything is.

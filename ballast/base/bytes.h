@@ -19,9 +19,7 @@ using MutableByteSpan = std::span<std::byte>;
 using ByteVector = std::vector<std::byte>;
 
 inline ByteSpan as_bytes(std::string_view text) { return std::as_bytes(std::span(text.data(), text.size())); }
-inline std::string_view as_text(ByteSpan bytes) {
-  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
-}
+inline std::string_view as_text(ByteSpan bytes) { return {reinterpret_cast<const char*>(bytes.data()), bytes.size()}; }
 
 template <std::unsigned_integral T>
 T byte_swapped(T value) {

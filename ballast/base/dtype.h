@@ -8,6 +8,8 @@
 
 namespace ballast {
 
+// One line per family.
+// clang-format off
 enum class DType : uint8_t {
   kF64, kF32, kF16, kBF16,
   kI64, kI32, kI16, kI8,
@@ -22,6 +24,7 @@ enum class DType : uint8_t {
   kQFloat,   // Burn: packed values followed by scales; the length is data
   kOpaque,   // bytes whose meaning only the writing program knows (NumPy text, dates, records)
 };
+// clang-format on
 
 enum class DTypeKind : uint8_t { kFloat, kSigned, kUnsigned, kBool, kComplex, kBytes };
 

@@ -26,7 +26,7 @@ struct Id128 {
   friend bool operator==(const Id128&, const Id128&) = default;
 };
 
-struct BaseParamId : Id128 {};      // which parameter, by name
+struct BaseParamId : Id128 {};       // which parameter, by name
 struct ModelNamespaceId : Id128 {};  // which loaded model
 struct ParamKey : Id128 {};          // which parameter of which loaded model
 

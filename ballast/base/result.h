@@ -100,9 +100,9 @@ using Status = Result<void>;
   declaration = std::move(temporary).value()
 #define BALLAST_TRY(declaration, expression) \
   BALLAST_TRY_IMPL(BALLAST_CONCAT(ballast_try_, __LINE__), declaration, expression)
-#define BALLAST_CHECK(expression)                                         \
-  do {                                                                    \
-    if (auto ballast_status = (expression); !ballast_status) {            \
-      return std::move(ballast_status).error();                           \
-    }                                                                     \
+#define BALLAST_CHECK(expression)                              \
+  do {                                                         \
+    if (auto ballast_status = (expression); !ballast_status) { \
+      return std::move(ballast_status).error();                \
+    }                                                          \
   } while (false)

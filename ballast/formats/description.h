@@ -64,9 +64,9 @@ struct TensorInfo {
 };
 
 struct Description {
-  std::string format;    // the driver's name
-  std::string version;   // of the file format, as text
-  std::string producer;  // which program wrote it, where that can be told
+  std::string format;               // the driver's name
+  std::string version;              // of the file format, as text
+  std::string producer;             // which program wrote it, where that can be told
   std::vector<MetaEntry> metadata;  // in file order
   std::optional<ModelConfig> config;
   // As TensorInfo::stored_form, for the file as a whole.

@@ -1,7 +1,7 @@
 // The door to the formats: one row per format, one way to open, one way to write.
 //
 // Opening:  FormatDriver::open validates a ByteSource once and gives an Archive.
-// Writing:  FormatDriver::plan_write fixes the whole layout, PlannedWrite::emit writes it, drawing one tensor at a time.
+// Writing:  FormatDriver::plan_write fixes the whole layout, PlannedWrite::emit writes it, one tensor at a time.
 // A new format is one file with these functions, one row in format.cc, and its tests: see docs/extending.md.
 #pragma once
 
@@ -54,11 +54,11 @@ enum class SniffMatch : uint8_t {
 // ---------------------------------------------------------------- writing
 
 struct WriteOptions {
-  bool compress = false;         // npz: deflate members
-  uint64_t shard_size = 0;       // safetensors: start a new file before exceeding this many payload bytes; 0 = one file
-  std::string target;            // burnpack: "burn-0.20" etc.; npz: "numpy" or "aligned"; empty = the format's default
-  bool allow_half = false;       // gptrs: write f16 and bf16, which gpt.rs itself refuses
-  bool keep_form = true;         // honour stored forms of the same format, so that re-encoding gives the same bytes
+  bool compress = false;    // npz: deflate members
+  uint64_t shard_size = 0;  // safetensors: start a new file before exceeding this many payload bytes; 0 = one file
+  std::string target;       // burnpack: "burn-0.20" etc.; npz: "numpy" or "aligned"; empty = the format's default
+  bool allow_half = false;  // gptrs: write f16 and bf16, which gpt.rs itself refuses
+  bool keep_form = true;    // honour stored forms of the same format, so that re-encoding gives the same bytes
 };
 
 // Something the target format cannot hold.

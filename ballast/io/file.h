@@ -28,9 +28,9 @@ struct CommitOptions {
 };
 
 // A set of files that become visible together: each is written beside its destination under a name that marks it as
-// temporary, then all are synced and renamed in the order of creation; the last rename is the commit. Dropping the object without commit()
-// removes every temporary. Temporaries of writers that were killed are removed by the next writer to the same
-// destination.
+// temporary, then all are synced and renamed in the order of creation; the last rename is the commit. Dropping the
+// object without commit() removes every temporary. Temporaries of writers that were killed are removed by the next
+// writer to the same destination.
 class AtomicFiles {
  public:
   explicit AtomicFiles(CommitOptions options);

@@ -1,0 +1,60 @@
+# One object target per layer folder; together they are libballast.a and libballast.so.
+
+# Bottom first. A folder without .cc files has no target.
+set(BALLAST_LAYERS base tensor formats io archive)
+
+# What each layer may use from outside; scripts/check_layers says in which files.
+set(BALLAST_USES_base ballast_blake3 fmt::fmt)
+set(BALLAST_USES_tensor fmt::fmt)
+set(BALLAST_USES_formats fmt::fmt ZLIB::ZLIB)
+set(BALLAST_USES_io fmt::fmt Threads::Threads)
+set(BALLAST_USES_archive fmt::fmt PkgConfig::PCRE2 OpenSSL::Crypto Threads::Threads)
+
+# The version, and the commit where that can be told. Made anew at each build, written only when it changed.
+set(version_source "${PROJECT_BINARY_DIR}/generated/version.cc")
+add_custom_target(ballast_version
+  COMMAND "${CMAKE_COMMAND}" -D "VERSION=${PROJECT_VERSION}" -D "SOURCE_DIR=${PROJECT_SOURCE_DIR}"
+          -D "OUTPUT=${version_source}" -P "${PROJECT_SOURCE_DIR}/cmake/WriteVersion.cmake"
+  BYPRODUCTS "${version_source}"
+  COMMENT "Checking the version")
+
+set(objects ${BALLAST_BLAKE3_OBJECTS})
+set(uses "")
+foreach(layer IN LISTS BALLAST_LAYERS)
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/ballast/${layer}/*.cc")
+  if(NOT sources)
+    continue()
+  endif()
+  add_library(ballast_${layer} OBJECT ${sources})
+  target_include_directories(ballast_${layer} PUBLIC "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(ballast_${layer} PRIVATE ballast_options ${BALLAST_USES_${layer}})
+  list(APPEND objects $<TARGET_OBJECTS:ballast_${layer}>)
+  list(APPEND uses ${BALLAST_USES_${layer}})
+endforeach()
+target_sources(ballast_base PRIVATE "${version_source}")
+add_dependencies(ballast_base ballast_version)
+
+list(REMOVE_DUPLICATES uses)
+list(REMOVE_ITEM uses ballast_blake3)  # its objects are among ours; where it is a library it is added below
+if(BLAKE3_FOUND)
+  list(APPEND uses PkgConfig::BLAKE3)
+endif()
+
+foreach(kind static shared)
+  string(TOUPPER ${kind} kind_upper)
+  add_library(ballast_${kind} ${kind_upper} ${objects})
+  target_compile_features(ballast_${kind} PUBLIC cxx_std_20)
+  target_include_directories(ballast_${kind} PUBLIC
+    $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  target_link_libraries(ballast_${kind} PRIVATE ${uses})
+  set_target_properties(ballast_${kind} PROPERTIES OUTPUT_NAME ballast)
+endforeach()
+
+# Symbols of the shared library are all visible: the C++ ABI is promised within a minor version only (hence the
+# soname), errors travel as values so no type information must be hidden, and an export macro on every class would buy
+# little before there is a C interface.
+set_target_properties(ballast_shared PROPERTIES
+  EXPORT_NAME ballast VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
+set_target_properties(ballast_static PROPERTIES EXPORT_NAME static)
+add_library(ballast::ballast ALIAS ballast_shared)
+add_library(ballast::static ALIAS ballast_static)

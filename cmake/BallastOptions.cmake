@@ -1,0 +1,43 @@
+# How everything of ours is compiled: language, warnings, sanitizers, where the results go.
+
+set(CMAKE_CXX_STANDARD 20)
+set(CMAKE_CXX_STANDARD_REQUIRED ON)
+set(CMAKE_CXX_EXTENSIONS OFF)
+set(CMAKE_C_STANDARD 11)
+set(CMAKE_POSITION_INDEPENDENT_CODE ON)  # the same objects go into the static and the shared library
+set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
+
+if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
+  set(CMAKE_BUILD_TYPE RelWithDebInfo CACHE STRING "Debug, Release, RelWithDebInfo or MinSizeRel" FORCE)
+endif()
+
+if(PROJECT_IS_TOP_LEVEL)
+  set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
+  set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+  set(CMAKE_ARCHIVE_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
+
+  find_program(BALLAST_CCACHE ccache)
+  mark_as_advanced(BALLAST_CCACHE)
+  if(BALLAST_CCACHE)
+    foreach(language C CXX)
+      if(NOT CMAKE_${language}_COMPILER_LAUNCHER)
+        set(CMAKE_${language}_COMPILER_LAUNCHER "${BALLAST_CCACHE}")
+      endif()
+    endforeach()
+  endif()
+endif()
+
+# Linked privately by every target of ours, never by third-party sources.
+add_library(ballast_options INTERFACE)
+target_compile_options(ballast_options INTERFACE
+  -Wall -Wextra -Wshadow -Wpedantic -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-qual -Wimplicit-fallthrough
+  -Wextra-semi)
+if(BALLAST_WERROR)
+  target_compile_options(ballast_options INTERFACE -Werror)
+endif()
+
+if(BALLAST_SANITIZE)
+  # Everything, third-party sources included, must agree on this.
+  add_compile_options(-fsanitize=${BALLAST_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+  add_link_options(-fsanitize=${BALLAST_SANITIZE})
+endif()
