@@ -19,8 +19,8 @@ struct StoredExtent {
   // Bytes of the container's member that precede the payload (an NPY header). A stored payload begins at `offset`, so
   // its member begins `member_prefix` before it; a deflated member begins at `offset` and inflates to prefix + payload.
   uint32_t member_prefix = 0;
-  std::optional<uint32_t> crc32;  // of the whole member, where the container has one
-  uint16_t source = 0;            // which of the archive's sources (shards)
+  std::optional<uint32_t> crc32 = std::nullopt;  // of the whole member, where the container has one
+  uint16_t source = 0;                           // which of the archive's sources (shards)
   bool deflated = false;
   bool big_endian = false;
   bool fortran_order = false;
