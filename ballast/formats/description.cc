@@ -42,9 +42,9 @@ void TensorInfo::set_stored_form(std::string form) {
 }
 
 std::string TensorInfo::type_name() const {
-  std::string name(dtype_name(dtype));
-  if (!scheme().empty()) name += ":" + scheme();
-  return name;
+  std::string type(dtype_name(dtype));
+  if (!scheme().empty()) type += ":" + scheme();
+  return type;
 }
 
 bool same_content_description(const Description& a, const Description& b) {

@@ -37,7 +37,8 @@ void swap_byte_order(DType dtype, MutableByteSpan payload) {
   const DTypeInfo& info = dtype_info(dtype);
   const size_t component = info.bits / 8 / (info.kind == DTypeKind::kComplex ? 2 : 1);
   for (size_t at = 0; at + component <= payload.size(); at += component) {
-    std::reverse(payload.begin() + static_cast<ptrdiff_t>(at), payload.begin() + static_cast<ptrdiff_t>(at + component));
+    std::reverse(payload.begin() + static_cast<ptrdiff_t>(at),
+                 payload.begin() + static_cast<ptrdiff_t>(at + component));
   }
 }
 
