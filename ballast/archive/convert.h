@@ -10,7 +10,7 @@
 namespace ballast {
 
 struct ConvertOptions {
-  std::string only;                        // keep tensors whose name this regular expression finds; empty = all
+  std::vector<std::string> only;           // keep tensors whose name this regular expression finds; empty = all
   std::string exclude;                     // drop tensors whose name it finds; empty = none
   std::optional<std::string> config_text;  // a model config for targets that need one
   bool allow_lossy = false;

@@ -1,6 +1,7 @@
 // Content digests, fixed for ever: they depend on neither order nor container.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,6 @@ struct DigestOptions {
 Result<std::vector<TensorDigest>> digest_tensors(const Archive& archive, const DigestOptions& options = {});
 
 // BLAKE3 of "ballast:archive:v1\0", then for each tensor in byte order of names: u32 length, name, its digest.
-Digest archive_digest(const std::vector<TensorInfo>& tensors, const std::vector<TensorDigest>& digests);
+Digest archive_digest(std::span<const TensorInfo> tensors, std::span<const TensorDigest> digests);
 
 }  // namespace ballast

@@ -14,7 +14,7 @@
 namespace ballast {
 
 // The value to store in B: describes `source`; `written` is what B's reader will see; `content` is B's archive digest.
-// The i-th tensors of both are the same tensor wherever `written` keeps the name.
+// Tensors correspond by name; `written` may order them otherwise, and may hold another shape (rank 0 stored as [1]).
 std::string encode_origin(const Description& source, const Description& written, const Digest& content);
 
 // The description of A, or an error that says why the value is stale or unreadable.

@@ -13,7 +13,7 @@
 namespace ballast {
 
 // Writes exactly the tensor's byte_size canonical bytes (little-endian, row-major) to the sink when called. Writing
-// any other number of bytes aborts the whole write and leaves the destination as it was.
+// any other number of bytes aborts the whole write and leaves the destination as it was. write_archive calls each once.
 using TensorProvider = std::function<Status(ByteSink& sink)>;
 
 struct WritePlan {
@@ -38,6 +38,7 @@ struct WriteReport {
 
 // A plan over an existing archive: tensors are drawn from it, nothing is copied up front. `archive` must outlive it.
 WritePlan make_plan(const Archive& archive);
+WritePlan make_plan(Archive&&) = delete;
 
 // Refuses (kLossy) what the format cannot hold: see FormatDriver::find_losses. Nothing is visible before everything is.
 Result<WriteReport> write_archive(const std::string& path, const FormatDriver& format, const WritePlan& plan,

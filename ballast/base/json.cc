@@ -66,8 +66,7 @@ JsonReader::JsonReader(std::string_view text, std::string where, uint64_t base_o
     : text_(text), where_(std::move(where)), base_offset_(base_offset), dialect_(dialect) {}
 
 Error JsonReader::error_here(std::string_view what) const {
-  return make_error(ErrorCode::kCorrupt,
-                    where_ + ": byte " + std::to_string(offset()) + ": " + std::string(what));
+  return make_error(ErrorCode::kCorrupt, where_ + ": byte " + std::to_string(offset()) + ": " + std::string(what));
 }
 
 void JsonReader::skip_space() {
@@ -169,7 +168,9 @@ Status JsonReader::read_escape(std::string& out) {
   if (position_ >= text_.size()) return error_here("the JSON text ends inside a string");
   const char c = text_[position_++];
   switch (c) {
-    case '"': case '\\': case '/': out.push_back(c); return {};
+    case '"':
+    case '\\':
+    case '/': out.push_back(c); return {};
     case 'b': out.push_back('\b'); return {};
     case 'f': out.push_back('\f'); return {};
     case 'n': out.push_back('\n'); return {};

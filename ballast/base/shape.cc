@@ -7,18 +7,13 @@
 
 namespace ballast {
 
-Shape::Shape(std::span<const uint64_t> dims) : rank_(dims.size()) {
-  uint64_t* to = inline_;
-  if (rank_ > kInline) {
-    heap_ = std::make_unique<uint64_t[]>(rank_);
-    to = heap_.get();
-  }
-  std::copy(dims.begin(), dims.end(), to);
+Shape::Shape(std::span<const uint64_t> dims) : rank_(static_cast<uint32_t>(dims.size())) {
+  if (rank_ > kInline) storage_.heap = new uint64_t[rank_];
+  std::copy(dims.begin(), dims.end(), rank_ > kInline ? storage_.heap : storage_.inside);
 }
 
 void Shape::swap(Shape& other) noexcept {
-  std::swap(inline_, other.inline_);
-  std::swap(heap_, other.heap_);
+  std::swap(storage_, other.storage_);
   std::swap(rank_, other.rank_);
 }
 

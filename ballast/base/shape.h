@@ -3,7 +3,6 @@
 
 #include <cstdint>
 #include <initializer_list>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -19,13 +18,16 @@ class Shape {
   explicit Shape(std::span<const uint64_t> dims);
   Shape(const Shape& other) : Shape(other.dims()) {}
   Shape(Shape&& other) noexcept { swap(other); }
+  ~Shape() {
+    if (rank_ > kInline) delete[] storage_.heap;
+  }
   Shape& operator=(Shape other) noexcept {
     swap(other);
     return *this;
   }
 
   size_t rank() const { return rank_; }
-  std::span<const uint64_t> dims() const { return {rank_ <= kInline ? inline_ : heap_.get(), rank_}; }
+  std::span<const uint64_t> dims() const { return {rank_ <= kInline ? storage_.inside : storage_.heap, rank_}; }
   uint64_t operator[](size_t axis) const { return dims()[axis]; }
 
   // Product of the dimensions; nullopt when it does not fit 64 bits, even where a later dimension is 0.
@@ -40,9 +42,11 @@ class Shape {
   void swap(Shape& other) noexcept;
 
   static constexpr size_t kInline = 4;
-  uint64_t inline_[kInline] = {};
-  std::unique_ptr<uint64_t[]> heap_;
-  size_t rank_ = 0;
+  union {
+    uint64_t inside[kInline] = {};
+    uint64_t* heap;
+  } storage_;
+  uint32_t rank_ = 0;
 };
 
 // Bytes of a packed tensor of this shape. nullopt on overflow, when the bits do not fill whole bytes,

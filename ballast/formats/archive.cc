@@ -119,10 +119,17 @@ Result<Payload> Archive::payload(size_t index, Checksum checksum) const {
   if (extent.big_endian) swap_byte_order(tensor.dtype, bytes);
   if (extent.fortran_order) {
     ByteVector ordered(bytes.size());
-    fortran_to_row_major(tensor.shape, tensor.dtype, bytes, ordered);
+    fortran_to_row_major(tensor.shape, bytes, ordered);
     bytes = std::move(ordered);
   }
   return Payload(std::move(bytes));
+}
+
+Result<Payload> Archive::aligned_payload(size_t index, size_t alignment) const {
+  BALLAST_TRY(Payload bytes, payload(index));
+  const auto address = reinterpret_cast<uintptr_t>(bytes.bytes().data());
+  if (address % alignment == 0) return bytes;
+  return Payload(ByteVector(bytes.bytes().begin(), bytes.bytes().end()));
 }
 
 Status Archive::read_into(size_t index, MutableByteSpan out, Checksum checksum) const {

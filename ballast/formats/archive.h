@@ -19,8 +19,8 @@ struct StoredExtent {
   // Bytes of the container's member that precede the payload (an NPY header). A stored payload begins at `offset`, so
   // its member begins `member_prefix` before it; a deflated member begins at `offset` and inflates to prefix + payload.
   uint32_t member_prefix = 0;
-  std::optional<uint32_t> crc32;  // of the whole member, where the container has one
-  uint16_t source = 0;            // which of the archive's sources (shards)
+  std::optional<uint32_t> crc32 = std::nullopt;  // of the whole member, where the container has one
+  uint16_t source = 0;                           // which of the archive's sources (shards)
   bool deflated = false;
   bool big_endian = false;
   bool fortran_order = false;
@@ -34,7 +34,8 @@ using Payload = BytesOrView;
 // Whether reading a payload also checks the container's own checksum, where it has one (zip).
 enum class Checksum : uint8_t { kCheck, kSkip };
 
-// Opening has validated every extent against its source, so that no method here can read out of bounds. All const
+// Opening has validated every extent against its source, so that no method here can read out of bounds, and names are
+// unique. All const
 // methods may be called from several threads. Copies share the sources.
 class Archive {
  public:
@@ -54,6 +55,8 @@ class Archive {
   // The canonical payload: a view into the source where the stored form is canonical and the source can be viewed,
   // otherwise one copy. Views of unaligned files are unaligned: copy before casting to a wider type.
   Result<Payload> payload(size_t index, Checksum checksum = Checksum::kCheck) const;
+  // The same, copied where the view's address is not a multiple of `alignment` (at most that of new: 16).
+  Result<Payload> aligned_payload(size_t index, size_t alignment) const;
   // The same into memory of the caller; `out` must have byte_size bytes.
   Status read_into(size_t index, MutableByteSpan out, Checksum checksum = Checksum::kCheck) const;
   // Part of a canonical payload. Only a canonical extent is read in part; others cost a whole read.

@@ -24,7 +24,7 @@ class DeflateSink final : public ByteSink {
   Status write(ByteSpan bytes) override;
   Status patch(uint64_t offset, ByteSpan bytes) override;  // always an error: the stream has left
   uint64_t position() const override;                      // bytes taken in
-  Status finish();                                          // must be called once, after the last write
+  Status finish();                                         // must be called once, after the last write
 
  private:
   struct State;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "ballast/base/hash.h"
+
 namespace ballast {
 
 namespace {
@@ -42,9 +44,13 @@ void TensorInfo::set_stored_form(std::string form) {
 }
 
 std::string TensorInfo::type_name() const {
-  std::string name(dtype_name(dtype));
-  if (!scheme().empty()) name += ":" + scheme();
-  return name;
+  std::string text(dtype_name(dtype));
+  if (scheme().empty()) return text;
+  text += ":" + scheme();
+  // Digests store the length of this text in one byte.
+  constexpr size_t kLongest = 255;
+  if (text.size() <= kLongest) return text;
+  return std::string(dtype_name(dtype)) + ":#" + to_hex(blake3(as_bytes(scheme())));
 }
 
 bool same_content_description(const Description& a, const Description& b) {

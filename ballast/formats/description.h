@@ -52,7 +52,7 @@ struct TensorInfo {
   void set_scheme(std::string scheme);
   void set_stored_form(std::string form);
 
-  // "f32", or "qfloat:<scheme>": the type as digests see it.
+  // "f32", or "qfloat:<scheme>": the type as digests see it; a scheme too long for that is replaced by its own digest.
   std::string type_name() const;
 
  private:

@@ -1,21 +1,17 @@
 #include "ballast/formats/findings.h"
 
-#include <algorithm>
-
 namespace ballast {
 
-Status Findings::error(std::string code, uint64_t offset, std::string tensor, std::string message) {
-  if (!collects_) return make_error(ErrorCode::kCorrupt, std::move(message));
+Status Findings::error(std::string code, uint64_t offset, std::string tensor, std::string message, ErrorCode as) {
+  if (!collects_) return make_error(as, std::move(message));
   add({Severity::kError, std::move(code), offset, std::move(tensor), std::move(message)});
   return {};
 }
 
 void Findings::add(Finding finding) {
+  has_errors_ = has_errors_ || finding.severity == Severity::kError;
   if (items_.size() < kMaxFindings) items_.push_back(std::move(finding));
-}
-
-bool Findings::has_errors() const {
-  return std::ranges::any_of(items_, [](const Finding& f) { return f.severity == Severity::kError; });
+  else ++dropped_;
 }
 
 }  // namespace ballast

@@ -37,7 +37,9 @@ class Findings {
 
   bool collects() const { return collects_; }
 
-  Status error(std::string code, uint64_t offset, std::string tensor, std::string message);
+  // `as`: the code the error has when opening (kUnsupported for sound files of a kind that is not handled).
+  Status error(std::string code, uint64_t offset, std::string tensor, std::string message,
+               ErrorCode as = ErrorCode::kCorrupt);
   // `message` is a callable so that opening never formats texts nobody reads.
   template <typename MakeMessage>
   void warning(const char* code, uint64_t offset, const std::string& tensor, MakeMessage&& message) {
@@ -49,7 +51,9 @@ class Findings {
   }
 
   const std::vector<Finding>& items() const { return items_; }
-  bool has_errors() const;
+  bool has_errors() const { return has_errors_; }
+  // Findings beyond the limit of what is kept.
+  uint64_t dropped() const { return dropped_; }
 
  private:
   explicit Findings(bool collects) : collects_(collects) {}
@@ -58,6 +62,8 @@ class Findings {
   void add(Finding finding);
 
   bool collects_;
+  bool has_errors_ = false;
+  uint64_t dropped_ = 0;
   std::vector<Finding> items_;
 };
 

@@ -58,6 +58,7 @@ struct WriteOptions {
   uint64_t shard_size = 0;  // safetensors: start a new file before exceeding this many payload bytes; 0 = one file
   std::string target;       // burnpack: "burn-0.20" etc.; npz: "numpy" or "aligned"; empty = the format's default
   bool allow_half = false;  // gptrs: write f16 and bf16, which gpt.rs itself refuses
+  bool keep_order = false;  // payloads in the given order where the format's own writer would sort them by name
   bool keep_form = true;    // honour stored forms of the same format, so that re-encoding gives the same bytes
 };
 
@@ -69,6 +70,10 @@ struct Loss {
   std::optional<DType> cast_to;
   bool drop = false;
 };
+
+// The loss of a dtype, with what stands in for it: the narrowest supported type that holds every value, else the widest
+// that comes near; u8 for opaque bytes.
+Loss unsupported_dtype_loss(const TensorInfo& tensor, std::string_view format, bool (*supports)(DType));
 
 struct WriteRequest {
   const Description& description;  // description.origin, when set, is stored in the format's free metadata
@@ -82,7 +87,7 @@ struct PayloadForm {
   bool fortran_order = false;
 };
 
-// Supplies payloads while a plan is carried out. Tensors are asked for in ascending order within one file.
+// Supplies payloads while a plan is carried out. Each tensor is asked for once, in whatever order the layout has.
 class TensorFeed {
  public:
   virtual ~TensorFeed() = default;
@@ -111,13 +116,23 @@ struct FormatDriver {
   std::string_view summary;                      // one line for people
   std::span<const std::string_view> extensions;  // with the dot; the first is the default
   SniffMatch (*sniff)(const SniffInput& input);
+  // The one validator. Names of the archive are unique: a format whose own reader lets the last of two namesakes win
+  // gives that one and reports the other. When collecting, an archive may come back beside error findings; it is then
+  // only good for its description, and its payloads must not be read.
   Result<Archive> (*open)(const OpenRequest& request, Findings& findings);
   // What would be lost by writing this. Null where the format is only read.
   std::vector<Loss> (*find_losses)(const Description& description, const WriteOptions& options);
+  // The plan may refer to the request's description and options, which must outlive it.
   Result<std::unique_ptr<PlannedWrite>> (*plan_write)(const WriteRequest& request);
+  bool stores_origin = true;  // has room for `ballast.origin`
+  // Which WriteOptions mean something here; anything else is refused by the callers of plan_write.
+  std::span<const std::string_view> targets = {};
+  bool can_compress = false;
+  bool can_shard = false;
 };
 
-std::span<const FormatDriver> all_formats();
+// In the order in which they are tried and listed.
+std::span<const FormatDriver* const> all_formats();
 const FormatDriver* find_format(std::string_view name);
 // The format whose extension ends `file_name`; null if none. For choosing what to write, never for reading.
 const FormatDriver* format_for_extension(std::string_view file_name);

@@ -8,8 +8,11 @@ namespace ballast {
 namespace {
 
 // `in` is row-major with dimensions `dims`; `out` gets the same elements row-major with the axes reversed.
-void reverse_axes(std::span<const uint64_t> dims, size_t element_size, ByteSpan in, MutableByteSpan out) {
+void reverse_axes(std::span<const uint64_t> dims, ByteSpan in, MutableByteSpan out) {
   if (in.empty()) return;
+  size_t elements = 1;
+  for (const uint64_t dim : dims) elements *= static_cast<size_t>(dim);
+  const size_t element_size = in.size() / elements;
   const size_t rank = dims.size();
   // Walking `out` in order, axis k of `out` is axis rank-1-k of `in`.
   std::vector<size_t> stride(rank);
@@ -37,17 +40,16 @@ void swap_byte_order(DType dtype, MutableByteSpan payload) {
   const DTypeInfo& info = dtype_info(dtype);
   const size_t component = info.bits / 8 / (info.kind == DTypeKind::kComplex ? 2 : 1);
   for (size_t at = 0; at + component <= payload.size(); at += component) {
-    std::reverse(payload.begin() + static_cast<ptrdiff_t>(at), payload.begin() + static_cast<ptrdiff_t>(at + component));
+    std::reverse(payload.begin() + static_cast<ptrdiff_t>(at),
+                 payload.begin() + static_cast<ptrdiff_t>(at + component));
   }
 }
 
-void fortran_to_row_major(const Shape& shape, DType dtype, ByteSpan in, MutableByteSpan out) {
+void fortran_to_row_major(const Shape& shape, ByteSpan in, MutableByteSpan out) {
   const std::vector<uint64_t> reversed(shape.dims().rbegin(), shape.dims().rend());
-  reverse_axes(reversed, dtype_info(dtype).bits / 8, in, out);
+  reverse_axes(reversed, in, out);
 }
 
-void row_major_to_fortran(const Shape& shape, DType dtype, ByteSpan in, MutableByteSpan out) {
-  reverse_axes(shape.dims(), dtype_info(dtype).bits / 8, in, out);
-}
+void row_major_to_fortran(const Shape& shape, ByteSpan in, MutableByteSpan out) { reverse_axes(shape.dims(), in, out); }
 
 }  // namespace ballast

@@ -10,8 +10,9 @@ namespace ballast {
 // Reverses the bytes of every component (a complex number has two) in place. Only types of fixed whole-byte size.
 void swap_byte_order(DType dtype, MutableByteSpan payload);
 
-// Column-major <-> row-major for a tensor of this shape; `in` and `out` must not overlap. The two directions differ.
-void fortran_to_row_major(const Shape& shape, DType dtype, ByteSpan in, MutableByteSpan out);
-void row_major_to_fortran(const Shape& shape, DType dtype, ByteSpan in, MutableByteSpan out);
+// Column-major <-> row-major for a tensor of this shape; `in` and `out` have the same size, a whole number of bytes per
+// element, and must not overlap. The two directions differ.
+void fortran_to_row_major(const Shape& shape, ByteSpan in, MutableByteSpan out);
+void row_major_to_fortran(const Shape& shape, ByteSpan in, MutableByteSpan out);
 
 }  // namespace ballast

@@ -1,0 +1,82 @@
+#include "ballast/formats/format.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+
+#include "ballast/formats/drivers.h"
+
+namespace ballast {
+
+namespace {
+
+constexpr std::array<const FormatDriver*, 1> kFormats = {
+    &kSafetensorsDriver,
+};
+
+bool ends_with_ignoring_case(std::string_view text, std::string_view ending) {
+  if (text.size() < ending.size()) return false;
+  return std::ranges::equal(text.substr(text.size() - ending.size()), ending, [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) == std::tolower(static_cast<unsigned char>(b));
+  });
+}
+
+std::string first_bytes_text(ByteSpan head) {
+  constexpr size_t kShown = 8;
+  return to_hex(head.first(std::min(head.size(), kShown)));
+}
+
+Error unknown_format(const OpenRequest& request, ByteSpan head) {
+  if (head.empty()) {
+    return make_error(
+        ErrorCode::kUnknownFormat,
+        fmt::format("{}: the file is empty; its writer was probably interrupted", request.source->name()));
+  }
+  std::string known;
+  for (const FormatDriver* driver : kFormats) known += fmt::format("{}{}", known.empty() ? "" : ", ", driver->name);
+  return make_error(ErrorCode::kUnknownFormat,
+                    fmt::format("{}: no known format begins with bytes {} (size {}); known formats: {}",
+                                request.source->name(), first_bytes_text(head), request.source->size(), known));
+}
+
+}  // namespace
+
+std::span<const FormatDriver* const> all_formats() { return kFormats; }
+
+const FormatDriver* find_format(std::string_view name) {
+  const auto* found = std::ranges::find(kFormats, name, &FormatDriver::name);
+  return found == kFormats.end() ? nullptr : *found;
+}
+
+const FormatDriver* format_for_extension(std::string_view file_name) {
+  for (const FormatDriver* driver : kFormats) {
+    for (const std::string_view extension : driver->extensions) {
+      if (ends_with_ignoring_case(file_name, extension)) return driver;
+    }
+  }
+  return nullptr;
+}
+
+Result<const FormatDriver*> detect_format(const OpenRequest& request) {
+  const uint64_t head_size = std::min<uint64_t>(request.source->size(), kSniffBytes);
+  BALLAST_TRY(const ByteVector head, read_bytes(*request.source, 0, head_size));
+  const SniffInput input{head, request.source->size(), request.file_name, request.source.get()};
+  const FormatDriver* likely = nullptr;
+  for (const FormatDriver* driver : kFormats) {
+    const SniffMatch match = driver->sniff(input);
+    if (match == SniffMatch::kCertain) return driver;
+    if (match == SniffMatch::kLikely && likely == nullptr) likely = driver;
+  }
+  if (likely != nullptr) return likely;
+  return unknown_format(request, head);
+}
+
+Result<Archive> open_archive(const OpenRequest& request) {
+  BALLAST_TRY(const FormatDriver* driver, detect_format(request));
+  Findings findings = Findings::stop_at_first_error();
+  return driver->open(request, findings);
+}
+
+}  // namespace ballast

@@ -1,0 +1,458 @@
+#include "ballast/formats/safetensors.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "ballast/base/checked.h"
+#include "ballast/base/json.h"
+#include "ballast/formats/drivers.h"
+
+namespace ballast {
+
+namespace {
+
+constexpr uint64_t kLengthField = 8;
+constexpr uint64_t kMaxHeader = 100'000'000;  // the reference reader's limit, in bytes
+constexpr std::string_view kMetadataKey = "__metadata__";
+constexpr std::string_view kEmptyMetadataForm = "metadata={}";  // the header holds an empty __metadata__
+
+// In the order of the reference implementation's enumeration, which its writer sorts by, descending.
+struct TypeName {
+  DType dtype;
+  std::string_view name;
+};
+constexpr std::array kTypeNames = {
+    TypeName{DType::kBool, "BOOL"},
+    TypeName{DType::kF4, "F4"},
+    TypeName{DType::kF6E2M3, "F6_E2M3"},
+    TypeName{DType::kF6E3M2, "F6_E3M2"},
+    TypeName{DType::kU8, "U8"},
+    TypeName{DType::kI8, "I8"},
+    TypeName{DType::kF8E5M2, "F8_E5M2"},
+    TypeName{DType::kF8E4M3, "F8_E4M3"},
+    TypeName{DType::kF8E8M0, "F8_E8M0"},
+    TypeName{DType::kF8E4M3Fnuz, "F8_E4M3FNUZ"},
+    TypeName{DType::kF8E5M2Fnuz, "F8_E5M2FNUZ"},
+    TypeName{DType::kI16, "I16"},
+    TypeName{DType::kU16, "U16"},
+    TypeName{DType::kF16, "F16"},
+    TypeName{DType::kBF16, "BF16"},
+    TypeName{DType::kI32, "I32"},
+    TypeName{DType::kU32, "U32"},
+    TypeName{DType::kF32, "F32"},
+    TypeName{DType::kC64, "C64"},
+    TypeName{DType::kF64, "F64"},
+    TypeName{DType::kI64, "I64"},
+    TypeName{DType::kU64, "U64"},
+};
+
+const TypeName* find_type(std::string_view name) {
+  const auto* found = std::ranges::find(kTypeNames, name, &TypeName::name);
+  return found == kTypeNames.end() ? nullptr : found;
+}
+
+const TypeName* find_type(DType dtype) {
+  const auto* found = std::ranges::find(kTypeNames, dtype, &TypeName::dtype);
+  return found == kTypeNames.end() ? nullptr : found;
+}
+
+// ---------------------------------------------------------------- reading
+
+struct HeaderEntry {
+  TensorInfo info;
+  uint64_t begin = 0;
+  uint64_t end = 0;
+  uint64_t header_offset = 0;  // where the entry stands, for findings
+};
+
+class HeaderParser {
+ public:
+  HeaderParser(const ByteSource& source, std::string_view text, Findings& findings)
+      : source_(source), findings_(findings), json_(text, source.name() + ": header", kLengthField) {
+    entries_.reserve(static_cast<size_t>(std::ranges::count(text, '{')));
+  }
+
+  Status parse() {
+    BALLAST_CHECK(json_.enter_object());
+    std::string key;
+    for (;;) {
+      BALLAST_TRY(const bool more, json_.next_key(key));
+      if (!more) break;
+      BALLAST_CHECK(key == kMetadataKey ? parse_metadata() : parse_tensor(std::move(key)));
+    }
+    return json_.finish();
+  }
+
+  std::vector<HeaderEntry>& entries() { return entries_; }
+  Description& description() { return description_; }
+
+ private:
+  Status parse_metadata() {
+    const uint64_t offset = json_.offset();
+    if (seen_metadata_) {
+      BALLAST_CHECK(findings_.error("duplicate_key", offset, "",
+                                    fmt::format("{}: header: __metadata__ stands twice", source_.name())));
+    }
+    seen_metadata_ = true;
+    BALLAST_CHECK(json_.enter_object());
+    std::string key;
+    bool empty = true;
+    for (;;) {
+      BALLAST_TRY(const bool more, json_.next_key(key));
+      if (!more) break;
+      empty = false;
+      BALLAST_TRY(std::string value, json_.read_string());
+      if (key == kOriginKey) description_.origin = std::move(value);
+      else description_.metadata.push_back({key, std::move(value)});
+    }
+    if (empty) description_.stored_form = kEmptyMetadataForm;
+    return check_metadata_keys(offset);
+  }
+
+  Status check_metadata_keys(uint64_t offset) {
+    std::vector<std::string_view> keys;
+    for (const MetaEntry& entry : description_.metadata) keys.push_back(entry.key);
+    std::ranges::sort(keys);
+    const auto twin = std::ranges::adjacent_find(keys);
+    if (twin == keys.end()) return {};
+    return findings_.error("duplicate_key", offset, "",
+                           fmt::format("{}: header: metadata key \"{}\" stands twice", source_.name(), *twin));
+  }
+
+  Status parse_tensor(std::string name) {
+    HeaderEntry entry;
+    entry.header_offset = json_.offset();
+    entry.info.name = std::move(name);
+    Fields seen;
+    BALLAST_CHECK(json_.enter_object());
+    for (;;) {
+      BALLAST_TRY(const bool more, json_.next_key(field_));
+      if (!more) break;
+      BALLAST_CHECK(parse_field(entry, seen));
+    }
+    if (!seen.dtype || !seen.shape || !seen.offsets) {
+      return json_.error_here(fmt::format("tensor \"{}\" lacks {}", entry.info.name,
+                                          !seen.dtype   ? "dtype"
+                                          : !seen.shape ? "shape"
+                                                        : "data_offsets"));
+    }
+    BALLAST_CHECK(check_size(entry));
+    entries_.push_back(std::move(entry));
+    return {};
+  }
+
+  struct Fields {
+    bool dtype = false, shape = false, offsets = false;
+  };
+
+  Status parse_field(HeaderEntry& entry, Fields& seen) {
+    bool* flag = field_ == "dtype"          ? &seen.dtype
+                 : field_ == "shape"        ? &seen.shape
+                 : field_ == "data_offsets" ? &seen.offsets
+                                            : nullptr;
+    if (flag == nullptr) {
+      return json_.error_here(fmt::format("tensor \"{}\" has an unknown field \"{}\"", entry.info.name, field_));
+    }
+    if (*flag) return json_.error_here(fmt::format("tensor \"{}\" has \"{}\" twice", entry.info.name, field_));
+    *flag = true;
+    if (flag == &seen.dtype) return parse_dtype_field(entry);
+    if (flag == &seen.shape) return parse_shape(entry);
+    return parse_offsets(entry);
+  }
+
+  Status parse_dtype_field(HeaderEntry& entry) {
+    BALLAST_TRY(const std::string text, json_.read_string());
+    const TypeName* type = find_type(text);
+    if (type == nullptr) {
+      return make_error(ErrorCode::kUnsupported,
+                        fmt::format("{}: tensor \"{}\" has dtype \"{}\", which this version does not know; the file "
+                                    "may come from a newer safetensors",
+                                    source_.name(), entry.info.name, text));
+    }
+    entry.info.dtype = type->dtype;
+    return {};
+  }
+
+  Status parse_shape(HeaderEntry& entry) {
+    dims_.clear();
+    BALLAST_CHECK(json_.enter_array());
+    for (;;) {
+      BALLAST_TRY(const bool more, json_.next_element());
+      if (!more) break;
+      BALLAST_TRY(const uint64_t dim, json_.read_u64());
+      dims_.push_back(dim);
+    }
+    entry.info.shape = Shape(dims_);
+    return {};
+  }
+
+  Status parse_offsets(HeaderEntry& entry) {
+    BALLAST_CHECK(json_.enter_array());
+    for (uint64_t* to : {&entry.begin, &entry.end}) {
+      BALLAST_TRY(const bool more, json_.next_element());
+      if (!more) return json_.error_here("data_offsets needs two numbers");
+      BALLAST_TRY(*to, json_.read_u64());
+    }
+    BALLAST_TRY(const bool more, json_.next_element());
+    if (more) return json_.error_here("data_offsets has more than two numbers");
+    return {};
+  }
+
+  Status check_size(HeaderEntry& entry) {
+    const TensorInfo& info = entry.info;
+    const auto expected = packed_size(info.shape, info.dtype);
+    if (!expected) {
+      return findings_.error("size", entry.header_offset, info.name,
+                             fmt::format("{}: tensor \"{}\": shape {} of {} does not give a whole number of bytes "
+                                         "below 2^64",
+                                         source_.name(), info.name, info.shape.to_string(), dtype_name(info.dtype)));
+    }
+    if (entry.end < entry.begin || entry.end - entry.begin != *expected) {
+      BALLAST_CHECK(findings_.error(
+          "size", entry.header_offset, info.name,
+          fmt::format("{}: tensor \"{}\": data_offsets [{}, {}] do not span the {} bytes of shape {} {}",
+                      source_.name(), info.name, entry.begin, entry.end, *expected, info.shape.to_string(),
+                      dtype_name(info.dtype))));
+    }
+    entry.info.byte_size = *expected;
+    return {};
+  }
+
+  const ByteSource& source_;
+  Findings& findings_;
+  JsonReader json_;
+  Description description_;
+  std::vector<HeaderEntry> entries_;
+  std::vector<uint64_t> dims_;
+  std::string field_;
+  bool seen_metadata_ = false;
+};
+
+Result<uint64_t> header_length(const ByteSource& source) {
+  if (source.size() < kLengthField) {
+    return make_error(ErrorCode::kCorrupt, fmt::format("{}: {} bytes are too few for a safetensors file; it was "
+                                                       "probably cut short",
+                                                       source.name(), source.size()));
+  }
+  std::array<std::byte, kLengthField> field;
+  BALLAST_CHECK(source.read_at(0, field));
+  const auto length = load_le<uint64_t>(field.data());
+  if (length > kMaxHeader) {
+    return make_error(ErrorCode::kCorrupt, fmt::format("{}: the header claims {} bytes; the format allows {}",
+                                                       source.name(), length, kMaxHeader));
+  }
+  if (length > source.size() - kLengthField) {
+    return make_error(ErrorCode::kCorrupt,
+                      fmt::format("{}: the header claims {} bytes but only {} follow; the file was probably cut short",
+                                  source.name(), length, source.size() - kLengthField));
+  }
+  return length;
+}
+
+// No holes, no overlap, nothing after the last tensor: the rule that keeps a file from being two things at once.
+Status check_coverage(const ByteSource& source, const std::vector<HeaderEntry>& entries, uint64_t data_start,
+                      Findings& findings) {
+  uint64_t expected = 0;
+  const uint64_t available = source.size() - data_start;
+  for (const HeaderEntry& entry : entries) {
+    if (entry.begin != expected) {
+      const bool overlap = entry.begin < expected;
+      BALLAST_CHECK(findings.error(
+          overlap ? "overlap" : "hole", data_start + entry.begin, entry.info.name,
+          fmt::format("{}: tensor \"{}\" begins at byte {} of the data, {} {}", source.name(), entry.info.name,
+                      entry.begin, overlap ? "inside the tensor before it, which ends at" : "leaving a hole after",
+                      expected)));
+    }
+    if (entry.end > available) {
+      BALLAST_CHECK(findings.error("truncated", source.size(), entry.info.name,
+                                   fmt::format("{}: tensor \"{}\" ends at byte {} of the data, but the file has only "
+                                               "{}; it was probably cut short",
+                                               source.name(), entry.info.name, entry.end, available)));
+    }
+    expected = std::max(expected, entry.end);
+  }
+  if (expected < available) {
+    return findings.error("trailing_bytes", data_start + expected, "",
+                          fmt::format("{}: {} bytes follow the last tensor", source.name(), available - expected));
+  }
+  return {};
+}
+
+Status check_duplicate_names(const ByteSource& source, std::span<const TensorInfo> tensors,
+                             const std::vector<HeaderEntry>& entries, Findings& findings) {
+  for (const size_t index : find_duplicate_names(tensors)) {
+    BALLAST_CHECK(
+        findings.error("duplicate_name", entries[index].header_offset, tensors[index].name,
+                       fmt::format("{}: tensor name \"{}\" stands twice", source.name(), tensors[index].name)));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<SafetensorsFile> parse_safetensors(const ByteSource& source, Findings& findings) {
+  BALLAST_TRY(const uint64_t length, header_length(source));
+  BALLAST_TRY(const BytesOrView header, BytesOrView::of(source, kLengthField, length));
+  const std::string_view text = as_text(header.bytes());
+  if (text.empty() || text.front() != '{') {
+    findings.note("leading_space", kLengthField, "", [] { return std::string("the header does not begin with '{'"); });
+  }
+  HeaderParser parser(source, text, findings);
+  BALLAST_CHECK(parser.parse());
+
+  std::vector<HeaderEntry>& entries = parser.entries();
+  const auto by_offset = [](const HeaderEntry& a, const HeaderEntry& b) {
+    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
+  };
+  if (!std::ranges::is_sorted(entries, by_offset)) std::ranges::stable_sort(entries, by_offset);
+  const uint64_t data_start = kLengthField + length;
+  BALLAST_CHECK(check_coverage(source, entries, data_start, findings));
+
+  SafetensorsFile file{std::move(parser.description()), {}};
+  file.description.format = kSafetensorsDriver.name;
+  file.description.version = "1";
+  file.description.tensors.reserve(entries.size());
+  file.extents.reserve(entries.size());
+  for (HeaderEntry& entry : entries) {
+    file.extents.push_back({.offset = data_start + entry.begin, .length = entry.info.byte_size});
+    file.description.tensors.push_back(std::move(entry.info));
+  }
+  BALLAST_CHECK(check_duplicate_names(source, file.description.tensors, entries, findings));
+  return file;
+}
+
+namespace {
+
+SniffMatch sniff(const SniffInput& input) {
+  if (looks_like_safetensors_index(input.head)) return SniffMatch::kCertain;
+  if (input.head.size() < kLengthField + 1) return SniffMatch::kNo;
+  const auto length = load_le<uint64_t>(input.head.data());
+  const std::string_view text = as_text(input.head.subspan(kLengthField));
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos || text[first] != '{') return SniffMatch::kNo;
+  // A length that cannot be right still points here: nothing else has a brace behind eight bytes.
+  return length <= kMaxHeader && length <= input.size - kLengthField ? SniffMatch::kCertain : SniffMatch::kLikely;
+}
+
+Result<Archive> open(const OpenRequest& request, Findings& findings) {
+  const uint64_t head_size = std::min<uint64_t>(request.source->size(), kSniffBytes);
+  BALLAST_TRY(const ByteVector head, read_bytes(*request.source, 0, head_size));
+  if (looks_like_safetensors_index(head)) return open_safetensors_index(request, findings);
+  BALLAST_TRY(SafetensorsFile file, parse_safetensors(*request.source, findings));
+  return Archive(std::move(file.description), std::move(file.extents), {request.source});
+}
+
+// ---------------------------------------------------------------- writing
+
+std::vector<Loss> find_losses(const Description& description, const WriteOptions&) {
+  std::vector<Loss> losses;
+  for (const TensorInfo& tensor : description.tensors) {
+    if (find_type(tensor.dtype) != nullptr) continue;
+    losses.push_back(unsupported_dtype_loss(tensor, kSafetensorsDriver.name,
+                                            [](DType dtype) { return find_type(dtype) != nullptr; }));
+  }
+  return losses;
+}
+
+void append_metadata(std::string& json, const Description& description) {
+  std::string fields;
+  const auto append = [&fields](std::string_view key, std::string_view value) {
+    if (!fields.empty()) fields += ",";
+    append_json_string(fields, key);
+    fields += ":";
+    append_json_string(fields, value);
+  };
+  for (const MetaEntry& entry : description.metadata) {
+    // Values of other types have no place here and travel in the origin.
+    if (const auto* text = std::get_if<std::string>(&entry.value)) append(entry.key, *text);
+  }
+  if (description.origin) append(kOriginKey, *description.origin);
+  const bool keeps_empty =
+      description.format == kSafetensorsDriver.name && description.stored_form == kEmptyMetadataForm;
+  if (fields.empty() && !keeps_empty) return;
+  append_json_string(json, kMetadataKey);
+  json += ":{" + fields + "}";
+}
+
+void append_tensor(std::string& json, const TensorInfo& tensor, uint64_t begin) {
+  if (json.size() > 1) json += ",";
+  append_json_string(json, tensor.name);
+  json += fmt::format(":{{\"dtype\":\"{}\",\"shape\":[{}],\"data_offsets\":[{},{}]}}", find_type(tensor.dtype)->name,
+                      fmt::join(tensor.shape.dims(), ","), begin, begin + tensor.byte_size);
+}
+
+class SafetensorsWrite final : public PlannedWrite {
+ public:
+  explicit SafetensorsWrite(SafetensorsLayout layout)
+      : layout_(std::move(layout)), files_{{"", layout_.header.size() + layout_.payload_bytes}} {}
+
+  const std::vector<PlannedFile>& files() const override { return files_; }
+
+  Status emit(size_t, ByteSink& sink, TensorFeed& feed) const override {
+    BALLAST_CHECK(sink.write_text(layout_.header));
+    for (const size_t index : layout_.order) BALLAST_CHECK(feed.emit(index, {}, sink));
+    return {};
+  }
+
+ private:
+  SafetensorsLayout layout_;
+  std::vector<PlannedFile> files_;
+};
+
+Result<std::unique_ptr<PlannedWrite>> plan_write(const WriteRequest& request) {
+  if (request.options.shard_size != 0) return plan_safetensors_shards(request);
+  std::vector<size_t> all(request.description.tensors.size());
+  std::iota(all.begin(), all.end(), size_t{0});
+  BALLAST_TRY(SafetensorsLayout layout, plan_safetensors(request.description, std::move(all)));
+  return std::unique_ptr<PlannedWrite>(std::make_unique<SafetensorsWrite>(std::move(layout)));
+}
+
+constexpr std::string_view kExtensions[] = {".safetensors"};
+
+}  // namespace
+
+Result<SafetensorsLayout> plan_safetensors(const Description& description, std::vector<size_t> members) {
+  const auto& tensors = description.tensors;
+  std::ranges::sort(members, [&](size_t a, size_t b) {
+    const TypeName* type_a = find_type(tensors[a].dtype);
+    const TypeName* type_b = find_type(tensors[b].dtype);
+    return type_a != type_b ? type_a > type_b : tensors[a].name < tensors[b].name;
+  });
+  SafetensorsLayout layout;
+  std::string json = "{";
+  append_metadata(json, description);
+  for (const size_t index : members) {
+    const auto end = checked_add(layout.payload_bytes, tensors[index].byte_size);
+    if (!end) return make_error(ErrorCode::kInvalidArgument, "the tensors together exceed 2^64 bytes");
+    append_tensor(json, tensors[index], layout.payload_bytes);
+    layout.payload_bytes = *end;
+  }
+  json += "}";
+  while (json.size() % 8 != 0) json += ' ';
+  if (json.size() > kMaxHeader) {
+    return make_error(ErrorCode::kUnsupported,
+                      fmt::format("the header would take {} bytes; safetensors allows {}: write several files with "
+                                  "--shard-size",
+                                  json.size(), kMaxHeader));
+  }
+  append_le<uint64_t>(layout.header, json.size());
+  layout.header += json;
+  layout.order = std::move(members);
+  return layout;
+}
+
+const FormatDriver kSafetensorsDriver = {
+    .name = "safetensors",
+    .summary = "Hugging Face safetensors: one file, or shards with an index",
+    .extensions = kExtensions,
+    .sniff = sniff,
+    .open = open,
+    .find_losses = find_losses,
+    .plan_write = plan_write,
+    .can_shard = true,
+};
+
+}  // namespace ballast

@@ -1,0 +1,277 @@
+// Sharded safetensors: `<name>.safetensors.index.json` maps each tensor to a file in the same folder.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+
+#include "ballast/base/checked.h"
+#include "ballast/base/json.h"
+#include "ballast/formats/drivers.h"
+#include "ballast/formats/safetensors.h"
+
+namespace ballast {
+
+namespace {
+
+constexpr std::string_view kWeightMapKey = "weight_map";
+constexpr std::string_view kSafetensorsEnding = ".safetensors";
+constexpr size_t kMaxShards = 65'535;  // StoredExtent::source counts them
+
+struct ShardIndex {
+  std::map<std::string, std::vector<std::string>> tensors_of_shard;  // ordered: output never depends on hashing
+  std::vector<MetaEntry> metadata;
+  std::optional<uint64_t> total_size;
+};
+
+Status parse_index_metadata(JsonReader& json, ShardIndex& index) {
+  BALLAST_CHECK(json.enter_object());
+  std::string key;
+  for (;;) {
+    BALLAST_TRY(const bool more, json.next_key(key));
+    if (!more) return {};
+    BALLAST_TRY(const JsonType type, json.peek());
+    if (type == JsonType::kString) {
+      BALLAST_TRY(std::string value, json.read_string());
+      index.metadata.push_back({key, std::move(value)});
+      continue;
+    }
+    BALLAST_TRY(const std::string_view raw, json.read_raw());
+    // Some writers put a float here (1.2e9); only a whole number can be checked.
+    JsonReader number(raw, "total_size");
+    if (key != "total_size") index.metadata.push_back({key, std::string(raw)});
+    else if (const auto size = number.read_u64()) index.total_size = *size;
+  }
+}
+
+Status parse_weight_map(JsonReader& json, ShardIndex& index) {
+  BALLAST_CHECK(json.enter_object());
+  std::string name;
+  for (;;) {
+    BALLAST_TRY(const bool more, json.next_key(name));
+    if (!more) return {};
+    BALLAST_TRY(std::string shard, json.read_string());
+    index.tensors_of_shard[std::move(shard)].push_back(name);
+  }
+}
+
+Result<ShardIndex> parse_index(const ByteSource& source) {
+  BALLAST_TRY(const BytesOrView bytes, BytesOrView::of(source, 0, source.size()));
+  JsonReader json(as_text(bytes.bytes()), source.name());
+  ShardIndex index;
+  bool has_map = false;
+  BALLAST_CHECK(json.enter_object());
+  std::string key;
+  for (;;) {
+    BALLAST_TRY(const bool more, json.next_key(key));
+    if (!more) break;
+    if (key == kWeightMapKey && has_map) return json.error_here("weight_map stands twice");
+    if (key == kWeightMapKey) {
+      has_map = true;
+      BALLAST_CHECK(parse_weight_map(json, index));
+    } else if (key == "metadata") {
+      BALLAST_CHECK(parse_index_metadata(json, index));
+    } else {
+      BALLAST_CHECK(json.skip_value());
+    }
+  }
+  BALLAST_CHECK(json.finish());
+  if (!has_map) return json.error_here("the index has no weight_map");
+  if (index.tensors_of_shard.size() > kMaxShards) return json.error_here("the index names too many shards");
+  return index;
+}
+
+// Gathers the shards into one archive.
+class ShardSet {
+ public:
+  ShardSet(const OpenRequest& request, const ShardIndex& index, Findings& findings)
+      : request_(request), index_(index), findings_(findings) {
+    description_.format = kSafetensorsDriver.name;
+    description_.version = "1";
+    description_.metadata = index.metadata;
+  }
+
+  Result<Archive> open() {
+    for (const auto& [shard, names] : index_.tensors_of_shard) BALLAST_CHECK(add_shard(shard, names));
+    BALLAST_CHECK(check_set());
+    return Archive(std::move(description_), std::move(extents_), std::move(sources_));
+  }
+
+ private:
+  const std::string& index_name() const { return request_.source->name(); }
+
+  Status add_shard(const std::string& shard, const std::vector<std::string>& names) {
+    auto opened = request_.siblings->open_sibling(shard);
+    if (!opened) {
+      const std::string& first = names.front();
+      return make_error(ErrorCode::kCorrupt,
+                        fmt::format("{}: shard \"{}\", which holds tensor \"{}\" and {} more, cannot be opened: {}",
+                                    index_name(), shard, first, names.size() - 1, opened.error().message));
+    }
+    BALLAST_TRY(SafetensorsFile file, parse_safetensors(**opened, findings_));
+    BALLAST_CHECK(check_promised(shard, names, file.description.tensors));
+    const auto source = static_cast<uint16_t>(sources_.size());
+    for (size_t i = 0; i < file.extents.size(); ++i) {
+      file.extents[i].source = source;
+      extents_.push_back(file.extents[i]);
+      description_.tensors.push_back(std::move(file.description.tensors[i]));
+    }
+    merge_metadata(shard, file.description);
+    sources_.push_back(std::move(*opened));
+    return {};
+  }
+
+  Status check_promised(const std::string& shard, const std::vector<std::string>& promised,
+                        const std::vector<TensorInfo>& found) {
+    std::vector<std::string_view> names;
+    for (const TensorInfo& tensor : found) names.push_back(tensor.name);
+    std::ranges::sort(names);
+    for (const std::string& name : promised) {
+      if (std::ranges::binary_search(names, std::string_view(name))) continue;
+      BALLAST_CHECK(findings_.error("missing_tensor", 0, name,
+                                    fmt::format("{}: tensor \"{}\" should stand in \"{}\" but does not; the shards may "
+                                                "come from different saves",
+                                                index_name(), name, shard)));
+    }
+    if (found.size() > promised.size()) {
+      findings_.warning("unlisted_tensor", 0, "", [&] {
+        return fmt::format("{}: shard \"{}\" holds {} tensors, the index lists {}", index_name(), shard, found.size(),
+                           promised.size());
+      });
+    }
+    return {};
+  }
+
+  // Every shard repeats the same metadata; what differs is kept from the first and reported.
+  void merge_metadata(const std::string& shard, const Description& other) {
+    if (other.origin && !description_.origin) description_.origin = other.origin;
+    for (const MetaEntry& entry : other.metadata) {
+      const auto known = std::ranges::find(description_.metadata, entry.key, &MetaEntry::key);
+      if (known == description_.metadata.end()) {
+        description_.metadata.push_back(entry);
+      } else if (!(*known == entry)) {
+        findings_.warning("metadata_conflict", 0, "",
+                          [&] { return fmt::format("{}: metadata \"{}\" differs between shards", shard, entry.key); });
+      }
+    }
+  }
+
+  Status check_set() {
+    for (const size_t twin : find_duplicate_names(description_.tensors)) {
+      BALLAST_CHECK(findings_.error(
+          "duplicate_name", extents_[twin].offset, description_.tensors[twin].name,
+          fmt::format("{}: tensor \"{}\" stands in two shards", index_name(), description_.tensors[twin].name)));
+    }
+    uint64_t total = 0;
+    for (const TensorInfo& tensor : description_.tensors) total += tensor.byte_size;
+    if (index_.total_size && *index_.total_size != total) {
+      findings_.warning("total_size", 0, "", [&] {
+        return fmt::format("{}: total_size is {}, the shards hold {} bytes of tensors", index_name(),
+                           *index_.total_size, total);
+      });
+    }
+    return {};
+  }
+
+  const OpenRequest& request_;
+  const ShardIndex& index_;
+  Findings& findings_;
+  Description description_;
+  std::vector<StoredExtent> extents_;
+  std::vector<std::shared_ptr<const ByteSource>> sources_;
+};
+
+// ---------------------------------------------------------------- writing
+
+class ShardedWrite final : public PlannedWrite {
+ public:
+  ShardedWrite(std::vector<SafetensorsLayout> shards, std::vector<PlannedFile> files, std::string index)
+      : shards_(std::move(shards)), files_(std::move(files)), index_(std::move(index)) {}
+
+  const std::vector<PlannedFile>& files() const override { return files_; }
+
+  Status emit(size_t file_index, ByteSink& sink, TensorFeed& feed) const override {
+    if (file_index == shards_.size()) return sink.write_text(index_);
+    BALLAST_CHECK(sink.write_text(shards_[file_index].header));
+    for (const size_t tensor : shards_[file_index].order) BALLAST_CHECK(feed.emit(tensor, {}, sink));
+    return {};
+  }
+
+ private:
+  std::vector<SafetensorsLayout> shards_;
+  std::vector<PlannedFile> files_;
+  std::string index_;
+};
+
+// Tensors in their order, a new shard whenever the next one would exceed the limit; one larger than the limit stands
+// alone.
+std::vector<std::vector<size_t>> assign_shards(const std::vector<TensorInfo>& tensors, uint64_t limit) {
+  std::vector<std::vector<size_t>> shards(1);
+  uint64_t used = 0;
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    const auto next = checked_add(used, tensors[i].byte_size);
+    if (!shards.back().empty() && (!next || *next > limit)) {
+      shards.emplace_back();
+      used = 0;
+    }
+    shards.back().push_back(i);
+    used += tensors[i].byte_size;
+  }
+  return shards;
+}
+
+std::string index_json(const Description& description, const std::map<std::string_view, std::string_view>& weight_map) {
+  uint64_t total = 0;
+  for (const TensorInfo& tensor : description.tensors) total += tensor.byte_size;
+  JsonWriter json(/*pretty=*/true);
+  json.begin_object().key("metadata").begin_object().key("total_size").number(total).end_object();
+  json.key(kWeightMapKey).begin_object();
+  for (const auto& [name, file] : weight_map) json.key(name).string(file);
+  json.end_object().end_object();
+  return json.take() + "\n";
+}
+
+}  // namespace
+
+bool looks_like_safetensors_index(ByteSpan head) {
+  const std::string_view text = as_text(head);
+  const size_t first = text.find_first_not_of(" \t\r\n");
+  if (first == std::string_view::npos || text[first] != '{') return false;
+  return text.find("\"weight_map\"") != std::string_view::npos;
+}
+
+Result<Archive> open_safetensors_index(const OpenRequest& request, Findings& findings) {
+  if (request.siblings == nullptr) {
+    return make_error(ErrorCode::kUnsupported,
+                      fmt::format("{}: an index of shards can only be opened by its path, because the shards stand "
+                                  "beside it",
+                                  request.source->name()));
+  }
+  BALLAST_TRY(const ShardIndex index, parse_index(*request.source));
+  return ShardSet(request, index, findings).open();
+}
+
+Result<std::unique_ptr<PlannedWrite>> plan_safetensors_shards(const WriteRequest& request) {
+  const Description& description = request.description;
+  std::string stem = request.file_name;
+  if (stem.ends_with(kSafetensorsEnding)) stem.resize(stem.size() - kSafetensorsEnding.size());
+
+  const auto members = assign_shards(description.tensors, request.options.shard_size);
+  std::vector<SafetensorsLayout> shards;
+  std::vector<PlannedFile> files;
+  for (size_t i = 0; i < members.size(); ++i) {
+    BALLAST_TRY(SafetensorsLayout layout, plan_safetensors(description, members[i]));
+    files.push_back({fmt::format("{}-{:05}-of-{:05}.safetensors", stem, i + 1, members.size()),
+                     layout.header.size() + layout.payload_bytes});
+    shards.push_back(std::move(layout));
+  }
+  std::map<std::string_view, std::string_view> weight_map;
+  for (size_t i = 0; i < members.size(); ++i) {
+    for (const size_t tensor : members[i]) weight_map[description.tensors[tensor].name] = files[i].file_name;
+  }
+  std::string index = index_json(description, weight_map);
+  files.push_back({stem + ".safetensors.index.json", index.size()});
+  return std::unique_ptr<PlannedWrite>(
+      std::make_unique<ShardedWrite>(std::move(shards), std::move(files), std::move(index)));
+}
+
+}  // namespace ballast
