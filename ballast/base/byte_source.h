@@ -53,6 +53,9 @@ class MemorySource final : public ByteSource {
   std::string name_;
 };
 
+// What every source answers when it is asked for bytes that it does not have.
+Error past_the_end(const ByteSource& source, uint64_t offset, uint64_t length);
+
 // Reads [offset, offset + length) into memory of its own; fails before allocating when the range leaves the source.
 Result<ByteVector> read_bytes(const ByteSource& source, uint64_t offset, uint64_t length);
 
