@@ -6,5 +6,6 @@
 namespace ballast {
 
 extern const FormatDriver kSafetensorsDriver;
+extern const FormatDriver kBurnpackDriver;
 
 }  // namespace ballast

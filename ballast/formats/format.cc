@@ -12,8 +12,9 @@ namespace ballast {
 
 namespace {
 
-constexpr std::array<const FormatDriver*, 1> kFormats = {
+constexpr std::array<const FormatDriver*, 2> kFormats = {
     &kSafetensorsDriver,
+    &kBurnpackDriver,
 };
 
 bool ends_with_ignoring_case(std::string_view text, std::string_view ending) {
