@@ -94,6 +94,12 @@ int FaultyFileSystem::change_owner(int fd, uid_t owner, gid_t group) const {
 // Nothing here survives a power failure anyway, and thousands of waits for the disk would take minutes.
 int FaultyFileSystem::sync(int) const { return fails("sync") ? -1 : 0; }
 
+int FaultyFileSystem::check_writes(int fd) const { return fails("check_writes") ? -1 : FileSystem::check_writes(fd); }
+
+int FaultyFileSystem::rename_at(int folder, const char* from, const char* to) const {
+  return fails("rename_at") ? -1 : FileSystem::rename_at(folder, from, to);
+}
+
 int FaultyFileSystem::rename_new_at(int folder, const char* from, const char* to) const {
   return fails("rename_new_at") ? -1 : FileSystem::rename_new_at(folder, from, to);
 }
