@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "ballast/base/json.h"
+#include "ballast/tensor/small_float.h"
 
 namespace ballast {
 
@@ -29,66 +30,7 @@ uint64_t load_be(const std::byte* from, size_t width) {
 // The smallest number that may be spelled with one more byte, two more, four more, eight more.
 uint64_t least_of_width(size_t width) { return width == 1 ? 24 : uint64_t{1} << (4 * width); }
 
-// An IEEE format narrower than double.
-struct NarrowFloat {
-  unsigned mantissa_bits;
-  int bias;
-  uint64_t sign;
-  uint64_t infinity;
-};
-constexpr NarrowFloat kHalfFormat{10, 15, 0x8000, 0x7c00};
-constexpr NarrowFloat kSingleFormat{23, 127, 0x8000'0000, 0x7f80'0000};
-
-constexpr unsigned kMantissaBits = 52;
-constexpr uint64_t kMantissa = (uint64_t{1} << kMantissaBits) - 1;
-constexpr uint64_t kSign = uint64_t{1} << 63;
-constexpr uint64_t kInfinity = kSign - 1 - kMantissa;
-constexpr uint64_t kQuiet = uint64_t{1} << (kMantissaBits - 1);
-constexpr int kBias = 1023;
-
-// On bits alone: arithmetic would turn a signalling NaN into a quiet one.
-double widen(uint64_t bits, const NarrowFloat& from) {
-  const unsigned drop = kMantissaBits - from.mantissa_bits;
-  const uint64_t sign = (bits & from.sign) != 0 ? kSign : 0;
-  const uint64_t magnitude = bits & (from.sign - 1);
-  if (magnitude >= from.infinity) {
-    return std::bit_cast<double>(sign | kInfinity | (magnitude - from.infinity) << drop);
-  }
-  if (magnitude >> from.mantissa_bits != 0) {
-    const auto rebias = static_cast<uint64_t>(kBias - from.bias) << kMantissaBits;
-    return std::bit_cast<double>(sign | ((magnitude << drop) + rebias));
-  }
-  if (magnitude == 0) return std::bit_cast<double>(sign);
-  const int top = std::bit_width(magnitude) - 1;
-  const int exponent = top + 1 - from.bias - static_cast<int>(from.mantissa_bits) + kBias;
-  const uint64_t mantissa = magnitude << (kMantissaBits - static_cast<unsigned>(top)) & kMantissa;
-  return std::bit_cast<double>(sign | static_cast<uint64_t>(exponent) << kMantissaBits | mantissa);
-}
-
-// The same number in a narrower format, where it has it. Signalling NaNs stay wide, because readers that convert with
-// the processor's instructions would make them quiet.
-std::optional<uint64_t> narrow(double value, const NarrowFloat& to) {
-  const auto bits = std::bit_cast<uint64_t>(value);
-  const unsigned drop = kMantissaBits - to.mantissa_bits;
-  const uint64_t sign = (bits & kSign) != 0 ? to.sign : 0;
-  const uint64_t magnitude = bits & ~kSign;
-  const bool fits = (magnitude & ((uint64_t{1} << drop) - 1)) == 0;
-  if (magnitude > kInfinity && (bits & kQuiet) == 0) return std::nullopt;
-  if (magnitude >= kInfinity)
-    return fits ? std::optional(sign | to.infinity | (magnitude & kMantissa) >> drop) : std::nullopt;
-  if (magnitude == 0) return sign;
-  const int exponent = static_cast<int>(magnitude >> kMantissaBits) - kBias;
-  if (exponent > to.bias) return std::nullopt;
-  if (exponent >= 1 - to.bias) {
-    const auto rebias = static_cast<uint64_t>(kBias - to.bias) << kMantissaBits;
-    return fits ? std::optional(sign | (magnitude - rebias) >> drop) : std::nullopt;
-  }
-  const int shift = static_cast<int>(drop) + 1 - to.bias - exponent;
-  if (shift > static_cast<int>(kMantissaBits)) return std::nullopt;
-  const uint64_t significand = (magnitude & kMantissa) | (kMantissa + 1);
-  if ((significand & ((uint64_t{1} << shift) - 1)) != 0) return std::nullopt;
-  return sign | significand >> shift;
-}
+uint64_t bits_of(double value) { return std::bit_cast<uint64_t>(value); }
 
 std::string_view type_name(uint8_t major) {
   constexpr std::string_view kNames[] = {"a number", "a negative number", "bytes", "text", "an array", "a map",
@@ -262,8 +204,8 @@ Result<double> CborReader::read_double() {
   BALLAST_TRY(const CborType type, peek());
   if (type != CborType::kFloat) return error_here("something else where a floating-point number should stand");
   BALLAST_TRY(const Head head, take_head());
-  if (head.info == kHalf) return widen(head.value, kHalfFormat);
-  if (head.info == kSingle) return widen(head.value, kSingleFormat);
+  if (head.info == kHalf) return F16::decode(static_cast<uint16_t>(head.value));
+  if (head.info == kSingle) return std::bit_cast<float>(static_cast<uint32_t>(head.value));
   return std::bit_cast<double>(head.value);
 }
 
@@ -364,9 +306,12 @@ CborWriter& CborWriter::text(std::string_view text) {
 
 CborWriter& CborWriter::real(double value) {
   constexpr uint8_t kFirst = 7 << 5;
-  if (const auto half = narrow(value, kHalfFormat)) append(kFirst | kHalf, *half, 2);
-  else if (const auto single = narrow(value, kSingleFormat)) append(kFirst | kSingle, *single, 4);
-  else append(kFirst | kDouble, std::bit_cast<uint64_t>(value), 8);
+  const uint16_t half = F16::encode(value);
+  const auto single = static_cast<float>(value);
+  // Compared by bits, so that -0 and the payloads of NaNs count.
+  if (bits_of(F16::decode(half)) == bits_of(value)) append(kFirst | kHalf, half, 2);
+  else if (bits_of(single) == bits_of(value)) append(kFirst | kSingle, std::bit_cast<uint32_t>(single), 4);
+  else append(kFirst | kDouble, bits_of(value), 8);
   return *this;
 }
 

@@ -51,7 +51,7 @@ class CborReader {
 
   Result<uint64_t> read_u64();
   Result<int64_t> read_i64();
-  Result<double> read_double();  // of any width; a NaN keeps its payload
+  Result<double> read_double();  // of any width; a quiet NaN keeps its payload
   Result<bool> read_bool();
   Status read_null();
   // Checked to be UTF-8. Points into the bytes or, for text in pieces, into the reader until the next call.

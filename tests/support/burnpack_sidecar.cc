@@ -5,7 +5,7 @@
 #include <functional>
 
 #include "ballast/base/json.h"
-#include "tests/support/archive_bytes.h"
+#include "tests/support/format_testing.h"
 
 namespace ballast::testing {
 
@@ -112,8 +112,7 @@ Sidecar read_sidecar(const std::string& path) {
   const ByteVector bytes = read_test_data(path);
   JsonReader json(as_text(bytes), path);
   Sidecar sidecar;
-  const Status status =
-      for_each_key(json, [&](const std::string& key) { return read_field(json, key, sidecar); });
+  const Status status = for_each_key(json, [&](const std::string& key) { return read_field(json, key, sidecar); });
   EXPECT_TRUE(status) << status.error().message;
   EXPECT_TRUE(json.finish());
   return sidecar;

@@ -8,8 +8,8 @@ namespace ballast::testing {
 std::string sha256_hex(ByteSpan bytes) {
   ByteVector digest(EVP_MAX_MD_SIZE);
   unsigned length = 0;
-  const int done =
-      EVP_Digest(bytes.data(), bytes.size(), reinterpret_cast<unsigned char*>(digest.data()), &length, EVP_sha256(), nullptr);
+  const int done = EVP_Digest(bytes.data(), bytes.size(), reinterpret_cast<unsigned char*>(digest.data()), &length,
+                              EVP_sha256(), nullptr);
   EXPECT_EQ(done, 1);
   digest.resize(length);
   return to_hex(digest);
