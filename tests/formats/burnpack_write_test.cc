@@ -1,6 +1,6 @@
 #include <gtest/gtest.h>
 
-#include <chrono>
+#include <ctime>
 
 #include "tests/support/burnpack_files.h"
 #include "tests/support/format_testing.h"
@@ -214,7 +214,7 @@ TEST(BurnpackWrite, PlansAndOpensAHundredThousandTensorsQuickly) {
     const std::string name = "layer." + std::to_string(i * 7919 % 100'000) + ".weight";
     description.tensors.push_back(plain_tensor(name, DType::kU8, {1}, i << 40));
   }
-  const auto start = std::chrono::steady_clock::now();
+  const std::clock_t start = std::clock();  // processor time: other programs do not count
   const auto file = write(description);
   ASSERT_TRUE(file) << file.error().message;
   const MemoryMeter meter;
@@ -224,7 +224,7 @@ TEST(BurnpackWrite, PlansAndOpensAHundredThousandTensorsQuickly) {
   const auto archive = kBurnpackDriver.open(request, findings);
   ASSERT_TRUE(archive) << archive.error().message;
   EXPECT_LT(meter.peak(), 4 * file->size() + (16 << 20));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(5));
+  EXPECT_LT(std::clock() - start, 2 * CLOCKS_PER_SEC);
   EXPECT_TRUE(same_content_description(archive->description(), description));
 }
 
