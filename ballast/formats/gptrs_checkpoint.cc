@@ -88,11 +88,12 @@ Result<std::string> plan_config(const WriteRequest& request) {
   auto config = parse_gptrs_config(description.config->text, "model config");
   if (!config) return config_error(std::move(config.error().message));
   std::string text = std::move(config->text);
-  if (!config->tagged && description.stored_form != kUntaggedForm) {
+  const bool was_untagged = description.format == kGptrsCheckpoint.format && description.stored_form == kUntaggedForm;
+  if (!config->tagged && !was_untagged) {
     return config_error(
         "model config: no \"kind\"; gpt.rs wants {\"kind\":\"gpt\",\"config\":{...}} or another kind of model");
   }
-  if (!config->tagged && !keeps_gptrs_form(kGptrsCheckpoint, request)) {
+  if (!config->tagged && !request.options.keep_form) {
     text = "{\"kind\":\"gpt\",\"config\":" + text + "}";
   }
   if (description.origin) text = splice_gptrs_origin(std::move(text), *description.origin);
@@ -124,6 +125,7 @@ const FormatDriver kGptrsCheckpointDriver = {
     .open = open,
     .find_losses = find_losses,
     .plan_write = plan_write,
+    .config_schema = kSchema,
 };
 
 }  // namespace ballast

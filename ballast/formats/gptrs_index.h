@@ -73,9 +73,4 @@ struct GptrsExtraTensor {
 Result<std::unique_ptr<PlannedWrite>> plan_gptrs_write(const GptrsKind& kind, const WriteRequest& request,
                                                        std::string head, GptrsExtraTensor extra = {});
 
-// True when the writer is to spell tensors as the file they come from did.
-inline bool keeps_gptrs_form(const GptrsKind& kind, const WriteRequest& request) {
-  return request.options.keep_form && request.description.format == kind.format;
-}
-
 }  // namespace ballast

@@ -61,7 +61,6 @@ std::vector<Loss> find_losses(const Description& description, const WriteOptions
     if (tensor.name != kOriginTensor) continue;
     losses.push_back({.tensor = tensor.name,
                       .what = "this library keeps the name for a value of its own; the tensor would be left out",
-                      .cast_to = std::nullopt,
                       .drop = true});
   }
   return losses;

@@ -17,16 +17,12 @@ namespace {
 
 bool is_half(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16; }
 
-Loss unwritable(const TensorInfo& tensor, std::string what) {
-  return Loss{.tensor = tensor.name, .what = std::move(what), .cast_to = std::nullopt, .drop = false};
-}
-
 std::optional<Loss> find_name_loss(const GptrsKind& kind, const TensorInfo& tensor) {
   if (kind.is_checkpoint && !is_ascii(tensor.name)) {
-    return unwritable(tensor, "names in a gptrs-checkpoint are ASCII; rename or exclude the tensor");
+    return Loss{.tensor = tensor.name, .what = "names in a gptrs-checkpoint are ASCII; rename or exclude the tensor"};
   }
   if (!is_valid_utf8(tensor.name)) {
-    return unwritable(tensor, "names in gptrs-tensors are UTF-8; rename or exclude the tensor");
+    return Loss{.tensor = tensor.name, .what = "names in gptrs-tensors are UTF-8; rename or exclude the tensor"};
   }
   return std::nullopt;
 }
@@ -37,8 +33,7 @@ std::optional<Loss> find_dtype_loss(const GptrsKind& kind, const TensorInfo& ten
                 .what = fmt::format("gpt.rs refuses to read {}; the values would become f32 (--allow-half writes them "
                                     "as they are)",
                                     dtype_name(tensor.dtype)),
-                .cast_to = DType::kF32,
-                .drop = false};
+                .cast_to = DType::kF32};
   }
   if (gptrs_dtype_tag(tensor.dtype)) return std::nullopt;
   return unsupported_dtype_loss(tensor, kind.format,
@@ -150,7 +145,7 @@ Status refuse_gptrs_losses(const std::vector<Loss>& losses) {
 
 Result<std::unique_ptr<PlannedWrite>> plan_gptrs_write(const GptrsKind& kind, const WriteRequest& request,
                                                        std::string head, GptrsExtraTensor extra) {
-  const bool keep_form = keeps_gptrs_form(kind, request);
+  const bool keep_form = request.options.keep_form && request.description.format == kind.format;
   std::vector<size_t> order = payload_order(request);
   std::vector<Record> records;
   records.reserve(order.size() + 1);
