@@ -81,6 +81,16 @@ TEST(Safetensors, ReadsBackWhatItWroteAndReencodesItByteForByte) {
   EXPECT_EQ(*reencode(kSafetensorsDriver, archive), *bytes);
 }
 
+TEST(Safetensors, ReencodesFilesOfTheReferenceImplementationByteForByte) {
+  for (const char* name : {"safetensors/reference.safetensors", "safetensors/dtypes.safetensors"}) {
+    const ByteVector bytes = read_test_file(name);
+    const Archive archive = open_or_die(kSafetensorsDriver, bytes);
+    const auto again = reencode(kSafetensorsDriver, archive);
+    ASSERT_TRUE(again) << again.error().message;
+    EXPECT_TRUE(*again == bytes) << name;
+  }
+}
+
 TEST(Safetensors, KeepsAnEmptyMetadataObject) {
   const std::string file = file_with(R"({"__metadata__":{}}     )", 0);
   const auto archive = open(file);
