@@ -5,6 +5,11 @@
 
 namespace ballast {
 
+extern const FormatDriver kNetclCheckpointDriver;
+extern const FormatDriver kNetclDriver;
+extern const FormatDriver kNetclLegacyDriver;
+extern const FormatDriver kNpyDriver;
+extern const FormatDriver kNpzDriver;
 extern const FormatDriver kSafetensorsDriver;
 
 }  // namespace ballast

@@ -27,7 +27,7 @@ struct NpyHeader {
   uint32_t length = 0;        // bytes before the payload
   uint64_t payload_size = 0;  // shape * item size
   std::string version;        // "1.0"
-  // The header as text, with its version and padding, so that npy_layout can give the same bytes back.
+  // The header as text, with its version and padding, so that the same bytes can be written again.
   std::string spelling;
   // NumPy itself would write this header for the canonical payload.
   bool is_canonical = false;
@@ -55,7 +55,9 @@ struct NpyLayout {
 };
 Result<NpyLayout> npy_layout(const TensorInfo& tensor, std::string_view spelling);
 
-// What a spelling (of NpyHeader) describes; an error when it is none.
+// The spelling of a header and back: see NpyHeader::spelling. An error where a text is none.
+std::string npy_spelling(std::string_view header);
+Result<std::string> npy_header_bytes(std::string_view spelling);
 Result<NpyHeader> parse_npy_spelling(std::string_view spelling);
 
 // Adds the tensors whose type NPY has no word for.

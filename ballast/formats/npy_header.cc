@@ -87,9 +87,9 @@ std::string shape_literal(const Shape& shape) {
 }
 
 std::string canonical_header(std::string_view descr, const Shape& shape) {
-  std::string text = fmt::format("{{'descr': {}, 'fortran_order': False, 'shape': {}, }}",
-                                 descr.starts_with('[') ? std::string(descr) : python_quoted(descr),
-                                 shape_literal(shape));
+  std::string text =
+      fmt::format("{{'descr': {}, 'fortran_order': False, 'shape': {}, }}",
+                  descr.starts_with('[') ? std::string(descr) : python_quoted(descr), shape_literal(shape));
   if (shape.rank() > 0) {
     const size_t digits = std::to_string(shape[0]).size();
     text.append(kGrowthDigits - std::min(kGrowthDigits, digits), ' ');
@@ -119,7 +119,8 @@ Result<Fields> parse_dictionary(std::string_view text, const std::string& where)
                  : key == "shape"         ? &seen_shape
                                           : nullptr;
     if (seen == nullptr || *seen) {
-      return literal.error_here(fmt::format("key {} {}", python_quoted(key), seen == nullptr ? "is unknown" : "stands twice"));
+      return literal.error_here(
+          fmt::format("key {} {}", python_quoted(key), seen == nullptr ? "is unknown" : "stands twice"));
     }
     *seen = true;
     BALLAST_CHECK(literal.expect(':'));
@@ -199,15 +200,14 @@ Result<NpyHeader> read_npy_header(const NpyPrefixReader& read_prefix, uint64_t s
     return make_error(ErrorCode::kCorrupt, fmt::format("{}: {} bytes are too few for an NPY header", where, size));
   }
   const std::byte* length_field = start.bytes().data() + kVersionEnd;
-  const uint64_t text_length =
-      version.major == 1 ? load_le<uint16_t>(length_field) : load_le<uint32_t>(length_field);
+  const uint64_t text_length = version.major == 1 ? load_le<uint16_t>(length_field) : load_le<uint32_t>(length_field);
   if (text_length > size - text_offset) {
     return make_error(ErrorCode::kCorrupt, fmt::format("{}: the NPY header claims {} bytes but only {} follow", where,
                                                        text_length, size - text_offset));
   }
   if (text_length > max_header) {
-    return make_error(ErrorCode::kUnsupported,
-                      fmt::format("{}: an NPY header of {} bytes; at most {} are read", where, text_length, max_header));
+    return make_error(ErrorCode::kUnsupported, fmt::format("{}: an NPY header of {} bytes; at most {} are read", where,
+                                                           text_length, max_header));
   }
   const uint64_t length = text_offset + text_length;
   if (length > start.bytes().size()) {
@@ -230,10 +230,13 @@ TensorInfo npy_tensor(std::string name, const NpyHeader& header) {
 
 // ---------------------------------------------------------------- writing
 
-namespace {
+std::string npy_spelling(std::string_view header) {
+  const Version version = version_of(as_bytes(header));
+  const auto text = decode_text(as_bytes(header).subspan(version.text_offset()), version);
+  return text ? make_spelling(*text, version) : std::string();
+}
 
-// The header bytes a spelling stands for.
-Result<std::string> unwrap_spelling(std::string_view spelling) {
+Result<std::string> npy_header_bytes(std::string_view spelling) {
   const Error unusable = make_error(ErrorCode::kInvalidArgument, "not the spelling of an NPY header");
   constexpr size_t kVersionText = 4;  // "1.0+"
   if (spelling.size() < kVersionText || spelling[1] != '.' || spelling[3] != '+') return unusable;
@@ -250,25 +253,23 @@ Result<std::string> unwrap_spelling(std::string_view spelling) {
   return *std::move(header);
 }
 
-}  // namespace
-
 Result<NpyHeader> parse_npy_spelling(std::string_view spelling) {
-  BALLAST_TRY(const std::string bytes, unwrap_spelling(spelling));
+  BALLAST_TRY(const std::string bytes, npy_header_bytes(spelling));
   return parse_header(as_bytes(bytes), "stored form");
 }
 
 Result<NpyLayout> npy_layout(const TensorInfo& tensor, std::string_view spelling) {
   const auto descr = npy_descr(tensor);
   if (!descr) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("tensor \"{}\": NPY has no word for dtype {}",
-                                                               tensor.name, tensor.type_name()));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("tensor \"{}\": NPY has no word for dtype {}", tensor.name, tensor.type_name()));
   }
   if (!spelling.empty()) {
     const auto spelled = parse_npy_spelling(spelling);
     if (spelled && spelled->type.dtype == tensor.dtype && spelled->shape == tensor.shape &&
         spelled->payload_size == tensor.byte_size &&
         (tensor.dtype != DType::kOpaque || spelled->type.descr == tensor.scheme())) {
-      BALLAST_TRY(std::string header, unwrap_spelling(spelling));
+      BALLAST_TRY(std::string header, npy_header_bytes(spelling));
       return NpyLayout{std::move(header), {spelled->type.big_endian, spelled->fortran_order}};
     }
   }

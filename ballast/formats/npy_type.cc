@@ -156,11 +156,11 @@ struct NumericType {
   DType dtype;
 };
 constexpr std::array kNumericTypes = {
-    NumericType{'f', 2, DType::kF16},  NumericType{'f', 4, DType::kF32},   NumericType{'f', 8, DType::kF64},
-    NumericType{'f', 16, DType::kF128}, NumericType{'c', 8, DType::kC64},   NumericType{'c', 16, DType::kC128},
-    NumericType{'c', 32, DType::kC256}, NumericType{'i', 1, DType::kI8},    NumericType{'i', 2, DType::kI16},
-    NumericType{'i', 4, DType::kI32},  NumericType{'i', 8, DType::kI64},   NumericType{'u', 1, DType::kU8},
-    NumericType{'u', 2, DType::kU16},  NumericType{'u', 4, DType::kU32},   NumericType{'u', 8, DType::kU64},
+    NumericType{'f', 2, DType::kF16},   NumericType{'f', 4, DType::kF32}, NumericType{'f', 8, DType::kF64},
+    NumericType{'f', 16, DType::kF128}, NumericType{'c', 8, DType::kC64}, NumericType{'c', 16, DType::kC128},
+    NumericType{'c', 32, DType::kC256}, NumericType{'i', 1, DType::kI8},  NumericType{'i', 2, DType::kI16},
+    NumericType{'i', 4, DType::kI32},   NumericType{'i', 8, DType::kI64}, NumericType{'u', 1, DType::kU8},
+    NumericType{'u', 2, DType::kU16},   NumericType{'u', 4, DType::kU32}, NumericType{'u', 8, DType::kU64},
     NumericType{'b', 1, DType::kBool},
 };
 
@@ -186,8 +186,8 @@ bool is_time_unit(std::string_view text) {
 }
 
 Error unknown_descr(std::string_view text, const std::string& where) {
-  return make_error(ErrorCode::kUnsupported, fmt::format("{}: dtype {} is not one that NumPy writes", where,
-                                                         python_quoted(text)));
+  return make_error(ErrorCode::kUnsupported,
+                    fmt::format("{}: dtype {} is not one that NumPy writes", where, python_quoted(text)));
 }
 
 Error object_descr(const std::string& where) {

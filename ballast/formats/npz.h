@@ -54,11 +54,11 @@ Result<ByteVector> read_npz_payload(const std::shared_ptr<const ByteSource>& sou
 
 // A member whose content is not a tensor of the description.
 struct NpzExtraMember {
-  std::string name;    // without ".npy"
-  std::string header;  // NPY header
-  std::string payload;
-  size_t position;          // before this tensor; any larger number: behind all
-  bool may_deflate = true;  // false: stored even in a compressed file
+  std::string name;         // without ".npy"
+  std::string header = {};  // NPY header
+  std::string payload = {};
+  size_t position = SIZE_MAX;  // before this tensor; any larger number: behind all
+  bool may_deflate = true;     // false: stored even in a compressed file
 };
 // `text` as the member that carries ballast.origin.
 NpzExtraMember npz_origin_member(const std::string& text);
@@ -66,7 +66,8 @@ NpzExtraMember npz_origin_member(const std::string& text);
 // The layout of one NPZ file.
 class NpzLayout {
  public:
-  // `keep_forms`: follow the tensors' stored forms (byte order, column-major, header spelling).
+  // `keep_forms`: follow the tensors' stored forms. Their spelling (byte order, column-major, header text) is followed
+  // in the numpy form only; the aligned one is for mapping and always canonical.
   static Result<NpzLayout> plan(std::span<const TensorInfo> tensors, NpzForm form, bool keep_forms,
                                 std::vector<NpzExtraMember> extras);
 
@@ -79,23 +80,26 @@ class NpzLayout {
     std::string name;
     std::string prefix;  // what precedes the payload: the NPY header
     uint64_t payload_size = 0;
-    PayloadForm form;
+    PayloadForm form = {};
     bool deflated = false;
-    uint16_t padding = 0;                    // of the local header
-    std::optional<size_t> tensor;            // absent: `payload` is the content
-    std::string payload;
+    std::optional<size_t> tensor = std::nullopt;  // absent: `payload` is the content
+    std::string payload = {};
   };
 
-  static Result<Member> tensor_member(const TensorInfo& tensor, size_t index, const NpzForm& form, bool keep_forms);
-  ZipStyle style() const { return {.always_zip64 = form_.numpy, .windows = form_.windows}; }
-  ZipMember zip_member(const Member& member, uint64_t offset) const;
+  explicit NpzLayout(NpzForm form) : form_(form) {}
+  Result<Member> tensor_member(const TensorInfo& tensor, size_t index, bool keep_forms) const;
   Status place_members();
-  Status emit_member(const Member& member, ZipMember& zip, uint64_t start, ByteSink& sink, TensorFeed& feed) const;
+  ZipStyle style() const { return {.always_zip64 = form_.numpy, .windows = form_.windows}; }
+  std::string local_header(const Member& member, const ZipMember& zip) const;
+  Result<ZipMember> emit_member(const Member& member, uint64_t start, ByteSink& sink, TensorFeed& feed) const;
 
   NpzForm form_;
   std::vector<Member> members_;
   std::optional<uint64_t> size_;
 };
+
+// A plan whose only file this is.
+std::unique_ptr<PlannedWrite> make_npz_write(NpzLayout layout);
 
 // Adds what no NPZ of this format can hold: types, and names that cannot be members or mean something else there.
 void find_npz_losses(const Description& description, std::string_view format, std::vector<Loss>& losses);

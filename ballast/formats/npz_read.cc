@@ -5,7 +5,6 @@
 #include "ballast/base/utf8.h"
 #include "ballast/formats/deflate.h"
 #include "ballast/formats/npz.h"
-#include "ballast/formats/safetensors.h"
 
 namespace ballast {
 
@@ -57,8 +56,8 @@ class NpzReader {
     const std::string name = member.name.substr(0, member.name.size() - kNpyEnding.size());
     const std::string where = fmt::format("{}: tensor \"{}\"", source_->name(), name);
     const auto read_prefix = [&](uint64_t length) { return read_member_prefix(member, length); };
-    auto header = read_npy_header(read_prefix, member.size,
-                                  member.deflated ? kMaxDeflatedNpyHeader : kMaxNpyHeader, where);
+    auto header =
+        read_npy_header(read_prefix, member.size, member.deflated ? kMaxDeflatedNpyHeader : kMaxNpyHeader, where);
     if (!header) {
       Error error = std::move(header).error();
       return findings_.error(error.code == ErrorCode::kUnsupported ? "unsupported" : "npy_header", member.data_offset,

@@ -265,8 +265,8 @@ class DirectoryReader {
                                              member.stored_size, member.data_offset, end_.directory_offset));
     }
     if (!member.deflated && member.stored_size != member.size) {
-      return refuse("size", fmt::format("it is not compressed, yet {} bytes stand for {}", member.stored_size,
-                                        member.size));
+      return refuse("size",
+                    fmt::format("it is not compressed, yet {} bytes stand for {}", member.stored_size, member.size));
     }
     if (member.deflated && member.size / kMaxDeflateRatio > member.stored_size) {
       return refuse("bomb", fmt::format("{} compressed bytes cannot hold {}; deflate reaches at most 1 to {}",
@@ -275,7 +275,8 @@ class DirectoryReader {
     uint64_t end = member.data_offset + member.stored_size;
     if ((flags & kFlagDescriptor) != 0) {
       BALLAST_TRY(const uint64_t length, descriptor_length(end, member));
-      if (length == 0) return refuse("descriptor", "the data descriptor behind it is missing or contradicts the zip directory");
+      if (length == 0)
+        return refuse("descriptor", "the data descriptor behind it is missing or contradicts the zip directory");
       end += length;
     }
     if (result_.is_numpy_form) {
@@ -321,7 +322,8 @@ class DirectoryReader {
     for (size_t i = 1; i < order.size(); ++i) {
       const ZipMember& twin = members[order[i]];
       if (twin.name != members[order[i - 1]].name) continue;
-      BALLAST_CHECK(error("duplicate_name", twin.header_offset, twin.name, "the name stands twice in the zip directory"));
+      BALLAST_CHECK(
+          error("duplicate_name", twin.header_offset, twin.name, "the name stands twice in the zip directory"));
     }
     return {};
   }

@@ -24,9 +24,7 @@ bool is_ascii(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
-bool has_large_sizes(const ZipMember& member) {
-  return member.size > kZip64Limit || member.stored_size > kZip64Limit;
-}
+bool has_large_sizes(const ZipMember& member) { return member.size > kZip64Limit || member.stored_size > kZip64Limit; }
 
 bool has_local_zip64(const ZipMember& member, const ZipStyle& style) {
   return style.always_zip64 || has_large_sizes(member);
