@@ -5,6 +5,8 @@
 
 namespace ballast {
 
+extern const FormatDriver kGptrsCheckpointDriver;
+extern const FormatDriver kGptrsTensorsDriver;
 extern const FormatDriver kNetclCheckpointDriver;
 extern const FormatDriver kNetclDriver;
 extern const FormatDriver kNetclLegacyDriver;

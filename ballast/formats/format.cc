@@ -12,7 +12,9 @@ namespace ballast {
 
 namespace {
 
-constexpr std::array<const FormatDriver*, 6> kFormats = {
+constexpr std::array kFormats = {
+    &kGptrsCheckpointDriver,
+    &kGptrsTensorsDriver,
     &kSafetensorsDriver,
     &kNetclDriver,  // before npz: a netcl model is an NPZ with something more
     &kNetclLegacyDriver,
