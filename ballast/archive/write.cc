@@ -182,7 +182,15 @@ class StructureSink final : public ByteSink {
     run_start_ = position_;
     return {};
   }
-  Status patch(uint64_t, ByteSpan) override { return {}; }  // checksums of payloads nobody has
+  Status patch(uint64_t offset, ByteSpan bytes) override {
+    auto run = runs_.upper_bound(offset);
+    if (run == runs_.begin()) return {};
+    --run;
+    // What lies outside the run is payload, which nobody has.
+    const uint64_t from = offset - run->first;
+    for (uint64_t i = 0; i < bytes.size() && from + i < run->second.size(); ++i) run->second[from + i] = bytes[i];
+    return {};
+  }
   uint64_t position() const override { return position_; }
 
   std::map<uint64_t, ByteVector> take() { return std::move(runs_); }
