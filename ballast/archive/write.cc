@@ -230,11 +230,16 @@ class StructureSource final : public ByteSource {
   std::string name_;
 };
 
-class ZeroFeed final : public TensorFeed {
+// Payloads that nobody looks at. They do not begin with zeros: where a reader wonders whether some bytes are padding or
+// data (Burnpack), they must not look like padding.
+class PlaceholderFeed final : public TensorFeed {
  public:
-  explicit ZeroFeed(const Description& description) : description_(description) {}
+  explicit PlaceholderFeed(const Description& description) : description_(description) {}
   Status emit(size_t index, PayloadForm, ByteSink& sink) override {
-    return sink.write_zeros(description_.tensors[index].byte_size);
+    const uint64_t size = description_.tensors[index].byte_size;
+    if (size == 0) return {};
+    BALLAST_CHECK(sink.write_text("\xff"));
+    return sink.write_zeros(size - 1);
   }
 
  private:
@@ -334,7 +339,7 @@ Result<Description> preview_description(const FormatDriver& format, const Descri
     OpenRequest request;
     for (size_t i = 0; i < planned->files().size(); ++i) {
       StructureSink sink;
-      ZeroFeed feed(description);
+      PlaceholderFeed feed(description);
       BALLAST_CHECK(planned->emit(i, sink, feed));
       const std::string& planned_name = planned->files()[i].file_name;
       request.file_name = planned_name.empty() ? file_name : planned_name;

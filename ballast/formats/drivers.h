@@ -13,5 +13,6 @@ extern const FormatDriver kNetclLegacyDriver;
 extern const FormatDriver kNpyDriver;
 extern const FormatDriver kNpzDriver;
 extern const FormatDriver kSafetensorsDriver;
+extern const FormatDriver kBurnpackDriver;
 
 }  // namespace ballast

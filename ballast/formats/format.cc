@@ -15,6 +15,7 @@ namespace {
 constexpr std::array kFormats = {
     &kGptrsCheckpointDriver,
     &kGptrsTensorsDriver,
+    &kBurnpackDriver,
     &kSafetensorsDriver,
     &kNetclDriver,  // before npz: a netcl model is an NPZ with something more
     &kNetclLegacyDriver,
