@@ -56,6 +56,26 @@ ByteVector tensors_metadata(const std::vector<NamedDescriptor>& tensors) {
   return to_byte_vector(text.bytes);
 }
 
+TensorInfo plain_tensor(std::string name, DType dtype, Shape shape, std::optional<uint64_t> param_id) {
+  TensorInfo info;
+  info.name = std::move(name);
+  info.dtype = dtype;
+  info.byte_size = *packed_size(shape, dtype);
+  info.shape = std::move(shape);
+  info.param_id = param_id;
+  return info;
+}
+
+TensorInfo quantised_tensor(std::string name, std::string scheme, Shape shape, uint64_t byte_size) {
+  TensorInfo info;
+  info.name = std::move(name);
+  info.dtype = DType::kQFloat;
+  info.byte_size = byte_size;
+  info.shape = std::move(shape);
+  info.set_scheme(std::move(scheme));
+  return info;
+}
+
 ByteVector counting_bytes(size_t count) {
   ByteVector bytes(count);
   for (size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>(i % 255 + 1);

@@ -40,6 +40,31 @@ ByteVector tensors_metadata(const std::vector<NamedDescriptor>& tensors);
 inline constexpr std::string_view kF32Hex = "63463332";
 inline constexpr std::string_view kU8Hex = "625538";
 
+TensorInfo plain_tensor(std::string name, DType dtype, Shape shape, std::optional<uint64_t> param_id = std::nullopt);
+TensorInfo quantised_tensor(std::string name, std::string scheme, Shape shape, uint64_t byte_size);
+
+// Payloads that a test has made up.
+class PayloadFeed final : public TensorFeed {
+ public:
+  explicit PayloadFeed(std::vector<ByteVector> payloads) : payloads_(std::move(payloads)) {}
+  Status emit(size_t index, PayloadForm, ByteSink& sink) override { return sink.write(payloads_[index]); }
+
+ private:
+  std::vector<ByteVector> payloads_;
+};
+
+// Payloads that a test does not look at: zeros.
+class BlankFeed final : public TensorFeed {
+ public:
+  explicit BlankFeed(const Description& description) : description_(description) {}
+  Status emit(size_t index, PayloadForm, ByteSink& sink) override {
+    return sink.write_zeros(description_.tensors[index].byte_size);
+  }
+
+ private:
+  const Description& description_;
+};
+
 // `count` bytes 1, 2, 3, ..., never 0.
 ByteVector counting_bytes(size_t count);
 
