@@ -5,7 +5,7 @@
 #include "ballast/formats/drivers.h"
 #include "tests/formats/gptrs_builder.h"
 #include "tests/support/format_testing.h"
-#include "tests/support/mutation.h"
+#include "tests/support/test_files.h"
 
 namespace ballast::testing {
 namespace {
@@ -15,11 +15,7 @@ using ::testing::HasSubstr;
 
 const FormatDriver& driver() { return kGptrsCheckpointDriver; }
 
-Archive open(ByteVector bytes) {
-  auto archive = open_bytes(driver(), std::move(bytes));
-  EXPECT_TRUE(archive.has_value()) << (archive ? "" : archive.error().message);
-  return archive ? *archive : Archive({}, {}, {});
-}
+Archive open(ByteVector bytes) { return open_or_die(driver(), std::move(bytes)); }
 
 ByteVector variant(const std::string& name) { return read_test_data("gptrs/variants/" + name + ".gptrs"); }
 

@@ -4,6 +4,7 @@
 #include "ballast/formats/drivers.h"
 #include "tests/formats/gptrs_builder.h"
 #include "tests/support/format_testing.h"
+#include "tests/support/test_files.h"
 
 namespace ballast::testing {
 namespace {
@@ -12,11 +13,7 @@ using ::testing::HasSubstr;
 
 const FormatDriver& driver() { return kGptrsTensorsDriver; }
 
-Archive open(ByteVector bytes) {
-  auto archive = open_bytes(driver(), std::move(bytes));
-  EXPECT_TRUE(archive.has_value()) << (archive ? "" : archive.error().message);
-  return archive ? *archive : Archive({}, {}, {});
-}
+Archive open(ByteVector bytes) { return open_or_die(driver(), std::move(bytes)); }
 
 std::vector<uint32_t> words(const Archive& archive, std::string_view name) {
   const auto payload = archive.aligned_payload(archive.find(name).value(), 4);
