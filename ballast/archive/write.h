@@ -47,6 +47,12 @@ Result<WriteReport> write_archive(const std::string& path, const FormatDriver& f
 Result<ByteVector> write_archive_bytes(const FormatDriver& format, const WritePlan& plan,
                                        const WriteOptions& options = {});
 
+// kInvalidArgument when an option is set that this format does not have.
+Status check_write_options(const FormatDriver& format, const WriteOptions& options);
+
+// kLossy, with a text that names every loss.
+Error lossy_error(const FormatDriver& format, const std::vector<Loss>& losses);
+
 // What a reader of `format` would see after this plan was written, found by planning it and opening the planned header
 // without drawing any payload.
 Result<Description> preview_description(const FormatDriver& format, const Description& description,

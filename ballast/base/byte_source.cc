@@ -7,15 +7,11 @@
 
 namespace ballast {
 
-namespace {
-
 Error past_the_end(const ByteSource& source, uint64_t offset, uint64_t length) {
   return make_error(ErrorCode::kCorrupt, source.name() + ": bytes " + std::to_string(offset) + " to " +
                                              std::to_string(offset) + "+" + std::to_string(length) +
                                              " are asked for, but there are only " + std::to_string(source.size()));
 }
-
-}  // namespace
 
 std::shared_ptr<MemorySource> MemorySource::owning(ByteVector bytes, std::string name) {
   return std::shared_ptr<MemorySource>(new MemorySource(std::move(bytes), std::move(name)));

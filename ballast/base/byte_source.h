@@ -53,6 +53,9 @@ class MemorySource final : public ByteSource {
   std::string name_;
 };
 
+// What every source answers when it is asked for bytes that it does not have.
+Error past_the_end(const ByteSource& source, uint64_t offset, uint64_t length);
+
 // Reads [offset, offset + length) into memory of its own; fails before allocating when the range leaves the source.
 Result<ByteVector> read_bytes(const ByteSource& source, uint64_t offset, uint64_t length);
 
@@ -84,7 +87,8 @@ class ByteSink {
   virtual uint64_t position() const = 0;
 
   Status write_text(std::string_view text) { return write(as_bytes(text)); }
-  Status write_zeros(uint64_t count);
+  // A sink that only records structure overrides this, so that a skipped payload costs nothing.
+  virtual Status write_zeros(uint64_t count);
 };
 
 class MemorySink final : public ByteSink {

@@ -11,26 +11,56 @@
 
 namespace ballast {
 
+class FileSystem;
+
+// ---------------------------------------------------------------- reading
+
 enum class FileAccess : uint8_t {
-  kMapped,      // zero-copy; a file truncated while mapped kills the process with SIGBUS
-  kPositional,  // pread: survives the file changing underneath, at the price of a copy
+  // Zero-copy; a file truncated while mapped kills the process with SIGBUS. Where the file system cannot map, or the
+  // address space is too small, the source reads instead and its view() is nullopt.
+  kMapped,
+  // pread: survives the file changing underneath, at the price of a copy. A file that shrank is kIo.
+  kPositional,
 };
 
 // Refuses anything that is not a regular file (a FIFO would hang, a folder has no bytes), with a text that says so.
-Result<std::shared_ptr<const ByteSource>> open_file(const std::string& path, FileAccess access);
+// Never waits. The source keeps the file it opened even when another is renamed over the path.
+// `files` (null = the operating system) must outlive the source.
+Result<std::shared_ptr<const ByteSource>> open_file(const std::string& path, FileAccess access,
+                                                    const FileSystem* files = nullptr);
 
-// Opens plain names in the folder of `path`.
+// Opens plain names in the folder of `path`. A name with a folder part is kCorrupt: it stands in a file, and a file has
+// no business outside its folder. Symbolic links in the folder are followed: the user put them there.
 std::unique_ptr<SiblingOpener> make_folder_siblings(const std::string& path, FileAccess access);
+
+// ---------------------------------------------------------------- writing
 
 struct CommitOptions {
   bool overwrite = false;
   bool sync = true;  // fsync data and folder, so that the result survives a power failure
+  // Where the files are; null = the operating system. Tests pass one that fails. Must outlive the AtomicFiles.
+  const FileSystem* file_system = nullptr;
 };
 
 // A set of files that become visible together: each is written beside its destination under a name that marks it as
-// temporary, then all are synced and renamed in the order of creation; the last rename is the commit. Dropping the
-// object without commit() removes every temporary. Temporaries of writers that were killed are removed by the next
-// writer to the same destination.
+// temporary, then all are synced and renamed in the order of creation; the last rename is the commit.
+//
+// - Whatever fails, and whenever the process is killed, each destination is what it was or the whole new file.
+// - Dropping the object without commit() removes every temporary. Temporaries of writers that were killed are removed
+// by
+//   the next writer to the same destination: a living writer holds a lock on its temporary, a dead one does not. Where
+//   the file system has no locks, they are left alone.
+// - A destination that is a symbolic link stays one; the file it points to is replaced (or created).
+// - A replaced file hands its permission bits, and as far as the user may its owner, to the new one; other hard links
+// to
+//   it keep the old content. A new file gets the bits that the umask allows.
+// - A file that the user may not write to is not replaced, although its folder would permit it.
+// - Missing folders are not created.
+// - Without leave to overwrite, a file that appears at the destination while this one is being written stays, and
+//   commit() fails with kExists.
+//
+// One thread at a time; each sink may be used by a thread of its own between add() and commit(). One open file
+// descriptor per file, one per folder, and at most 128 KiB of memory per file.
 class AtomicFiles {
  public:
   explicit AtomicFiles(CommitOptions options);
@@ -38,19 +68,34 @@ class AtomicFiles {
   AtomicFiles(const AtomicFiles&) = delete;
   AtomicFiles& operator=(const AtomicFiles&) = delete;
 
-  // A sink for one more file of the set. Fails at once when the destination is a folder, cannot be written, or exists
-  // without leave to overwrite. `expected_size` (0 = unknown) reserves disk space, so that a full disk is told early.
+  // A sink for one more file of the set, valid until commit(). Fails at once when the destination is a folder, cannot
+  // be written, or exists without leave to overwrite. `expected_size` (0 = unknown) reserves disk space, so that a full
+  // disk is told early.
   Result<ByteSink*> add(const std::string& destination, uint64_t expected_size);
+
+  // Once, whatever the outcome. A failure of any write is a failure here too. When a rename fails after earlier ones,
+  // files that are new are taken back, and the text names those that already replaced their predecessors.
   Status commit();
 
  private:
   struct Entry;
+  Status prepare(Entry& entry);
+  Status publish_all();
+  Status sync_folders();
+  Error take_back(size_t published, Error cause);
+
   CommitOptions options_;
+  const FileSystem& files_;
   std::vector<std::unique_ptr<Entry>> entries_;
-  bool committed_ = false;
+  bool finished_ = false;
 };
 
-// Removes every temporary of this process; async-signal-safe, for handlers of fatal signals.
+// Removes every temporary of this process; async-signal-safe, for handlers of fatal signals. What is being written then
+// fails to commit.
+//
+// A handler can reach only what is global, so the temporaries stand in a fixed table of atomics: the one mutable global
+// of this layer. When a process writes more files at once than the table holds, those beyond it are left to the next
+// writer. A child after fork() leaves its parent's temporaries alone.
 void remove_temporaries_on_signal() noexcept;
 
 }  // namespace ballast

@@ -1,0 +1,173 @@
+#include "ballast/io/file.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <limits>
+
+#include "ballast/base/checked.h"
+#include "ballast/io/file_system.h"
+
+namespace ballast {
+
+namespace {
+
+class MappedSource final : public ByteSource {
+ public:
+  // Check is_mapped() before anything else.
+  MappedSource(const FileSystem& files, std::string name, int fd, size_t size)
+      : files_(files), name_(std::move(name)), address_(static_cast<std::byte*>(files.map(fd, size))), size_(size) {}
+  ~MappedSource() override {
+    if (is_mapped()) files_.unmap(address_, size_);
+  }
+  MappedSource(const MappedSource&) = delete;
+  MappedSource& operator=(const MappedSource&) = delete;
+
+  bool is_mapped() const { return address_ != nullptr; }
+
+  uint64_t size() const override { return size_; }
+  const std::string& name() const override { return name_; }
+
+  Status read_at(uint64_t offset, MutableByteSpan out) const override {
+    const auto from = view(offset, out.size());
+    if (!from) return past_the_end(*this, offset, out.size());
+    if (!out.empty()) std::memcpy(out.data(), from->data(), out.size());
+    return {};
+  }
+
+  std::optional<ByteSpan> view(uint64_t offset, uint64_t length) const override {
+    if (!range_fits(offset, length, size_)) return std::nullopt;
+    return ByteSpan(address_ + offset, static_cast<size_t>(length));
+  }
+
+  void prefetch(uint64_t offset, uint64_t length) const override {
+    if (offset >= size_) return;
+    static const auto kPage = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+    const uint64_t start = offset - offset % kPage;
+    const uint64_t end = offset + std::min<uint64_t>(length, size_ - offset);
+    files_.prefetch_mapped(address_ + start, static_cast<size_t>(end - start));
+  }
+
+ private:
+  const FileSystem& files_;
+  std::string name_;
+  std::byte* address_;
+  size_t size_;
+};
+
+class PositionalSource final : public ByteSource {
+ public:
+  PositionalSource(const FileSystem& files, std::string name, OwnedFd fd, uint64_t size)
+      : files_(files), name_(std::move(name)), fd_(std::move(fd)), size_(size) {}
+
+  uint64_t size() const override { return size_; }
+  const std::string& name() const override { return name_; }
+  std::optional<ByteSpan> view(uint64_t, uint64_t) const override { return std::nullopt; }
+
+  Status read_at(uint64_t offset, MutableByteSpan out) const override {
+    if (!range_fits(offset, out.size(), size_)) return past_the_end(*this, offset, out.size());
+    while (!out.empty()) {
+      const ssize_t got = files_.read_at(fd_.get(), out.data(), out.size(), static_cast<off_t>(offset));
+      if (got < 0 && errno == EINTR) continue;
+      if (got < 0) return io_error(name_, fmt::format("read {} bytes at offset {}", out.size(), offset), errno);
+      if (got == 0) return has_shrunk();
+      out = out.subspan(static_cast<size_t>(got));
+      offset += static_cast<uint64_t>(got);
+    }
+    return {};
+  }
+
+  void prefetch(uint64_t offset, uint64_t length) const override {
+    if (offset >= size_) return;
+    const uint64_t wanted = std::min(length, size_ - offset);
+    // A length of 0 would mean "to the end".
+    if (wanted > 0) files_.prefetch_file(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(wanted));
+  }
+
+ private:
+  Error has_shrunk() const {
+    struct stat now {};
+    if (files_.stat_open(fd_.get(), &now) != 0) return io_error(name_, "read", errno);
+    return make_error(ErrorCode::kIo, fmt::format("{}: had {} bytes when it was opened and has {} now; another program "
+                                                  "truncated it while it was being read",
+                                                  name_, size_, now.st_size));
+  }
+
+  const FileSystem& files_;
+  std::string name_;
+  OwnedFd fd_;
+  uint64_t size_;
+};
+
+Status check_regular(const std::string& path, const struct stat& info) {
+  if (S_ISREG(info.st_mode)) return {};
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("{}: is {}; only regular files can be read", path, describe_file_type(info.st_mode)));
+}
+
+struct OpenedFile {
+  OwnedFd fd;
+  uint64_t size;
+};
+
+Result<OpenedFile> open_regular(const FileSystem& files, const std::string& path) {
+  if (path.find('\0') != std::string::npos) {
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: a path cannot hold a zero byte", path.c_str()));
+  }
+  struct stat info {};
+  // Asked before opening, because opening a device can do things; asked again after, because the path may have changed.
+  if (files.stat_at(AT_FDCWD, path.c_str(), 0, &info) != 0) return path_error(path, "open", errno);
+  BALLAST_CHECK(check_regular(path, info));
+  OwnedFd fd(files, files.open_at(AT_FDCWD, path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY, 0));
+  if (!fd.is_open()) return path_error(path, "open", errno);
+  if (files.stat_open(fd.get(), &info) != 0) return io_error(path, "ask for its size", errno);
+  BALLAST_CHECK(check_regular(path, info));
+  return OpenedFile{std::move(fd), static_cast<uint64_t>(info.st_size)};
+}
+
+class FolderSiblings final : public SiblingOpener {
+ public:
+  FolderSiblings(const std::string& path, FileAccess access) : path_(path), access_(access) {}
+
+  Result<std::shared_ptr<const ByteSource>> open_sibling(std::string_view file_name) override {
+    constexpr std::string_view kForbidden("/\\\0", 3);
+    if (file_name.empty() || file_name == "." || file_name == ".." ||
+        file_name.find_first_of(kForbidden) != std::string_view::npos) {
+      return make_error(ErrorCode::kCorrupt,
+                        fmt::format("{}: names the file \"{}\", which is not a plain file name; an archive must not "
+                                    "reach outside its folder",
+                                    path_, file_name));
+    }
+    return open_file(path_beside(path_, file_name), access_);
+  }
+
+ private:
+  std::string path_;
+  FileAccess access_;
+};
+
+}  // namespace
+
+Result<std::shared_ptr<const ByteSource>> open_file(const std::string& path, FileAccess access,
+                                                    const FileSystem* files) {
+  const FileSystem& system = files != nullptr ? *files : os_file_system();
+  BALLAST_TRY(OpenedFile opened, open_regular(system, path));
+  using Source = std::shared_ptr<const ByteSource>;
+  if (access == FileAccess::kMapped && opened.size == 0) return Source(MemorySource::owning({}, path));
+  if (access == FileAccess::kMapped && opened.size <= std::numeric_limits<size_t>::max()) {
+    auto mapped = std::make_shared<MappedSource>(system, path, opened.fd.get(), static_cast<size_t>(opened.size));
+    // The descriptor is closed: an archive of many shards must not use them up.
+    if (mapped->is_mapped()) return Source(std::move(mapped));
+  }
+  return Source(std::make_shared<PositionalSource>(system, path, std::move(opened.fd), opened.size));
+}
+
+std::unique_ptr<SiblingOpener> make_folder_siblings(const std::string& path, FileAccess access) {
+  return std::make_unique<FolderSiblings>(path, access);
+}
+
+}  // namespace ballast
