@@ -17,6 +17,7 @@ NEWEST, OLD = "burn-0.23", "burn-0.20"
 WORDS = {"F64": "f64", "F32": "f32", "Flex32": "flex32", "F16": "f16", "BF16": "bf16", "I64": "i64", "I32": "i32", "I16": "i16",
          "I8": "i8", "U64": "u64", "U32": "u32", "U16": "u16", "U8": "u8", "Bool": "bool", "Bool(Native)": "bool",
          "Bool(U8)": "bool", "Bool(U32)": "bool32", "QFloat": "qfloat"}
+VALUE_BITS = {"Q8F": 8, "Q8S": 8, "E5M2": 8, "E4M3": 8, "Q4F": 4, "Q4S": 4, "E2M1": 4, "Q2F": 2, "Q2S": 2}
 # Words of the newest generation that 0.20 has no word for.
 NOT_IN_OLD = re.compile(r"Bool\(U|Lookup|BlockTensor|tensor: Some\(\w+\), block: Some")
 
@@ -179,35 +180,41 @@ def across_generations(suite, newest, old, files):
             decoded_alike(old_made["tensors"], seen)
 
     path, made = files[newest]
-    unknown = [name for name, t in made["tensors"].items() if not old_can_say(t)]
+    refused = {name: why for name, t in made["tensors"].items() if (why := why_not_old(t))}
     suite.peer = old.name
-    with suite.case("write", "the newest file made readable: new Bool, every scheme that has an old name"):
-        exclude = "^(" + "|".join(re.escape(name) for name in unknown) + ")$"
+    with suite.case("write", "the newest file made readable: new Bool, every scheme that 0.20 has"):
+        exclude = "^(" + "|".join(re.escape(name) for name in refused) + ")$"
         lowered = suite.ballast.convert(path, suite.folder / "lowered.bpk", "--target", OLD, "--exclude", exclude, "--overwrite")
-        rest = {name: t for name, t in made["tensors"].items() if name not in unknown}
+        rest = {name: t for name, t in made["tensors"].items() if name not in refused}
         seen = old.read(lowered)["tensors"]
         compare(plain(rest), plain(seen))
         compare(schemes(rest), schemes(seen))
+        fits(seen)
         decoded_alike(seen, rest)
-    for name in unknown:
-        with suite.case("write", f"what 0.20 has no word for is named and refused: {name}"):
+    for name, why in refused.items():
+        with suite.case("write", f"named and refused, because {why}: {name}"):
             done = suite.ballast.run("convert", path, suite.folder / "refused.bpk", "--target", OLD, "--only",
                                      f"^{re.escape(name)}$", "--overwrite", status=2)
             require(name in done.stderr, f"the tensor is not named: {done.stderr.strip()!r}")
 
 
-def old_can_say(t):
-    if t["dtype"] in ("Bool(U8)", "Bool(U32)"):
-        return False
+def why_not_old(t):
+    """None when 0.20 can hold the tensor, with the same bytes meaning the same."""
     quant = t["quant"]
+    if t["dtype"] in ("Bool(U8)", "Bool(U32)"):
+        return "0.20 has no such Bool"
     if not quant:
-        return True
-    if quant["mode"] != "Symmetric" or (quant["tensor"] and quant["block"]):
-        return False
-    # Where the two generations pack differently the bytes would mean something else.
-    sub_byte_native = quant["store"] == "Native" and quant["value"] not in ("Q8F", "Q8S", "E4M3", "E5M2")
-    ragged = quant["store"] != "Native" and t["shape"][-1] % 16 != 0
-    return not sub_byte_native and not ragged
+        return None
+    if quant["mode"] != "Symmetric":
+        return "0.20 has no such mode"
+    if quant["tensor"] and quant["block"]:
+        return "0.20 has no two levels of scales"
+    bits = VALUE_BITS[quant["value"]]
+    if quant["store"] == "Native":
+        return "0.20 counts less than a byte for a value" if bits < 8 else None
+    store, packed_dim = re.fullmatch(r"(\w+)\((\d+)\)", quant["store"]).groups()
+    per_word = 32 // bits if store == "PackedU32" else 2
+    return "0.20 packs across rows" if t["shape"][-1 - int(packed_dim)] % per_word else None
 
 
 # ---------------------------------------------------------------- genuine files of every generation

@@ -161,9 +161,10 @@ def payload_offsets(path):
             file.seek(info.header_offset + 26)
             name_len, extra_len = np.frombuffer(file.read(4), "<u2")
             file.seek(info.header_offset + 30 + int(name_len) + int(extra_len))
-            version = npy_format.read_magic(file)
-            npy_format._read_array_header(file, version)
-            offsets[info.filename.removesuffix(".npy")] = file.tell()
+            major, _ = npy_format.read_magic(file)
+            length = 2 if major == 1 else 4
+            header = int.from_bytes(file.read(length), "little")
+            offsets[info.filename.removesuffix(".npy")] = file.tell() + header
     return offsets
 
 

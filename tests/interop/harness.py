@@ -103,7 +103,7 @@ class Ballast:
 
     def run(self, *arguments, status=0):
         command = [self.program, *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S)
+        done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=COMMAND_TIMEOUT_S)
         if done.returncode != status:
             said = (done.stderr or done.stdout).strip()[-600:]
             raise Mismatch(f"`{shlex.join(command)}` ended with {done.returncode}, not {status}: {said}")
@@ -127,7 +127,7 @@ class Ballast:
 def run_peer(program, verb, path):
     """A Burn program's report; Mismatch when Burn refused."""
     command = [str(program), verb, str(path)]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=COMMAND_TIMEOUT_S)
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", timeout=COMMAND_TIMEOUT_S)
     report = json.loads(done.stdout) if done.stdout.strip() else {"error": done.stderr.strip()}
     require(done.returncode == 0, f"`{shlex.join(command)}`: {report.get('error')}")
     return report

@@ -43,6 +43,7 @@ def run_all(options, folder):
         # A peer that cannot even start (no OpenCL device, a broken package) is a failed case, not a skipped one.
         with suite.case("both", f"the {peer} cases ran to their end"):
             importlib.import_module(f"cases_{peer}").run(suite, *extra)
+            suite.peer = peer
         print(f"---- {peer}: {time.monotonic() - begin:.1f} s", flush=True)
     return results
 
