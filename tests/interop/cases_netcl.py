@@ -57,8 +57,9 @@ def config_is(report, text):
 
 
 def run(suite):
-    queue = manager.default("auto").queue
-    require(queue is not None, "netcl found no OpenCL device")
+    device = manager.default("auto")
+    require(device is not None, "netcl found no OpenCL device; install a driver for the CPU, e.g. pocl-opencl-icd")
+    queue = device.queue
     np.random.seed(20260101)  # netcl draws initial weights from NumPy's global generator
     rng = np.random.default_rng(3)
     for what, model in models(queue).items():
