@@ -1,0 +1,45 @@
+# What `cmake --install` puts down: headers, both libraries, the program, and the ways to find them.
+include(CMakePackageConfigHelpers)
+
+set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/ballast")
+
+foreach(layer IN LISTS BALLAST_LAYERS)
+  file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/ballast/${layer}/*.h")
+  install(FILES ${headers} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/ballast/${layer}")
+endforeach()
+
+# Two export sets, so that a user of the shared library needs none of the development packages behind it.
+foreach(kind shared static)
+  install(TARGETS ballast_${kind} EXPORT ballast_${kind}
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
+  install(EXPORT ballast_${kind} NAMESPACE ballast:: FILE ballast-${kind}-targets.cmake
+          DESTINATION "${package_folder}")
+endforeach()
+if(TARGET ballast)
+  install(TARGETS ballast RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+endif()
+
+# Where BLAKE3 is a library of its own, users of the static library link it too.
+set(pc_blake3 "")
+set(ballast_pkg_blake3 "")
+if(BLAKE3_FOUND)
+  set(pc_blake3 " -lblake3")
+  set(ballast_pkg_blake3 "BLAKE3=libblake3")
+endif()
+
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/ballastConfig.cmake.in"
+  "${PROJECT_BINARY_DIR}/generated/ballastConfig.cmake" INSTALL_DESTINATION "${package_folder}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/generated/ballastConfigVersion.cmake"
+  COMPATIBILITY SameMinorVersion)  # as the ABI is promised
+install(FILES "${PROJECT_BINARY_DIR}/generated/ballastConfig.cmake"
+              "${PROJECT_BINARY_DIR}/generated/ballastConfigVersion.cmake"
+        DESTINATION "${package_folder}")
+
+# The pkg-config file finds its prefix from where it lies, so the tree can be moved.
+file(RELATIVE_PATH pc_to_prefix "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
+configure_file("${PROJECT_SOURCE_DIR}/cmake/ballast.pc.in" "${PROJECT_BINARY_DIR}/generated/ballast.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/generated/ballast.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")

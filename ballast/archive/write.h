@@ -28,6 +28,8 @@ struct WritePlan {
 struct WriteSettings {
   WriteOptions format;
   CommitOptions commit;
+  // Go on where a Loss is only `acceptable`; losses of type or tensors must have been applied to the plan before.
+  bool accept_losses = false;
   Progress progress;
 };
 
@@ -46,6 +48,12 @@ Result<WriteReport> write_archive(const std::string& path, const FormatDriver& f
 // The same into memory. Formats of several files are refused.
 Result<ByteVector> write_archive_bytes(const FormatDriver& format, const WritePlan& plan,
                                        const WriteOptions& options = {});
+
+// kInvalidArgument when an option is set that this format does not have.
+Status check_write_options(const FormatDriver& format, const WriteOptions& options);
+
+// kLossy, with a text that names every loss.
+Error lossy_error(const FormatDriver& format, const std::vector<Loss>& losses);
 
 // What a reader of `format` would see after this plan was written, found by planning it and opening the planned header
 // without drawing any payload.

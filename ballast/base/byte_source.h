@@ -87,7 +87,8 @@ class ByteSink {
   virtual uint64_t position() const = 0;
 
   Status write_text(std::string_view text) { return write(as_bytes(text)); }
-  Status write_zeros(uint64_t count);
+  // A sink that only records structure overrides this, so that a skipped payload costs nothing.
+  virtual Status write_zeros(uint64_t count);
 };
 
 class MemorySink final : public ByteSink {

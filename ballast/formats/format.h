@@ -33,6 +33,8 @@ struct OpenRequest {
   std::shared_ptr<const ByteSource> source;
   // Last component of the path, "" for bytes in memory. Never decides the format on its own.
   std::string file_name;
+  // The other file of a pair, where finding the pair already named it; empty: the driver derives it from file_name.
+  std::string companion = {};
   SiblingOpener* siblings = nullptr;  // null: the format must fit one source
 };
 
@@ -66,9 +68,10 @@ struct WriteOptions {
 struct Loss {
   std::string tensor;  // empty: about the file
   std::string what;    // "dtype c128 has no name in safetensors"
-  // What goes on instead when losing is allowed. Absent and !drop: this cannot be written at all.
-  std::optional<DType> cast_to;
-  bool drop = false;
+  // What goes on instead when losing is allowed; none of the three: this cannot be written at all.
+  std::optional<DType> cast_to = std::nullopt;  // the tensor takes this type
+  bool drop = false;                            // the tensor is left out
+  bool acceptable = false;                      // the content stays, something said about it goes (a name, metadata)
 };
 
 // The loss of a dtype, with what stands in for it: the narrowest supported type that holds every value, else the widest
@@ -124,7 +127,8 @@ struct FormatDriver {
   std::vector<Loss> (*find_losses)(const Description& description, const WriteOptions& options);
   // The plan may refer to the request's description and options, which must outlive it.
   Result<std::unique_ptr<PlannedWrite>> (*plan_write)(const WriteRequest& request);
-  bool stores_origin = true;  // has room for `ballast.origin`
+  std::string_view config_schema = {};  // which ModelConfig::schema the format has a field for
+  bool stores_origin = true;            // has room for `ballast.origin`
   // Which WriteOptions mean something here; anything else is refused by the callers of plan_write.
   std::span<const std::string_view> targets = {};
   bool can_compress = false;

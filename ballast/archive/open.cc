@@ -1,0 +1,107 @@
+#include "ballast/archive/open.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+
+#include "ballast/archive/guard.h"
+
+namespace ballast {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool is_file(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_regular_file(path, ignored);
+}
+
+bool is_folder(const fs::path& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored);
+}
+
+Result<ResolvedPath> resolve_file(const fs::path& path, const OpenOptions& options, std::string companion = {}) {
+  BALLAST_TRY(auto source, open_file(path.string(), options.access));
+  ResolvedPath resolved;
+  resolved.siblings = make_folder_siblings(path.string(), options.access);
+  resolved.request = {std::move(source), path.filename().string(), std::move(companion), resolved.siblings.get()};
+  return resolved;
+}
+
+struct FolderContents {
+  std::vector<fs::path> indexes;
+  std::vector<fs::path> archives;  // by extension only: the user pointed at the folder, not at a file
+};
+
+Result<FolderContents> list_folder(const fs::path& folder) {
+  FolderContents contents;
+  std::error_code failure;
+  for (fs::directory_iterator it(folder, failure), end; !failure && it != end; it.increment(failure)) {
+    const std::string name = it->path().filename().string();
+    if (name.ends_with(".index.json")) contents.indexes.push_back(it->path());
+    else if (is_file(it->path()) && format_for_extension(name) != nullptr) contents.archives.push_back(it->path());
+  }
+  if (failure) {
+    return make_error(ErrorCode::kIo,
+                      fmt::format("{}: cannot list the folder: {}", folder.string(), failure.message()));
+  }
+  std::ranges::sort(contents.indexes);
+  std::ranges::sort(contents.archives);
+  return contents;
+}
+
+Result<ResolvedPath> resolve_folder(const fs::path& folder, const OpenOptions& options) {
+  BALLAST_TRY(const FolderContents contents, list_folder(folder));
+  const auto& candidates = contents.indexes.empty() ? contents.archives : contents.indexes;
+  if (candidates.size() == 1) return resolve_file(candidates.front(), options);
+  if (candidates.empty()) {
+    return make_error(ErrorCode::kNotFound, fmt::format("{}: the folder holds neither an index of shards "
+                                                        "(*.index.json) nor a weight file",
+                                                        folder.string()));
+  }
+  std::string names;
+  for (const fs::path& path : candidates) names += fmt::format("\n  {}", path.string());
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("{}: the folder holds several archives; name one of them:{}", folder.string(), names));
+}
+
+// netcl's pairs share a prefix; a dotted prefix loses its last suffix in the name of the JSON half.
+std::optional<std::pair<fs::path, fs::path>> find_pair(const std::string& prefix) {
+  const fs::path npz = prefix + ".npz";
+  if (!is_file(npz)) return std::nullopt;
+  for (const fs::path& json : {fs::path(prefix + ".json"), fs::path(prefix).replace_extension(".json")}) {
+    if (is_file(json)) return std::pair(json, npz);
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+Result<ResolvedPath> resolve_path(const std::string& path, const OpenOptions& options) {
+  if (is_folder(path)) return resolve_folder(path, options);
+  std::error_code ignored;
+  if (fs::exists(path, ignored)) return resolve_file(path, options);
+  if (const auto pair = find_pair(path)) return resolve_file(pair->first, options, pair->second.filename().string());
+  if (is_file(path + ".netcl")) return resolve_file(path + ".netcl", options);
+  return resolve_file(path, options);  // for the operating system's own words on why not
+}
+
+Result<Archive> open_archive(const std::string& path, const OpenOptions& options) {
+  return guarded([&]() -> Result<Archive> {
+    BALLAST_TRY(const ResolvedPath resolved, resolve_path(path, options));
+    return open_archive(resolved.request);
+  });
+}
+
+Result<Archive> open_archive_bytes(ByteVector bytes) {
+  return guarded([&] { return open_archive({MemorySource::owning(std::move(bytes)), "", "", nullptr}); });
+}
+
+Result<Archive> open_archive_borrowed(ByteSpan bytes) {
+  return guarded([&] { return open_archive({MemorySource::borrowing(bytes), "", "", nullptr}); });
+}
+
+}  // namespace ballast

@@ -1,0 +1,66 @@
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include "ballast/archive/pattern.h"
+
+#include <fmt/format.h>
+#include <pcre2.h>
+
+namespace ballast {
+
+namespace {
+
+constexpr uint32_t kMatchLimit = 1'000'000;  // steps before a runaway expression is stopped
+
+std::string message_of(int code) {
+  PCRE2_UCHAR buffer[256];
+  pcre2_get_error_message(code, buffer, sizeof buffer);
+  return reinterpret_cast<const char*>(buffer);
+}
+
+}  // namespace
+
+struct Pattern::State {
+  std::string expression;
+  pcre2_code* code = nullptr;
+  pcre2_match_context* limits = nullptr;
+
+  ~State() {
+    pcre2_match_context_free(limits);
+    pcre2_code_free(code);
+  }
+};
+
+Pattern::Pattern(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Pattern::~Pattern() = default;
+Pattern::Pattern(Pattern&&) noexcept = default;
+Pattern& Pattern::operator=(Pattern&&) noexcept = default;
+
+Result<Pattern> Pattern::compile(const std::string& expression) {
+  auto state = std::make_unique<State>();
+  state->expression = expression;
+  int code = 0;
+  PCRE2_SIZE where = 0;
+  state->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(expression.data()), expression.size(), PCRE2_UTF, &code,
+                              &where, nullptr);
+  if (state->code == nullptr) {
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("regular expression \"{}\": at character {}: {}",
+                                                               expression, where + 1, message_of(code)));
+  }
+  pcre2_jit_compile(state->code, PCRE2_JIT_COMPLETE);  // only faster; without it the interpreter runs
+  state->limits = pcre2_match_context_create(nullptr);
+  pcre2_set_match_limit(state->limits, kMatchLimit);
+  return Pattern(std::move(state));
+}
+
+Result<bool> Pattern::found_in(std::string_view text) const {
+  pcre2_match_data* data = pcre2_match_data_create_from_pattern(state_->code, nullptr);
+  const int found =
+      pcre2_match(state_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), 0, 0, data, state_->limits);
+  pcre2_match_data_free(data);
+  if (found >= 0) return true;
+  if (found == PCRE2_ERROR_NOMATCH) return false;
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("regular expression \"{}\" gave up on \"{}\": {}", state_->expression,
+                                text.substr(0, 80), message_of(found)));
+}
+
+}  // namespace ballast

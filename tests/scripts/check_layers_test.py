@@ -1,0 +1,109 @@
+"""The layer check finds what it is there to find: each test builds a small bad tree and looks at what is said of it."""
+
+import pathlib
+import subprocess
+import tempfile
+import unittest
+
+SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "check_layers"
+
+
+def check(files):
+    """Exit code and output of the check over a tree of these files."""
+    with tempfile.TemporaryDirectory() as root:
+        for name, text in files.items():
+            path = pathlib.Path(root, name)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        done = subprocess.run([SCRIPT, root], capture_output=True, text=True)
+        return done.returncode, done.stdout
+
+
+class CheckLayers(unittest.TestCase):
+    def accepts(self, files):
+        code, output = check(files)
+        self.assertEqual(code, 0, output)
+
+    def finds(self, files, *texts):
+        code, output = check(files)
+        self.assertEqual(code, 1, output)
+        for text in texts:
+            self.assertIn(text, output)
+
+    def test_accepts_a_sound_tree(self):
+        self.accepts({
+            "ballast/base/bytes.h": "#pragma once\n#include <vector>\n",
+            "ballast/base/hash.cc": "#include <blake3.h>\n#include <fmt/format.h>\n",
+            "ballast/io/file.cc": '#include <sys/mman.h>\n#include <thread>\n#include "ballast/base/bytes.h"\n',
+            "apps/ballast/main.cc": '#include <CLI/CLI.hpp>\n#include <iostream>\n#include "ballast/io/file.h"\n',
+            "tests/apps/main_test.cc": '#include "apps/ballast/main.h"\n#include "tests/support/files.h"\n',
+        })
+
+    def test_refuses_an_empty_tree(self):
+        self.finds({"README": ""}, "no sources")
+
+    def test_finds_a_layer_that_includes_one_above(self):
+        self.finds({"ballast/base/a.h": '\n#include "ballast/io/file.h"\n'},
+                   "ballast/base/a.h:2: ballast/base must not include ballast/io")
+
+    def test_finds_the_library_including_a_program(self):
+        self.finds({"ballast/archive/a.cc": '#include "apps/ballast/a.h"\n'}, "must not include apps")
+
+    def test_finds_a_circle_of_folders(self):
+        self.finds({"ballast/base/a.h": '#include "ballast/tensor/b.h"\n',
+                    "ballast/tensor/b.h": '#include "ballast/base/c.h"\n', "ballast/base/c.h": ""},
+                   "a circle of folders: ballast/base -> ballast/tensor -> ballast/base")
+
+    def test_finds_a_circle_of_headers_in_one_folder(self):
+        self.finds({"ballast/base/a.h": '#include "ballast/base/b.h"\n',
+                    "ballast/base/b.h": '#include "ballast/base/a.h"\n'}, "a circle of headers")
+
+    def test_finds_a_folder_without_a_place(self):
+        self.finds({"ballast/util/a.h": ""}, "no place among the layers")
+
+    def test_finds_includes_that_do_not_start_at_the_root(self):
+        self.finds({"ballast/base/a.cc": '#include "bytes.h"\n'}, "not a path from the root")
+
+    def test_finds_outside_headers_in_the_wrong_file(self):
+        for path, header in [("ballast/base/a.cc", "blake3.h"), ("ballast/base/a.h", "fmt/format.h"),
+                             ("ballast/io/a.cc", "zlib.h"), ("ballast/archive/a.cc", "pcre2.h"),
+                             ("ballast/formats/a.cc", "openssl/evp.h"), ("ballast/archive/a.cc", "CLI/CLI.hpp"),
+                             ("ballast/formats/a.cc", "unistd.h")]:
+            self.finds({path: f"#include <{header}>\n"}, f"{path}:1: <{header}> belongs only in")
+
+    def test_finds_outside_headers_that_nobody_allowed(self):
+        self.finds({"ballast/archive/a.cc": "#include <boost/any.hpp>\n"}, "no row of ALLOWED_HEADERS")
+
+    def test_finds_standard_headers_that_a_portable_layer_must_not_have(self):
+        for header in ["thread", "fstream", "filesystem", "typeinfo"]:
+            self.finds({"ballast/formats/a.cc": f"#include <{header}>\n"}, f"<{header}> has no place in a portable")
+        for header in ["iostream", "regex"]:
+            self.finds({"ballast/archive/a.cc": f"#include <{header}>\n"}, f"<{header}> has no place in the library")
+
+    def test_finds_words_that_a_portable_layer_must_not_have(self):
+        for text in ["try { f(); }", "catch (...) {}", "dynamic_cast<A*>(b)", "typeid(a)", "std::thread t;",
+                     "fopen(p, m)"]:
+            self.finds({"ballast/tensor/a.cc": f"void g() {{\n  {text};\n}}\n"}, "ballast/tensor/a.cc:2:")
+
+    def test_finds_words_that_the_library_must_not_have(self):
+        for text in ["throw 1", "std::cout << 1", "printf(a)", "std::fprintf(stderr, a)", 'getenv("HOME")', "abort()",
+                     "std::exit(1)", "fmt::print(a)", "puts(a)"]:
+            self.finds({"ballast/archive/a.cc": f"void g() {{ {text}; }}\n"}, "ballast/archive/a.cc:1:")
+
+    def test_is_not_misled_by_comments_text_and_similar_names(self):
+        self.accepts({"ballast/base/a.cc": r'''
+// throw, catch; #include "ballast/io/file.h"
+/* #include <iostream>
+#include "ballast/io/file.h" */
+const char* a = "throw \" catch"; const char* b = R"x(try " )x";
+int c = 1'000'000; char d = '"'; char e = '\''; const char* f = "// printf(";
+void entry() { snprintf(a, 1, b); archive.abort(); try_parse(); fprintf_like(); }
+'''})
+
+    def test_sees_code_after_text_and_digit_separators(self):
+        self.finds({"ballast/base/a.cc": 'int c = 1\'000; const char* a = "x";\nthrow 1; int d = 2\'000;\n'},
+                   "ballast/base/a.cc:2: 'throw'")
+
+
+if __name__ == "__main__":
+    unittest.main()
