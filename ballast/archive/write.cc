@@ -186,7 +186,15 @@ class StructureSink final : public ByteSink {
     run_start_ = position_;
     return {};
   }
-  Status patch(uint64_t, ByteSpan) override { return {}; }  // checksums of payloads nobody has
+  Status patch(uint64_t offset, ByteSpan bytes) override {
+    auto run = runs_.upper_bound(offset);
+    if (run == runs_.begin()) return {};
+    --run;
+    // What lies outside the run is payload, which nobody has.
+    const uint64_t from = offset - run->first;
+    for (uint64_t i = 0; i < bytes.size() && from + i < run->second.size(); ++i) run->second[from + i] = bytes[i];
+    return {};
+  }
   uint64_t position() const override { return position_; }
 
   std::map<uint64_t, ByteVector> take() { return std::move(runs_); }
@@ -226,11 +234,16 @@ class StructureSource final : public ByteSource {
   std::string name_;
 };
 
-class ZeroFeed final : public TensorFeed {
+// Payloads that nobody looks at. They do not begin with zeros: where a reader wonders whether some bytes are padding or
+// data (Burnpack), they must not look like padding.
+class PlaceholderFeed final : public TensorFeed {
  public:
-  explicit ZeroFeed(const Description& description) : description_(description) {}
+  explicit PlaceholderFeed(const Description& description) : description_(description) {}
   Status emit(size_t index, PayloadForm, ByteSink& sink) override {
-    return sink.write_zeros(description_.tensors[index].byte_size);
+    const uint64_t size = description_.tensors[index].byte_size;
+    if (size == 0) return {};
+    BALLAST_CHECK(sink.write_text("\xff"));
+    return sink.write_zeros(size - 1);
   }
 
  private:
@@ -331,7 +344,7 @@ Result<Description> preview_description(const FormatDriver& format, const Descri
     OpenRequest request;
     for (size_t i = 0; i < planned->files().size(); ++i) {
       StructureSink sink;
-      ZeroFeed feed(description);
+      PlaceholderFeed feed(description);
       BALLAST_CHECK(planned->emit(i, sink, feed));
       const std::string& planned_name = planned->files()[i].file_name;
       request.file_name = planned_name.empty() ? file_name : planned_name;
