@@ -7,6 +7,7 @@
 #include <map>
 
 #include "ballast/archive/guard.h"
+#include "ballast/archive/memory_gate.h"
 #include "ballast/base/checked.h"
 #include "ballast/formats/payload_order.h"
 
@@ -95,14 +96,17 @@ class ProviderFeed final : public TensorFeed {
   uint64_t total_ = 0;
 };
 
-Status stream_tensor(const Archive& archive, size_t index, ByteSink& sink) {
+Status stream_tensor(const Archive& archive, size_t index, MemoryGate& gate, ByteSink& sink) {
   if (index + 1 < archive.tensors().size()) archive.prefetch(index + 1);
   const StoredExtent& extent = archive.extent(index);
   const ByteSource& source = *archive.sources()[extent.source];
-  if (!extent.is_canonical() || extent.crc32 || source.view(extent.offset, extent.length)) {
+  if (!extent.is_canonical()) {
+    const MemoryGate::Pass pass(gate, archive.tensors()[index].byte_size);
     BALLAST_TRY(const Payload payload, archive.payload(index));
     return sink.write(payload.bytes());
   }
+  BALLAST_CHECK(archive.check_crc(index));
+  if (const auto view = source.view(extent.offset, extent.length)) return sink.write(*view);
   // A plain payload behind positional reads: in pieces, so that memory does not follow the tensor's size.
   ByteVector buffer(static_cast<size_t>(std::min<uint64_t>(extent.length, kChunk)));
   for (uint64_t at = 0; at < extent.length; at += buffer.size()) {
@@ -274,8 +278,9 @@ WritePlan make_plan(const Archive& archive) {
   WritePlan plan;
   plan.description = archive.description();
   plan.providers.reserve(archive.tensors().size());
+  const auto gate = std::make_shared<MemoryGate>();
   for (size_t i = 0; i < archive.tensors().size(); ++i) {
-    plan.providers.push_back([&archive, i](ByteSink& sink) { return stream_tensor(archive, i, sink); });
+    plan.providers.push_back([&archive, gate, i](ByteSink& sink) { return stream_tensor(archive, i, *gate, sink); });
   }
   return plan;
 }
