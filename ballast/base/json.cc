@@ -29,7 +29,8 @@ void append_utf8(std::string& out, uint32_t code_point) {
   }
 }
 
-// Length of the well-formed UTF-8 sequence at `at`, 0 if there is none.
+}  // namespace
+
 size_t utf8_sequence_length(std::string_view text, size_t at) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(text[at + i]); };
   const auto continues = [&](size_t i) { return at + i < text.size() && (byte(i) & 0xC0) == 0x80; };
@@ -48,8 +49,6 @@ size_t utf8_sequence_length(std::string_view text, size_t at) {
   if (first == 0xF4 && byte(1) > 0x8F) return 0;  // above U+10FFFF
   return 4;
 }
-
-}  // namespace
 
 bool is_valid_utf8(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
