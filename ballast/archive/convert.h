@@ -10,8 +10,8 @@
 namespace ballast {
 
 struct ConvertOptions {
-  std::vector<std::string> only;           // keep tensors whose name this regular expression finds; empty = all
-  std::string exclude;                     // drop tensors whose name it finds; empty = none
+  std::vector<std::string> only;     // keep tensors whose name one of these regular expressions finds; empty = all
+  std::vector<std::string> exclude;  // drop tensors whose name one of these finds
   std::optional<std::string> config_text;  // a model config for targets that need one
   bool allow_lossy = false;
   bool dry_run = false;

@@ -11,6 +11,8 @@
 
 namespace ballast {
 
+struct WritePlan;
+
 // BLAKE3 of "ballast:tensor:v1\0", u8 length and bytes of the type name, u32 rank, u64 dims, u64 payload length,
 // payload.
 class TensorHasher {
@@ -36,6 +38,9 @@ struct DigestOptions {
 
 // One digest per tensor, in the archive's order.
 Result<std::vector<TensorDigest>> digest_tensors(const Archive& archive, const DigestOptions& options = {});
+
+// The same for tensors that are about to be written. Providers are called from several threads at once.
+Result<std::vector<TensorDigest>> digest_plan(const WritePlan& plan, const DigestOptions& options = {});
 
 // BLAKE3 of "ballast:archive:v1\0", then for each tensor in byte order of names: u32 length, name, its digest.
 Digest archive_digest(std::span<const TensorInfo> tensors, std::span<const TensorDigest> digests);

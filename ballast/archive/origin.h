@@ -9,6 +9,7 @@
 #include <string>
 
 #include "ballast/base/hash.h"
+#include "ballast/base/result.h"
 #include "ballast/formats/description.h"
 
 namespace ballast {

@@ -130,8 +130,10 @@ Status check_plan(const FormatDriver& format, const WritePlan& plan, const Write
   return check_write_options(format, options);
 }
 
-Status refuse_losses(const FormatDriver& format, const Description& description, const WriteOptions& options) {
-  const std::vector<Loss> losses = format.find_losses(description, options);
+Status refuse_losses(const FormatDriver& format, const Description& description, const WriteOptions& options,
+                     bool accept) {
+  std::vector<Loss> losses = format.find_losses(description, options);
+  if (accept) std::erase_if(losses, [](const Loss& loss) { return loss.acceptable; });
   if (losses.empty()) return {};
   return lossy_error(format, losses);
 }
@@ -291,7 +293,7 @@ Result<WriteReport> write_archive(const std::string& path, const FormatDriver& f
                                   const WriteSettings& settings) {
   return guarded([&]() -> Result<WriteReport> {
     BALLAST_CHECK(check_plan(format, plan, settings.format));
-    BALLAST_CHECK(refuse_losses(format, plan.description, settings.format));
+    BALLAST_CHECK(refuse_losses(format, plan.description, settings.format, settings.accept_losses));
     const std::string file_name = std::filesystem::path(path).filename().string();
     BALLAST_TRY(const auto planned, format.plan_write({plan.description, settings.format, file_name}));
     return write_files(path, *planned, plan, settings);
@@ -301,7 +303,7 @@ Result<WriteReport> write_archive(const std::string& path, const FormatDriver& f
 Result<ByteVector> write_archive_bytes(const FormatDriver& format, const WritePlan& plan, const WriteOptions& options) {
   return guarded([&]() -> Result<ByteVector> {
     BALLAST_CHECK(check_plan(format, plan, options));
-    BALLAST_CHECK(refuse_losses(format, plan.description, options));
+    BALLAST_CHECK(refuse_losses(format, plan.description, options, /*accept=*/false));
     BALLAST_TRY(const auto planned, format.plan_write({plan.description, options, "memory"}));
     if (planned->files().size() != 1) {
       return make_error(ErrorCode::kInvalidArgument, fmt::format("{} writes several files; give a path", format.name));

@@ -28,6 +28,8 @@ struct WritePlan {
 struct WriteSettings {
   WriteOptions format;
   CommitOptions commit;
+  // Go on where a Loss is only `acceptable`; losses of type or tensors must have been applied to the plan before.
+  bool accept_losses = false;
   Progress progress;
 };
 

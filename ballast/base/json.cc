@@ -292,6 +292,17 @@ Result<double> JsonReader::read_double() {
   return value;
 }
 
+Result<std::vector<uint64_t>> JsonReader::read_u64_array() {
+  std::vector<uint64_t> values;
+  BALLAST_CHECK(enter_array());
+  for (;;) {
+    BALLAST_TRY(const bool more, next_element());
+    if (!more) return values;
+    BALLAST_TRY(const uint64_t value, read_u64());
+    values.push_back(value);
+  }
+}
+
 Result<bool> JsonReader::read_bool() {
   BALLAST_TRY(const JsonType type, peek());
   if (type == JsonType::kTrue) {
@@ -438,6 +449,16 @@ JsonWriter& JsonWriter::raw(std::string_view text) {
   before_value();
   out_ += text;
   return *this;
+}
+
+JsonWriter& JsonWriter::numbers(std::span<const uint64_t> values) {
+  // One line even when pretty: a shape reads better so.
+  std::string list = "[";
+  for (const uint64_t value : values) {
+    if (list.size() > 1) list += pretty_ ? ", " : ",";
+    list += std::to_string(value);
+  }
+  return raw(list + "]");
 }
 
 JsonWriter& JsonWriter::real(double value) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,8 @@ class JsonReader {
   Result<int64_t> read_i64();
   Result<double> read_double();
   Result<bool> read_bool();
+  // An array of such numbers.
+  Result<std::vector<uint64_t>> read_u64_array();
   Status read_null();
   // The raw text of the next value, grammar checked.
   Result<std::string_view> read_raw();
@@ -100,6 +103,7 @@ class JsonWriter {
   JsonWriter& signed_number(int64_t value) { return raw(std::to_string(value)); }
   // Shortest text that gives the same double back; NaN and infinities become strings, which JSON lacks numbers for.
   JsonWriter& real(double value);
+  JsonWriter& numbers(std::span<const uint64_t> values);
   JsonWriter& boolean(bool value) { return raw(value ? "true" : "false"); }
   JsonWriter& null() { return raw("null"); }
   // `text` must be JSON already.

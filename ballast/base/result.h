@@ -88,6 +88,14 @@ class [[nodiscard]] Result<void> {
 
 using Status = Result<void>;
 
+// Puts the value where it belongs, or hands the error on.
+template <typename Target, typename T>
+Status assign(Target& target, Result<T> result) {
+  if (!result) return std::move(result).error();
+  target = std::move(result).value();
+  return {};
+}
+
 }  // namespace ballast
 
 // BALLAST_TRY(auto x, f()): x is f()'s value, or the enclosing function returns f()'s error.
@@ -100,9 +108,9 @@ using Status = Result<void>;
   declaration = std::move(temporary).value()
 #define BALLAST_TRY(declaration, expression) \
   BALLAST_TRY_IMPL(BALLAST_CONCAT(ballast_try_, __LINE__), declaration, expression)
-#define BALLAST_CHECK(expression)                              \
-  do {                                                         \
-    if (auto ballast_status = (expression); !ballast_status) { \
-      return std::move(ballast_status).error();                \
-    }                                                          \
+#define BALLAST_CHECK(expression)                                                                                    \
+  do {                                                                                                               \
+    if (auto BALLAST_CONCAT(ballast_status_, __LINE__) = (expression); !BALLAST_CONCAT(ballast_status_, __LINE__)) { \
+      return std::move(BALLAST_CONCAT(ballast_status_, __LINE__)).error();                                           \
+    }                                                                                                                \
   } while (false)

@@ -68,9 +68,10 @@ struct WriteOptions {
 struct Loss {
   std::string tensor;  // empty: about the file
   std::string what;    // "dtype c128 has no name in safetensors"
-  // What goes on instead when losing is allowed. Absent and !drop: this cannot be written at all.
-  std::optional<DType> cast_to;
-  bool drop = false;
+  // What goes on instead when losing is allowed; none of the three: this cannot be written at all.
+  std::optional<DType> cast_to = std::nullopt;  // the tensor takes this type
+  bool drop = false;                            // the tensor is left out
+  bool acceptable = false;                      // the content stays, something said about it goes (a name, metadata)
 };
 
 // The loss of a dtype, with what stands in for it: the narrowest supported type that holds every value, else the widest

@@ -177,15 +177,8 @@ class HeaderParser {
   }
 
   Status parse_shape(HeaderEntry& entry) {
-    dims_.clear();
-    BALLAST_CHECK(json_.enter_array());
-    for (;;) {
-      BALLAST_TRY(const bool more, json_.next_element());
-      if (!more) break;
-      BALLAST_TRY(const uint64_t dim, json_.read_u64());
-      dims_.push_back(dim);
-    }
-    entry.info.shape = Shape(dims_);
+    BALLAST_TRY(const std::vector<uint64_t> dims, json_.read_u64_array());
+    entry.info.shape = Shape(dims);
     return {};
   }
 
@@ -226,7 +219,6 @@ class HeaderParser {
   JsonReader json_;
   Description description_;
   std::vector<HeaderEntry> entries_;
-  std::vector<uint64_t> dims_;
   std::string field_;
   bool seen_metadata_ = false;
 };

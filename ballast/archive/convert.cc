@@ -1,0 +1,294 @@
+#include "ballast/archive/convert.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+
+#include "ballast/archive/digest.h"
+#include "ballast/archive/guard.h"
+#include "ballast/archive/origin.h"
+#include "ballast/archive/pattern.h"
+#include "ballast/tensor/cast.h"
+
+namespace ballast {
+
+namespace {
+
+// One conversion, step by step. `plan_` holds what is to be written; its description speaks the source's language
+// until the origin, if one is needed, has been put in.
+class Conversion {
+ public:
+  Conversion(const Archive& source, const std::string& destination, const FormatDriver& format,
+             const ConvertOptions& options)
+      : source_(source),
+        destination_(destination),
+        file_name_(std::filesystem::path(destination).filename().string()),
+        format_(format),
+        options_(options),
+        plan_(make_plan(source)) {
+    report_.source_format = source.description().format;
+    report_.target_format = format.name;
+  }
+
+  Result<ConvertReport> run() {
+    BALLAST_CHECK(check_write_options(format_, options_.write.format));
+    if (format_.plan_write == nullptr) {
+      return make_error(ErrorCode::kUnsupported, fmt::format("{} files are read but not written", format_.name));
+    }
+    BALLAST_CHECK(restore_origin());
+    BALLAST_CHECK(select_tensors());
+    const Description logical = plan_.description;
+    BALLAST_CHECK(choose_config());
+    BALLAST_CHECK(apply_losses());
+    BALLAST_CHECK(attach_origin(logical));
+    report_.tensors = plan_.description.tensors.size();
+    for (const TensorInfo& tensor : plan_.description.tensors) report_.payload_bytes += tensor.byte_size;
+    if (options_.dry_run) return std::move(report_);
+    return write();
+  }
+
+ private:
+  // ---- what the source really is
+
+  Status restore_origin() {
+    Description& description = plan_.description;
+    if (!description.origin) return {};
+    const std::string value = *std::move(description.origin);
+    description.origin.reset();
+    BALLAST_TRY(const Digest content, content_digest(plan_));
+    auto restored = decode_origin(value, source_.description(), content);
+    if (!restored) {
+      report_.notes.push_back("ballast.origin is ignored: " + restored.error().message);
+      return {};
+    }
+    adopt_order(restored->tensors);
+    report_.notes.push_back(fmt::format("restored from ballast.origin: {} {}", restored->format, restored->version));
+    plan_.description = std::move(*restored);
+    return {};
+  }
+
+  // Brings the providers into the order of `tensors`, which names the same tensors as the plan.
+  void adopt_order(const std::vector<TensorInfo>& tensors) {
+    std::vector<TensorProvider> providers;
+    providers.reserve(tensors.size());
+    for (const TensorInfo& tensor : tensors) providers.push_back(plan_.providers[*source_.find(tensor.name)]);
+    plan_.providers = std::move(providers);
+  }
+
+  Result<Digest> content_digest(const WritePlan& plan) const {
+    BALLAST_TRY(const auto digests,
+                digest_plan(plan, {.sha256 = false, .threads = options_.threads, .progress = options_.write.progress}));
+    return archive_digest(plan.description.tensors, digests);
+  }
+
+  // ---- what is asked of it
+
+  Status select_tensors() {
+    if (options_.only.empty() && options_.exclude.empty()) return {};
+    BALLAST_TRY(const auto only, compile(options_.only));
+    BALLAST_TRY(const auto exclude, compile(options_.exclude));
+    std::vector<bool> keep;
+    for (const TensorInfo& tensor : plan_.description.tensors) {
+      BALLAST_TRY(const bool wanted, any_found(only, tensor.name));
+      BALLAST_TRY(const bool unwanted, any_found(exclude, tensor.name));
+      keep.push_back((only.empty() || wanted) && !unwanted);
+    }
+    keep_tensors(keep);
+    if (!plan_.description.tensors.empty()) return {};
+    return make_error(ErrorCode::kInvalidArgument, "no tensor is left after --only and --exclude");
+  }
+
+  static Result<std::vector<Pattern>> compile(const std::vector<std::string>& expressions) {
+    std::vector<Pattern> patterns;
+    for (const std::string& expression : expressions) {
+      BALLAST_TRY(Pattern pattern, Pattern::compile(expression));
+      patterns.push_back(std::move(pattern));
+    }
+    return patterns;
+  }
+
+  static Result<bool> any_found(const std::vector<Pattern>& patterns, const std::string& name) {
+    for (const Pattern& pattern : patterns) {
+      BALLAST_TRY(const bool found, pattern.found_in(name));
+      if (found) return true;
+    }
+    return false;
+  }
+
+  void keep_tensors(const std::vector<bool>& keep) {
+    size_t to = 0;
+    for (size_t from = 0; from < keep.size(); ++from) {
+      if (!keep[from]) continue;
+      if (to != from) {
+        plan_.description.tensors[to] = std::move(plan_.description.tensors[from]);
+        plan_.providers[to] = std::move(plan_.providers[from]);
+      }
+      ++to;
+    }
+    plan_.description.tensors.resize(to);
+    plan_.providers.resize(to);
+  }
+
+  Status choose_config() {
+    if (!options_.config_text) return {};
+    if (format_.config_schema.empty()) {
+      return make_error(ErrorCode::kInvalidArgument, fmt::format("{} has no field for a model config", format_.name));
+    }
+    plan_.description.config = ModelConfig{std::string(format_.config_schema), *options_.config_text};
+    return {};
+  }
+
+  // ---- what cannot be kept
+
+  Status apply_losses() {
+    report_.losses = format_.find_losses(plan_.description, options_.write.format);
+    if (report_.losses.empty()) return {};
+    const bool hopeless = std::ranges::any_of(
+        report_.losses, [](const Loss& loss) { return !loss.cast_to && !loss.drop && !loss.acceptable; });
+    if (hopeless || (!options_.allow_lossy && !options_.dry_run)) return lossy_error(format_, report_.losses);
+    std::map<std::string_view, size_t> position;
+    for (size_t i = 0; i < plan_.description.tensors.size(); ++i) position[plan_.description.tensors[i].name] = i;
+    std::vector<bool> keep(plan_.description.tensors.size(), true);
+    for (const Loss& loss : report_.losses) {
+      const auto found = position.find(loss.tensor);
+      if (found == position.end()) continue;
+      if (loss.cast_to) BALLAST_CHECK(cast_tensor(found->second, *loss.cast_to));
+      else if (loss.drop) keep[found->second] = false;
+    }
+    position.clear();
+    keep_tensors(keep);
+    return {};
+  }
+
+  Status cast_tensor(size_t index, DType to) {
+    TensorInfo& info = plan_.description.tensors[index];
+    const DType from = info.dtype;
+    const bool raw_bytes = !has_fixed_size(from);
+    TensorInfo cast;
+    cast.name = info.name;
+    cast.dtype = to;
+    cast.shape = raw_bytes ? Shape{info.byte_size} : info.shape;
+    const auto size = packed_size(cast.shape, to);
+    if (!size) return make_error(ErrorCode::kUnsupported, "tensor \"" + info.name + "\" is too large for the cast");
+    cast.byte_size = *size;
+    cast.requires_grad = info.requires_grad;
+    cast.param_id = info.param_id;
+    if (!raw_bytes) {
+      plan_.providers[index] = [draw = plan_.providers[index], from, to, bytes = *size](ByteSink& sink) -> Status {
+        MemorySink memory;
+        BALLAST_CHECK(draw(memory));
+        ByteVector out(static_cast<size_t>(bytes));
+        if (auto done = cast_elements(from, memory.take(), to, out); !done) return std::move(done).error();
+        return sink.write(out);
+      };
+    }
+    info = std::move(cast);
+    return {};
+  }
+
+  // ---- what travels in ballast.origin
+
+  WriteOptions write_options() const {
+    WriteOptions options = options_.write.format;
+    options.keep_order = true;
+    return options;
+  }
+
+  Status attach_origin(Description logical) {
+    // A loss that was allowed is part of what is described; everything else must come back.
+    logical.tensors = plan_.description.tensors;
+    BALLAST_TRY(const Description written,
+                preview_description(format_, plan_.description, write_options(), file_name_));
+    if (!needs_origin(logical, written)) return {};
+    if (!format_.stores_origin) return report_unstorable(logical, written);
+    report_.notes.push_back(
+        fmt::format("{} has no field for: {}; kept in ballast.origin", format_.name, differences(logical, written)));
+    if (options_.dry_run) return {};
+    BALLAST_TRY(const Digest content, written_digest(written));
+    plan_.description.origin = encode_origin(logical, written, content);
+    return {};
+  }
+
+  bool needs_origin(const Description& logical, const Description& written) const {
+    if (!same_content_description(logical, written)) return true;
+    const bool same_format = logical.format == written.format;
+    const auto form_lost = [&](const std::string& before, const std::string& after) {
+      return same_format ? before != after : !before.empty();
+    };
+    // Told to write another form of the same format, the old spelling is not wanted back.
+    if (same_format && !options_.write.format.target.empty()) return false;
+    if (form_lost(logical.stored_form, written.stored_form)) return true;
+    for (size_t i = 0; i < logical.tensors.size(); ++i) {
+      if (form_lost(logical.tensors[i].stored_form(), written.tensors[i].stored_form())) return true;
+    }
+    return false;
+  }
+
+  // The digest of what the written file will hold: same payloads, described as its reader will describe them.
+  Result<Digest> written_digest(const Description& written) const {
+    std::map<std::string_view, size_t> position;
+    for (size_t i = 0; i < plan_.description.tensors.size(); ++i) position[plan_.description.tensors[i].name] = i;
+    WritePlan as_written;
+    as_written.description.tensors = written.tensors;
+    for (const TensorInfo& tensor : written.tensors)
+      as_written.providers.push_back(plan_.providers[position.at(tensor.name)]);
+    return content_digest(as_written);
+  }
+
+  static std::string differences(const Description& logical, const Description& written) {
+    std::vector<std::string_view> names;
+    if (logical.config != written.config) names.push_back("model config");
+    if (logical.metadata != written.metadata) names.push_back("metadata");
+    const auto any = [&](auto&& differs) {
+      for (size_t i = 0; i < logical.tensors.size(); ++i) {
+        if (differs(logical.tensors[i], written.tensors[i])) return true;
+      }
+      return false;
+    };
+    if (any([](const auto& a, const auto& b) { return a.name != b.name; })) names.push_back("tensor order");
+    if (any([](const auto& a, const auto&) { return a.param_id.has_value(); })) names.push_back("parameter ids");
+    if (any([](const auto& a, const auto&) { return a.requires_grad.value_or(false); }))
+      names.push_back("requires_grad");
+    if (any([](const auto& a, const auto& b) { return a.name == b.name && !(a.shape == b.shape); })) {
+      names.push_back("scalar shapes");
+    }
+    if (names.empty()) names.push_back("the original's spelling");
+    return fmt::format("{}", fmt::join(names, ", "));
+  }
+
+  Status report_unstorable(const Description& logical, const Description& written) {
+    Loss loss;
+    loss.what = fmt::format("{} would be lost", differences(logical, written));
+    loss.acceptable = true;
+    report_.losses.push_back(std::move(loss));
+    if (options_.allow_lossy || options_.dry_run) return {};
+    return lossy_error(format_, report_.losses);
+  }
+
+  Result<ConvertReport> write() {
+    WriteSettings settings = options_.write;
+    settings.format = write_options();
+    settings.accept_losses = options_.allow_lossy;
+    BALLAST_TRY(report_.written, write_archive(destination_, format_, plan_, settings));
+    return std::move(report_);
+  }
+
+  const Archive& source_;
+  const std::string& destination_;
+  std::string file_name_;
+  const FormatDriver& format_;
+  const ConvertOptions& options_;
+  WritePlan plan_;
+  ConvertReport report_;
+};
+
+}  // namespace
+
+Result<ConvertReport> convert_archive(const Archive& source, const std::string& destination, const FormatDriver& format,
+                                      const ConvertOptions& options) {
+  return guarded([&] { return Conversion(source, destination, format, options).run(); });
+}
+
+}  // namespace ballast

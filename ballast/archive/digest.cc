@@ -1,0 +1,143 @@
+#include "ballast/archive/digest.h"
+
+#include <openssl/evp.h>
+
+#include <algorithm>
+#include <atomic>
+#include <numeric>
+#include <thread>
+
+#include "ballast/archive/guard.h"
+#include "ballast/archive/write.h"
+#include "ballast/io/parallel.h"
+
+namespace ballast {
+
+namespace {
+
+class Sha256 {
+ public:
+  Sha256() : context_(EVP_MD_CTX_new()) { EVP_DigestInit_ex(context_, EVP_sha256(), nullptr); }
+  ~Sha256() { EVP_MD_CTX_free(context_); }
+  Sha256(const Sha256&) = delete;
+  Sha256& operator=(const Sha256&) = delete;
+
+  void update(ByteSpan bytes) { EVP_DigestUpdate(context_, bytes.data(), bytes.size()); }
+  std::string finish_hex() {
+    std::byte digest[32];
+    EVP_DigestFinal_ex(context_, reinterpret_cast<unsigned char*>(digest), nullptr);
+    return to_hex(digest);
+  }
+
+ private:
+  EVP_MD_CTX* context_;
+};
+
+// Reports bytes hashed by all threads, but only on the thread that started the work.
+class SharedProgress {
+ public:
+  SharedProgress(const Progress& progress, uint64_t total) : progress_(progress), total_(total) {}
+
+  Status add(uint64_t bytes) {
+    const uint64_t done = done_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
+    if (std::this_thread::get_id() == owner_) {
+      if (auto status = report_progress(progress_, {"hashing", done, total_}); !status) {
+        cancelled_.store(true, std::memory_order_relaxed);
+        return status;
+      }
+    }
+    if (cancelled_.load(std::memory_order_relaxed)) return make_error(ErrorCode::kCancelled, "interrupted");
+    return {};
+  }
+
+ private:
+  const Progress& progress_;
+  uint64_t total_;
+  std::thread::id owner_ = std::this_thread::get_id();
+  std::atomic<uint64_t> done_{0};
+  std::atomic<bool> cancelled_{false};
+};
+
+class HashingSink final : public ByteSink {
+ public:
+  HashingSink(const TensorInfo& info, bool with_sha256, SharedProgress& progress) : hasher_(info), progress_(progress) {
+    if (with_sha256) sha256_ = std::make_unique<Sha256>();
+  }
+
+  Status write(ByteSpan bytes) override {
+    constexpr size_t kChunk = size_t{4} << 20;
+    while (!bytes.empty()) {
+      const ByteSpan now = bytes.first(std::min(bytes.size(), kChunk));
+      hasher_.update(now);
+      if (sha256_) sha256_->update(now);
+      taken_ += now.size();
+      BALLAST_CHECK(progress_.add(now.size()));
+      bytes = bytes.subspan(now.size());
+    }
+    return {};
+  }
+  Status patch(uint64_t, ByteSpan) override { return make_error(ErrorCode::kInvalidArgument, "a digest has no past"); }
+  uint64_t position() const override { return taken_; }
+
+  TensorDigest finish() { return {hasher_.finish(), sha256_ ? sha256_->finish_hex() : std::string()}; }
+
+ private:
+  TensorHasher hasher_;
+  SharedProgress& progress_;
+  std::unique_ptr<Sha256> sha256_;
+  uint64_t taken_ = 0;
+};
+
+}  // namespace
+
+TensorHasher::TensorHasher(const TensorInfo& info) {
+  const std::string type = info.type_name();
+  hasher_.update(std::string_view("ballast:tensor:v1\0", 18));
+  hasher_.update_le(static_cast<uint8_t>(type.size()));
+  hasher_.update(type);
+  hasher_.update_le(static_cast<uint32_t>(info.shape.rank()));
+  for (const uint64_t dim : info.shape.dims()) hasher_.update_le(dim);
+  hasher_.update_le(info.byte_size);
+}
+
+Result<std::vector<TensorDigest>> digest_plan(const WritePlan& plan, const DigestOptions& options) {
+  return guarded([&]() -> Result<std::vector<TensorDigest>> {
+    const auto& tensors = plan.description.tensors;
+    uint64_t total = 0;
+    for (const TensorInfo& tensor : tensors) total += tensor.byte_size;
+    SharedProgress progress(options.progress, total);
+    std::vector<TensorDigest> digests(tensors.size());
+    // Largest first: the last tensor to finish is then a small one.
+    std::vector<size_t> order(tensors.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::ranges::stable_sort(order, std::greater{}, [&](size_t i) { return tensors[i].byte_size; });
+    BALLAST_CHECK(parallel_for(tensors.size(), options.threads, [&](size_t position) -> Status {
+      const size_t index = order[position];
+      HashingSink sink(tensors[index], options.sha256, progress);
+      BALLAST_CHECK(plan.providers[index](sink));
+      digests[index] = sink.finish();
+      return {};
+    }));
+    return digests;
+  });
+}
+
+Result<std::vector<TensorDigest>> digest_tensors(const Archive& archive, const DigestOptions& options) {
+  return digest_plan(make_plan(archive), options);
+}
+
+Digest archive_digest(std::span<const TensorInfo> tensors, std::span<const TensorDigest> digests) {
+  std::vector<size_t> order(tensors.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::sort(order, {}, [&](size_t i) -> const std::string& { return tensors[i].name; });
+  Blake3 hasher;
+  hasher.update(std::string_view("ballast:archive:v1\0", 19));
+  for (const size_t i : order) {
+    hasher.update_le(static_cast<uint32_t>(tensors[i].name.size()));
+    hasher.update(tensors[i].name);
+    hasher.update(digests[i].blake3);
+  }
+  return hasher.finish();
+}
+
+}  // namespace ballast

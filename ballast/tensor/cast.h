@@ -1,0 +1,32 @@
+// Payloads from one element type to another.
+#pragma once
+
+#include <cstdint>
+
+#include "ballast/base/bytes.h"
+#include "ballast/base/dtype.h"
+#include "ballast/base/result.h"
+
+namespace ballast {
+
+struct CastReport {
+  bool exact = true;         // every value arrived unchanged; a NaN that is still a NaN counts as unchanged
+  double max_abs_error = 0;  // infinite where a finite value became infinity or NaN
+
+  void merge(const CastReport& other);
+};
+
+// True where cast_elements knows the pair: both real (integers and truth values included) or both complex, and neither
+// f128 nor c256. qfloat and opaque become u8 byte by byte; nothing becomes them.
+bool can_cast(DType from, DType to);
+
+// Converts the elements of `in` into `out`, whose size must be that of as many elements of `to`; a whole payload or any
+// part of it that begins and ends on a whole byte in both types.
+//
+// Floating targets round to nearest, ties to even (what is too large for them: see small_float.h). Integer targets
+// truncate fractions. A value that the target cannot hold at all (out of range of an integer, a truth value other than
+// 0 and 1, NaN for a type without it) is kInvalidArgument; the text names the value and the element, counted from
+// `first_index`. `out` is unspecified then.
+Result<CastReport> cast_elements(DType from, ByteSpan in, DType to, MutableByteSpan out, uint64_t first_index = 0);
+
+}  // namespace ballast

@@ -1,0 +1,45 @@
+// Payload bytes as numbers, a chunk at a time.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "ballast/base/bytes.h"
+#include "ballast/base/dtype.h"
+
+namespace ballast {
+
+// True for types whose values can be computed with: everything but f128, c256, qfloat and opaque.
+bool is_arithmetic(DType dtype);
+
+inline bool is_integer(DType dtype) {
+  const DTypeKind kind = dtype_info(dtype).kind;
+  return kind == DTypeKind::kSigned || kind == DTypeKind::kUnsigned || kind == DTypeKind::kBool;
+}
+
+// Numbers per element: 2 for complex types, 1 otherwise.
+inline size_t component_count(DType dtype) { return dtype_info(dtype).kind == DTypeKind::kComplex ? 2 : 1; }
+
+// The numbers in `in` from number `first` on, as many as `out` holds, which must be there. Complex numbers give their
+// real and imaginary parts in turn. Exact but for integers beyond 2^53. Only arithmetic types.
+void to_doubles(DType dtype, ByteSpan in, size_t first, std::span<double> out);
+inline void to_doubles(DType dtype, ByteSpan in, std::span<double> out) { to_doubles(dtype, in, 0, out); }
+
+// The same for integer types, exact wherever `out` has the signedness of the type.
+void to_integers(DType dtype, ByteSpan in, size_t first, std::span<int64_t> out);
+void to_integers(DType dtype, ByteSpan in, size_t first, std::span<uint64_t> out);
+
+// What is not a finite number in a payload of a floating or complex type; nothing for other types.
+struct NonFinite {
+  uint64_t nan = 0;
+  uint64_t positive_infinity = 0;
+  uint64_t negative_infinity = 0;
+  uint64_t first = 0;  // element of the first of them
+
+  bool any() const { return nan + positive_infinity + negative_infinity != 0; }
+  // Adds what a later part of the payload, beginning at element `offset`, holds.
+  void append(const NonFinite& part, uint64_t offset);
+};
+NonFinite find_non_finite(DType dtype, ByteSpan in);
+
+}  // namespace ballast
