@@ -33,6 +33,7 @@ std::string formats_json() {
     add_texts(json, "targets", format->targets);
     add_boolean(json, "compress", format->can_compress);
     add_boolean(json, "shard", format->can_shard);
+    add_boolean(json, "allow_half", format->can_allow_half);
     json.end_object();
   }
   json.end_array().end_object();

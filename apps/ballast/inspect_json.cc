@@ -89,7 +89,7 @@ void add_tensor(JsonWriter& json, const Inspection& inspection, size_t index) {
   json.begin_object();
   add_text(json, "name", tensor.name);
   add_text(json, "dtype", dtype_name(tensor.dtype));
-  add_shape(json, "shape", tensor.shape);
+  json.key("shape").numbers(tensor.shape.dims());
   add_number(json, "bytes", tensor.byte_size);
   add_number(json, "offset", extent.offset);
   if (tensor.param_id) add_text(json, "param_id", std::to_string(*tensor.param_id));

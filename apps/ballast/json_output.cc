@@ -16,12 +16,6 @@ void add_boolean(JsonWriter& json, std::string_view key, bool value) { json.key(
 
 void add_null(JsonWriter& json, std::string_view key) { json.key(key).null(); }
 
-void add_shape(JsonWriter& json, std::string_view key, const Shape& shape) {
-  json.key(key).begin_array();
-  for (const uint64_t dim : shape.dims()) json.number(dim);
-  json.end_array();
-}
-
 void add_error(JsonWriter& json, std::string_view key, const Error& error) {
   json.key(key).begin_object();
   add_text(json, "code", error_code_name(error.code));

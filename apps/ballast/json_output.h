@@ -6,7 +6,6 @@
 
 #include "ballast/base/json.h"
 #include "ballast/base/result.h"
-#include "ballast/base/shape.h"
 
 namespace ballast::cli {
 
@@ -15,7 +14,6 @@ void add_text(JsonWriter& json, std::string_view key, std::string_view text);
 void add_number(JsonWriter& json, std::string_view key, uint64_t number);
 void add_boolean(JsonWriter& json, std::string_view key, bool value);
 void add_null(JsonWriter& json, std::string_view key);
-void add_shape(JsonWriter& json, std::string_view key, const Shape& shape);
 
 // {"code":"not_found","message":"..."}
 void add_error(JsonWriter& json, std::string_view key, const Error& error);
