@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <span>
 #include <string>
 
 namespace CLI {
@@ -26,6 +25,9 @@ RunCommand add_convert(CLI::App& program, Console& console);
 RunCommand add_diff(CLI::App& program, Console& console);
 RunCommand add_hash(CLI::App& program, Console& console);
 RunCommand add_formats(CLI::App& program, Console& console);
+
+// In the order in which help lists them.
+inline constexpr AddCommand kCommands[] = {add_inspect, add_verify, add_convert, add_diff, add_hash, add_formats};
 
 // What --version prints.
 std::string version_text();

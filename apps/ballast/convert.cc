@@ -22,6 +22,7 @@ struct ConvertFlags {
   std::string destination;
   std::string format;
   std::string config_path;
+  bool no_sync = false;
   bool json = false;
   ConvertOptions options;
 };
@@ -77,8 +78,9 @@ Result<std::string> read_config(const std::string& path) {
 Result<ConvertReport> convert(ConvertFlags& flags, Console& console) {
   BALLAST_TRY(const FormatDriver* format, choose_format(flags));
   BALLAST_CHECK(refuse_same_file(flags));
-  if (!flags.config_path.empty()) BALLAST_TRY(flags.options.config_text, read_config(flags.config_path));
+  if (!flags.config_path.empty()) BALLAST_CHECK(assign(flags.options.config_text, read_config(flags.config_path)));
   BALLAST_TRY(const Archive source, open_archive(flags.source));
+  flags.options.write.commit.sync = !flags.no_sync;
   ProgressBar bar(console.errors());
   flags.options.write.progress = bar.callback();
   return convert_archive(source, flags.destination, *format, flags.options);
@@ -179,7 +181,7 @@ RunCommand add_convert(CLI::App& program, Console& console) {
   command->add_option("--target", write.target, "Which readers it is for: burn-0.20 (burnpack), numpy (npz)")
       ->option_text("NAME");
   command->add_flag("--allow-half", write.allow_half, "Write f16 and bf16 although gpt.rs refuses them");
-  command->add_flag("!--no-sync", options.write.commit.sync, "Do not wait until the disk has it: quicker, not durable");
+  command->add_flag("--no-sync", flags->no_sync, "Do not wait until the disk has it: quicker, not durable");
   add_threads_option(*command, options.threads);
   add_json_flag(*command, flags->json);
   command->footer(kFooter);

@@ -37,7 +37,7 @@ struct Hashed {
 Result<Hashed> hash(const HashFlags& flags, Console& console) {
   BALLAST_TRY(const Archive archive, open_archive(flags.path));
   Manifest expected;
-  if (flags.check) BALLAST_TRY(expected, read_manifest(flags.path));  // before the long work
+  if (flags.check) BALLAST_CHECK(assign(expected, read_manifest(flags.path)));  // before the long work
   Hashed hashed;
   {
     ProgressBar bar(console.errors());

@@ -81,7 +81,7 @@ Status inspect(const InspectOptions& options, Console& console) {
   BALLAST_TRY(std::vector<size_t> shown, select_tensors(archive, options.only));
   sort_tensors(archive, options.sort, shown);
   Inspection inspection{options.path, archive, std::move(shown), {}, options.hash, options.sort, options.flat};
-  if (options.hash) BALLAST_TRY(inspection.digests, hash_tensors(archive, options.threads, console));
+  if (options.hash) BALLAST_CHECK(assign(inspection.digests, hash_tensors(archive, options.threads, console)));
   if (options.json) console.out() = inspection_json(inspection);
   else print_inspection(inspection, console);
   return {};

@@ -188,11 +188,10 @@ TreeOrder tree_order(InspectSort sort) {
 void append_tree(const Inspection& inspection, Console& console) {
   std::vector<TreeItem> items;
   items.reserve(inspection.shown.size());
-  uint64_t total = 0;
+  const uint64_t largest = largest_tensor(inspection);
   for (const size_t index : inspection.shown) {
     const TensorInfo& tensor = inspection.archive.tensors()[index];
     items.push_back({tensor.name, tensor.byte_size, items.size()});
-    total += tensor.byte_size;
   }
   Table table(
       {{"name", Align::kLeft, true}, {"dtype"}, {"shape"}, {"MiB", Align::kRight}, {inspection.hashed ? "blake3" : ""}});
@@ -205,10 +204,10 @@ void append_tree(const Inspection& inspection, Console& console) {
       const size_t index = inspection.shown[*line.item];
       const TensorInfo& tensor = inspection.archive.tensors()[index];
       table.add_row(std::move(label), dtype_name(tensor.dtype), tensor.shape.to_string(),
-                    mib_digits(line.bytes, total), Cell(digest_text(inspection, index), Paint::kDim));
+                    mib_digits(line.bytes, largest), Cell(digest_text(inspection, index), Paint::kDim));
     } else {
       table.add_row(Cell(std::move(label), Paint::kCyan), "", Cell(counted(line.items, "tensor"), Paint::kDim),
-                    Cell(mib_digits(line.bytes, total), Paint::kDim), "");
+                    Cell(mib_digits(line.bytes, largest), Paint::kDim), "");
     }
   }
   table.append_to(console.out(), console.output());

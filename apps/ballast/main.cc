@@ -2,7 +2,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <array>
+#include <algorithm>
 #include <new>
 
 #include "apps/ballast/commands.h"
@@ -13,8 +13,6 @@
 namespace ballast::cli {
 
 namespace {
-
-constexpr std::array kCommands = {add_inspect, add_verify, add_convert, add_diff, add_hash, add_formats};
 
 constexpr const char* kFooter =
     "Examples:\n"
@@ -40,13 +38,11 @@ class Program {
     app_.footer(kFooter);
     set_up_formatter();
     for (const AddCommand add : kCommands) runs_.push_back(add(app_, console_));
+    for (CLI::App* command : commands()) command->group("Commands");
   }
 
   int run(std::vector<std::string> arguments) {
-    if (arguments.empty()) {
-      console_.complain("which command?\n\n" + app_.help());
-      return kExitFailed;
-    }
+    if (arguments.empty()) return ask_for_command();
     if (arguments.front() == "help") arguments = rewrite_help(std::move(arguments));
     if (const int code = check_command_name(arguments.front()); code != 0) return code;
     std::ranges::reverse(arguments);  // as the parser wants them
@@ -63,7 +59,6 @@ class Program {
     const auto formatter = std::make_shared<CLI::Formatter>();
     formatter->column_width(26);
     formatter->label("REQUIRED", "");
-    formatter->label("Subcommands", "Commands");
     formatter->label("SUBCOMMAND", "COMMAND");
     formatter->label("Positionals", "Arguments");
     app_.formatter(formatter);
@@ -71,6 +66,15 @@ class Program {
 
   std::vector<CLI::App*> commands() const {
     return const_cast<CLI::App&>(app_).get_subcommands([](CLI::App*) { return true; });
+  }
+
+  int ask_for_command() {
+    std::string text = "which command?\n";
+    for (const CLI::App* command : commands()) {
+      text += fmt::format("  {:<9} {}\n", command->get_name(), command->get_description());
+    }
+    console_.complain(text + "Try: ballast --help");
+    return kExitFailed;
   }
 
   // `ballast help inspect` is `ballast inspect --help`.
@@ -139,7 +143,7 @@ int main(int argc, char** argv) {
   install_signal_handlers();
   try {
     Program program(console);
-    return console.finish(program.run({argv + 1, argv + argc}));
+    return console.finish(program.run({argv + std::min(argc, 1), argv + argc}));
   } catch (const std::bad_alloc&) {
     console.complain("not enough memory");
     return kExitFailed;

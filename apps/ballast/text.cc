@@ -141,11 +141,16 @@ std::string shorten(std::string_view text, size_t width) {
 std::string mib_digits(uint64_t bytes, uint64_t largest) {
   if (bytes == 0) return "0";
   const int decimals = decimals_for(largest);
-  const double value = static_cast<double>(bytes) / (1 << 20);
-  double smallest = 1;
-  for (int i = 0; i < decimals; ++i) smallest /= 10;
-  if (value < smallest) return fmt::format("<{:.{}f}", smallest, decimals);
-  return fmt::format("{:.{}f}", value, decimals);
+  uint64_t scale = 1;
+  for (int i = 0; i < decimals; ++i) scale *= 10;
+  // In whole numbers: every line of a long listing comes here, and printing floating-point numbers is slow.
+  const uint64_t whole = bytes >> 20, rest = bytes & 0xFFFFF;
+  const uint64_t units = whole * scale + ((rest * scale + (1 << 19)) >> 20);
+  const bool tiny = units == 0;
+  std::string text = std::to_string(tiny ? 1 : units);
+  if (text.size() <= static_cast<size_t>(decimals)) text.insert(0, static_cast<size_t>(decimals) + 1 - text.size(), '0');
+  text.insert(text.size() - static_cast<size_t>(decimals), ".");
+  return tiny ? "<" + text : text;
 }
 
 std::string mib(uint64_t bytes) { return mib_digits(bytes, bytes) + " MiB"; }

@@ -1,7 +1,10 @@
 #include "apps/ballast/tree.h"
 
 #include <algorithm>
+#include <bit>
 #include <numeric>
+
+#include "ballast/base/bytes.h"
 
 namespace ballast::cli {
 
@@ -13,6 +16,19 @@ bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 size_t digits_end(std::string_view text, size_t at) {
   while (at < text.size() && is_digit(text[at])) ++at;
+  return at;
+}
+
+// Bytes that both begin with.
+size_t common_prefix(std::string_view a, std::string_view b) {
+  const size_t end = std::min(a.size(), b.size());
+  const ByteSpan bytes_a = as_bytes(a), bytes_b = as_bytes(b);
+  size_t at = 0;
+  for (; at + sizeof(uint64_t) <= end; at += sizeof(uint64_t)) {  // names share long beginnings
+    const auto differing = load_le<uint64_t>(bytes_a.data() + at) ^ load_le<uint64_t>(bytes_b.data() + at);
+    if (differing != 0) return at + static_cast<size_t>(std::countr_zero(differing)) / 8;
+  }
+  while (at < end && a[at] == b[at]) ++at;
   return at;
 }
 
@@ -59,7 +75,7 @@ class TreeBuilder {
   };
 
   void leave_until_prefix_of(std::string_view name) {
-    const auto common = static_cast<size_t>(std::ranges::mismatch(last_name_, name).in1 - last_name_.begin());
+    const size_t common = common_prefix(last_name_, name);
     while (path_.size() > 1 && path_.back().end > common) leave();
   }
 
@@ -119,7 +135,7 @@ std::string_view skip_lonely_groups(const std::vector<Node>& nodes, size_t& node
 }  // namespace
 
 bool natural_less(std::string_view a, std::string_view b) {
-  size_t at = static_cast<size_t>(std::ranges::mismatch(a, b).in1 - a.begin());
+  size_t at = common_prefix(a, b);
   while (at > 0 && is_digit(a[at - 1])) --at;
   if (at == a.size() || at == b.size()) return a.size() < b.size();
   if (!is_digit(a[at]) || !is_digit(b[at])) {
