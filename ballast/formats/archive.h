@@ -76,5 +76,7 @@ class Archive {
 
 // Positions of tensors whose name an earlier tensor has too, ascending. For validators.
 std::vector<size_t> find_duplicate_names(std::span<const TensorInfo> tensors);
+// Positions of tensors whose name a later tensor has too, ascending: for formats whose readers let the last one win.
+std::vector<size_t> find_shadowed_names(std::span<const TensorInfo> tensors);
 
 }  // namespace ballast

@@ -5,6 +5,8 @@
 
 namespace ballast {
 
+extern const FormatDriver kGptrsCheckpointDriver;
+extern const FormatDriver kGptrsTensorsDriver;
 extern const FormatDriver kSafetensorsDriver;
 
 }  // namespace ballast

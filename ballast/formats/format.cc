@@ -12,7 +12,9 @@ namespace ballast {
 
 namespace {
 
-constexpr std::array<const FormatDriver*, 1> kFormats = {
+constexpr std::array kFormats = {
+    &kGptrsCheckpointDriver,
+    &kGptrsTensorsDriver,
     &kSafetensorsDriver,
 };
 
