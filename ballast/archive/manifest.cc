@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <map>
 
+#include "ballast/archive/guard.h"
 #include "ballast/base/json.h"
+#include "ballast/io/file.h"
 
 namespace ballast {
 
@@ -102,6 +104,26 @@ Result<Manifest> parse_manifest(std::string_view text, const std::string& where)
   BALLAST_CHECK(json.finish());
   if (kind != kManifestFormat) return json.error_here("this is not a Ballast manifest of a version known here");
   return manifest;
+}
+
+Result<Manifest> read_manifest(const std::string& archive_path) {
+  return guarded([&]() -> Result<Manifest> {
+    const std::string path = manifest_path(archive_path);
+    BALLAST_TRY(const auto source, open_file(path, FileAccess::kPositional));
+    BALLAST_TRY(const ByteVector bytes, read_bytes(*source, 0, source->size()));
+    return parse_manifest(as_text(bytes), path);
+  });
+}
+
+Status write_manifest(const std::string& archive_path, const Manifest& manifest) {
+  return guarded([&]() -> Status {
+    CommitOptions options;
+    options.overwrite = true;
+    AtomicFiles files(options);
+    BALLAST_TRY(ByteSink * sink, files.add(manifest_path(archive_path), 0));
+    BALLAST_CHECK(sink->write_text(manifest_to_json(manifest)));
+    return files.commit();
+  });
 }
 
 std::vector<ManifestDifference> manifest_differences(const Manifest& expected, const Manifest& actual) {

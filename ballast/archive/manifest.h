@@ -26,6 +26,10 @@ std::string manifest_path(const std::string& archive_path);
 Manifest make_manifest(const Archive& archive, const std::vector<TensorDigest>& digests);
 std::string manifest_to_json(const Manifest& manifest);
 Result<Manifest> parse_manifest(std::string_view json, const std::string& where);
+// The manifest beside an archive; kNotFound when there is none.
+Result<Manifest> read_manifest(const std::string& archive_path);
+// Puts it there, whole or not at all, in place of an older one.
+Status write_manifest(const std::string& archive_path, const Manifest& manifest);
 
 // What the archive holds now and the manifest does not say, or the other way round; empty = it matches.
 struct ManifestDifference {

@@ -291,6 +291,7 @@ Status check_write_options(const FormatDriver& format, const WriteOptions& optio
   };
   if (options.compress && !format.can_compress) return refuse("files are not compressed");
   if (options.shard_size != 0 && !format.can_shard) return refuse("files cannot be sharded");
+  if (options.allow_half && !format.can_allow_half) return refuse("needs no leave to store f16 and bf16");
   if (options.target.empty() || std::ranges::find(format.targets, options.target) != format.targets.end()) return {};
   if (format.targets.empty()) return refuse("has no --target");
   return refuse(fmt::format("has no target \"{}\"; it has: {}", options.target, fmt::join(format.targets, ", ")));

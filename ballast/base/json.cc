@@ -327,28 +327,39 @@ Status JsonReader::finish() {
 
 // ---------------------------------------------------------------- writing
 
-void append_json_string(std::string& out, std::string_view text) {
+namespace {
+
+bool needs_escape(char c) { return static_cast<unsigned char>(c) < 0x20 || c == '"' || c == '\\'; }
+
+void append_escape(std::string& out, char c) {
   static constexpr char kHex[] = "0123456789abcdef";
-  out.push_back('"');
-  for (const char c : text) {
-    switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\b': out += "\\b"; break;
-      case '\f': out += "\\f"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
-      default:
-        if (static_cast<unsigned char>(c) < 0x20) {
-          out += "\\u00";
-          out.push_back(kHex[static_cast<unsigned char>(c) >> 4]);
-          out.push_back(kHex[static_cast<unsigned char>(c) & 15]);
-        } else {
-          out.push_back(c);
-        }
-    }
+  switch (c) {
+    case '"': out += "\\\""; break;
+    case '\\': out += "\\\\"; break;
+    case '\b': out += "\\b"; break;
+    case '\f': out += "\\f"; break;
+    case '\n': out += "\\n"; break;
+    case '\r': out += "\\r"; break;
+    case '\t': out += "\\t"; break;
+    default:
+      out += "\\u00";
+      out.push_back(kHex[static_cast<unsigned char>(c) >> 4]);
+      out.push_back(kHex[static_cast<unsigned char>(c) & 15]);
   }
+}
+
+}  // namespace
+
+void append_json_string(std::string& out, std::string_view text) {
+  out.push_back('"');
+  size_t copied = 0;
+  for (size_t at = 0; at < text.size(); ++at) {
+    if (!needs_escape(text[at])) continue;
+    out.append(text, copied, at - copied);
+    append_escape(out, text[at]);
+    copied = at + 1;
+  }
+  out.append(text, copied);
   out.push_back('"');
 }
 
