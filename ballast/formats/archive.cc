@@ -172,6 +172,14 @@ Status Archive::read_range(size_t index, uint64_t offset, MutableByteSpan out) c
   return {};
 }
 
+Status Archive::check_crc(size_t index) const {
+  const StoredExtent& extent = extents_[index];
+  if (!extent.crc32) return {};
+  if (!extent.deflated) return check_stored_crc(index);
+  if (auto bytes = read_stored(index, Checksum::kCheck); !bytes) return std::move(bytes).error();
+  return {};
+}
+
 void Archive::prefetch(size_t index) const {
   source_of(index).prefetch(extents_[index].offset, extents_[index].length);
 }

@@ -78,6 +78,9 @@ struct Loss {
 // that comes near; u8 for opaque bytes.
 Loss unsupported_dtype_loss(const TensorInfo& tensor, std::string_view format, bool (*supports)(DType));
 
+// The key under which Description::origin travels, where a format's free metadata is a map of texts.
+inline constexpr std::string_view kOriginKey = "ballast.origin";
+
 struct WriteRequest {
   const Description& description;  // description.origin, when set, is stored in the format's free metadata
   const WriteOptions& options;

@@ -12,28 +12,28 @@ namespace ballast::testing {
 
 struct GptrsEntry {
   std::string name;
-  std::vector<uint64_t> dims;
+  std::vector<uint64_t> dims = {};
   uint32_t dtype = 0;
-  std::string payload;
+  std::string payload = {};
   uint8_t flag = 0;
   std::string id = std::string(16, '\0');
   // What the fields say where that is not the truth.
-  std::optional<uint64_t> offset;
-  std::optional<uint64_t> byte_len;
-  std::optional<uint32_t> name_len;
-  std::optional<uint32_t> rank;
+  std::optional<uint64_t> offset = {};
+  std::optional<uint64_t> byte_len = {};
+  std::optional<uint32_t> name_len = {};
+  std::optional<uint32_t> rank = {};
 };
 
 struct GptrsFileSpec {
   bool checkpoint = true;
   uint32_t version = 2;
   std::string config = R"({"kind":"gpt","config":{}})";
-  std::vector<GptrsEntry> entries;
-  std::string trailing;
-  std::string index_trailing;
-  std::optional<uint32_t> count;
-  std::optional<uint32_t> config_len;
-  std::optional<uint32_t> index_len;
+  std::vector<GptrsEntry> entries = {};
+  std::string trailing = {};
+  std::string index_trailing = {};
+  std::optional<uint32_t> count = {};
+  std::optional<uint32_t> config_len = {};
+  std::optional<uint32_t> index_len = {};
 };
 
 inline void append_gptrs_record(std::string& out, const GptrsFileSpec& spec, const GptrsEntry& entry, uint64_t offset) {

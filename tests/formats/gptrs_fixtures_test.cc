@@ -6,7 +6,6 @@
 #include "ballast/formats/deflate.h"
 #include "ballast/formats/drivers.h"
 #include "tests/support/format_testing.h"
-#include "tests/support/mutation.h"
 
 namespace ballast::testing {
 namespace {
