@@ -56,5 +56,8 @@ endforeach()
 set_target_properties(ballast_shared PROPERTIES
   EXPORT_NAME ballast VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set_target_properties(ballast_static PROPERTIES EXPORT_NAME static)
+if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND NOT BALLAST_SANITIZE)  # sanitizers are found in the program only
+  target_link_options(ballast_shared PRIVATE LINKER:--no-undefined)
+endif()
 add_library(ballast::ballast ALIAS ballast_shared)
 add_library(ballast::static ALIAS ballast_static)

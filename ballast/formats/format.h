@@ -136,6 +136,7 @@ struct FormatDriver {
   std::span<const std::string_view> targets = {};
   bool can_compress = false;
   bool can_shard = false;
+  bool can_allow_half = false;
 };
 
 // In the order in which they are tried and listed.

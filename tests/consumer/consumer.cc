@@ -1,9 +1,11 @@
-#include <ballast/base/hash.h>
+#include <ballast/archive/open.h>
 #include <ballast/base/version.h>
 
 #include <cstdio>
 
-int main() {
-  ballast::Digest digest = ballast::blake3(ballast::as_bytes("ballast"));
-  std::printf("ballast %s %s\n", std::string(ballast::version()).c_str(), ballast::to_hex(digest).c_str());
+int main(int argc, char** argv) {
+  auto archive = ballast::open_archive(argc > 1 ? argv[1] : "");
+  if (!archive) return std::fprintf(stderr, "%s\n", archive.error().message.c_str()), 1;
+  std::printf("ballast %s", std::string(ballast::version()).c_str());
+  for (const auto& tensor : archive->tensors()) std::printf(" %s", tensor.name.c_str());
 }

@@ -22,8 +22,9 @@ void random_mutations(ByteSpan bytes, uint64_t seed, int rounds, const MutantVis
 // A seed that differs from run to run.
 uint64_t fresh_seed();
 
-// Opens `bytes` as an archive and as `verify` does, and fails the test unless both agree, each within 1 s and within 4
-// times the size plus 16 MiB of memory, and what opens is sound to the last payload. True when it opened.
+// Opens `bytes` as an archive and as `verify` does, and fails the test unless both agree, each within 1 s of processor
+// time and within 4 times the size plus 16 MiB of memory, and what opens is sound to the last payload. True when it
+// opened.
 bool check_survives(const FormatDriver& driver, ByteSpan bytes, const std::string& what);
 
 // Fails the test unless names are unique and found, sizes fit types, and every payload can be read.

@@ -1,0 +1,139 @@
+#include "ballast/base/json.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace ballast {
+namespace {
+
+Status skip_all(std::string_view text, JsonReader::Dialect dialect = JsonReader::Dialect::kStrict) {
+  JsonReader json(text, "test", 0, dialect);
+  BALLAST_CHECK(json.skip_value());
+  return json.finish();
+}
+
+TEST(JsonReader, WalksObjectsInFileOrderAndShowsDuplicates) {
+  JsonReader json(R"({"b": 1, "a": [2, 3], "b": "x"})", "test");
+  ASSERT_TRUE(json.enter_object());
+  std::vector<std::string> keys;
+  std::string key;
+  for (;;) {
+    const auto more = json.next_key(key);
+    ASSERT_TRUE(more);
+    if (!*more) break;
+    keys.push_back(key);
+    ASSERT_TRUE(json.skip_value());
+  }
+  ASSERT_TRUE(json.finish());
+  EXPECT_EQ(keys, (std::vector<std::string>{"b", "a", "b"}));
+}
+
+TEST(JsonReader, DecodesEscapesAndSurrogatePairs) {
+  JsonReader json(R"("a\"\\\/\b\f\n\r\t\u0041\ud83d\ude00")", "test");
+  const auto text = json.read_string();
+  ASSERT_TRUE(text);
+  EXPECT_EQ(*text, "a\"\\/\b\f\n\r\tA\xF0\x9F\x98\x80");
+}
+
+TEST(JsonReader, RefusesWhatIsNotJson) {
+  for (const char* text : {"",
+                           "{",
+                           "[1,]",
+                           "{\"a\"}",
+                           "{\"a\":}",
+                           "{,}",
+                           "[1 2]",
+                           "01",
+                           "1.",
+                           "1e",
+                           "-",
+                           "+1",
+                           "nul",
+                           "\"\\x\"",
+                           "\"\\u12\"",
+                           "\"\\ud800\"",
+                           "\"\\udc00\"",
+                           "\"a\nb\"",
+                           "\"abc",
+                           "1 2",
+                           "NaN",
+                           "Infinity",
+                           "\"\xC0\x80\"",
+                           "\"\xED\xA0\x80\"",
+                           "\"\xF4\x90\x80\x80\"",
+                           "\"\xFF\"",
+                           "{1:2}",
+                           "\xEF\xBB\xBF{}"}) {
+    EXPECT_FALSE(skip_all(text)) << text;
+  }
+}
+
+TEST(JsonReader, TakesPythonsNumbersOnlyWhenAsked) {
+  EXPECT_FALSE(skip_all("[NaN, Infinity, -Infinity]"));
+  EXPECT_TRUE(skip_all("[NaN, Infinity, -Infinity]", JsonReader::Dialect::kPython));
+  JsonReader json("[NaN, -Infinity, 1e400, 0.1]", "test", 0, JsonReader::Dialect::kPython);
+  ASSERT_TRUE(json.enter_array());
+  ASSERT_TRUE(*json.next_element());
+  EXPECT_TRUE(std::isnan(*json.read_double()));
+  ASSERT_TRUE(*json.next_element());
+  EXPECT_EQ(*json.read_double(), -HUGE_VAL);
+  ASSERT_TRUE(*json.next_element());
+  EXPECT_TRUE(json.read_double());
+  ASSERT_TRUE(*json.next_element());
+  EXPECT_EQ(*json.read_double(), 0.1);
+}
+
+TEST(JsonReader, ReadsWholeNumbersExactlyOrNotAtAll) {
+  EXPECT_EQ(*JsonReader("18446744073709551615", "t").read_u64(), UINT64_MAX);
+  EXPECT_EQ(*JsonReader("-9223372036854775808", "t").read_i64(), INT64_MIN);
+  for (const char* text : {"18446744073709551616", "-1", "1.0", "1e3", "\"1\"", "true"}) {
+    EXPECT_FALSE(JsonReader(text, "t").read_u64()) << text;
+  }
+}
+
+TEST(JsonReader, SurvivesAHundredThousandOpenBrackets) {
+  const auto status = skip_all(std::string(100'000, '['));
+  ASSERT_FALSE(status);
+  EXPECT_NE(status.error().message.find("deeply"), std::string::npos);
+}
+
+TEST(JsonReader, ErrorsNameTheTextAndTheByte) {
+  JsonReader json("{\"a\": tru}", "model.json: header", 8);
+  const auto status = json.skip_value();
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().message, "model.json: header: byte 14: not a JSON value");
+}
+
+TEST(JsonReader, RawValuesKeepTheirSpelling) {
+  JsonReader json(R"({"a": {"x": 1.50, "y":[ ]} })", "test");
+  ASSERT_TRUE(json.enter_object());
+  std::string key;
+  ASSERT_TRUE(*json.next_key(key));
+  EXPECT_EQ(*json.read_raw(), R"({"x": 1.50, "y":[ ]})");
+}
+
+TEST(JsonWriter, WritesCompactAndPrettyText) {
+  const auto fill = [](JsonWriter json) {
+    json.begin_object().key("n").number(1).key("l").begin_array().string("a\n\x01\"").real(0.1).end_array();
+    json.key("e").begin_object().end_object().key("z").null().key("s").numbers(std::vector<uint64_t>{2, 3});
+    json.end_object();
+    return json.take();
+  };
+  EXPECT_EQ(fill(JsonWriter()), R"({"n":1,"l":["a\n\u0001\"",0.1],"e":{},"z":null,"s":[2,3]})");
+  EXPECT_EQ(fill(JsonWriter(true)),
+            "{\n  \"n\": 1,\n  \"l\": [\n    \"a\\n\\u0001\\\"\",\n    0.1\n  ],\n  \"e\": {},\n  \"z\": null,\n"
+            "  \"s\": [2, 3]\n}");
+}
+
+TEST(JsonWriter, GivesDoublesBackBitForBit) {
+  for (const double value : {0.1, -0.0, 5e-324, 1.7976931348623157e308, 1.0 / 3}) {
+    JsonWriter json;
+    json.real(value);
+    const std::string text = json.take();
+    EXPECT_EQ(*JsonReader(text, "t").read_double(), value) << text;
+  }
+}
+
+}  // namespace
+}  // namespace ballast

@@ -1,0 +1,34 @@
+#include "tests/support/test_files.h"
+
+#include <cstdlib>
+#include <iostream>
+
+#include "tests/support/format_testing.h"
+
+namespace ballast::testing {
+
+std::string test_file_path(const std::string& name) { return std::string(BALLAST_TEST_DATA) + "/" + name; }
+
+TensorInfo make_info(std::string name, DType dtype, Shape shape) {
+  TensorInfo info;
+  info.name = std::move(name);
+  info.dtype = dtype;
+  info.byte_size = packed_size(shape, dtype).value_or(0);
+  info.shape = std::move(shape);
+  return info;
+}
+
+ByteVector counting_bytes(size_t count, unsigned first) {
+  ByteVector bytes(count);
+  for (size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>(first + i);
+  return bytes;
+}
+
+Archive open_or_die(const FormatDriver& driver, ByteVector bytes) {
+  auto archive = open_bytes(driver, std::move(bytes));
+  if (archive) return std::move(*archive);
+  std::cerr << archive.error().message << std::endl;
+  std::abort();
+}
+
+}  // namespace ballast::testing
