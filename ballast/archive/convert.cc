@@ -132,7 +132,15 @@ class Conversion {
   }
 
   Status choose_config() {
-    if (!options_.config_text) return {};
+    if (!options_.config_text) {
+      // Restored from an origin, the description may speak of a foreign config while the file itself holds a fitting
+      // one.
+      const auto& carried = source_.description().config;
+      auto& config = plan_.description.config;
+      const auto fits = [&](const auto& candidate) { return candidate && candidate->schema == format_.config_schema; };
+      if (!fits(config) && fits(carried)) config = carried;
+      return {};
+    }
     if (format_.config_schema.empty()) {
       return make_error(ErrorCode::kInvalidArgument, fmt::format("{} has no field for a model config", format_.name));
     }

@@ -6,24 +6,22 @@
 
 #include "ballast/base/progress.h"
 #include "ballast/formats/archive.h"
+#include "ballast/tensor/compare.h"
 
 namespace ballast {
 
 struct DiffOptions {
-  double rtol = 0;  // values within atol + rtol * |b| count as equal
+  // Values with |a - b| <= atol + rtol * |b| count as equal, whatever their dtypes, and so do NaN and NaN. Without a
+  // tolerance two tensors are the same only with the same dtype, shape and bytes.
+  double rtol = 0;
   double atol = 0;
   unsigned threads = 0;
   Progress progress;
 };
 
-struct ValueChange {
-  uint64_t differing = 0;  // elements that differ
-  uint64_t elements = 0;
-  double max_abs = 0;
-  double max_rel = 0;
-  uint64_t max_ulp = 0;     // floating types of the same dtype only
-  bool comparable = false;  // false: dtypes without arithmetic or different shapes; then only "differs" is known
-  bool within_tolerance = false;
+struct ValueChange : ElementDifference {
+  bool comparable = false;        // false: dtypes without arithmetic or different shapes; then only "differs" is known
+  bool within_tolerance = false;  // a tolerance was given and no element is beyond it
 };
 
 enum class DiffKind : uint8_t { kSame, kOnlyInA, kOnlyInB, kChanged, kRenamed };
@@ -39,10 +37,13 @@ struct DiffEntry {
 struct DiffReport {
   std::vector<DiffEntry> entries;  // in A's order, then what is only in B
   size_t count(DiffKind kind) const;
-  // Everything same, renamed tensors excepted (they count as a difference), changes within tolerance included.
+  // Nothing renamed, nothing only on one side, and everything same or within tolerance.
   bool equal() const;
 };
 
+// Pairs tensors by name, then those left over by content. Payloads are compared in place where the sources can be
+// viewed and in chunks otherwise, so memory does not follow the size of the files. The report is the same for any
+// number of threads. A negative or NaN tolerance is kInvalidArgument.
 Result<DiffReport> diff_archives(const Archive& a, const Archive& b, const DiffOptions& options = {});
 
 }  // namespace ballast

@@ -3,11 +3,10 @@
 #include <openssl/evp.h>
 
 #include <algorithm>
-#include <atomic>
 #include <numeric>
-#include <thread>
 
 #include "ballast/archive/guard.h"
+#include "ballast/archive/shared_progress.h"
 #include "ballast/archive/write.h"
 #include "ballast/io/parallel.h"
 
@@ -31,31 +30,6 @@ class Sha256 {
 
  private:
   EVP_MD_CTX* context_;
-};
-
-// Reports bytes hashed by all threads, but only on the thread that started the work.
-class SharedProgress {
- public:
-  SharedProgress(const Progress& progress, uint64_t total) : progress_(progress), total_(total) {}
-
-  Status add(uint64_t bytes) {
-    const uint64_t done = done_.fetch_add(bytes, std::memory_order_relaxed) + bytes;
-    if (std::this_thread::get_id() == owner_) {
-      if (auto status = report_progress(progress_, {"hashing", done, total_}); !status) {
-        cancelled_.store(true, std::memory_order_relaxed);
-        return status;
-      }
-    }
-    if (cancelled_.load(std::memory_order_relaxed)) return make_error(ErrorCode::kCancelled, "interrupted");
-    return {};
-  }
-
- private:
-  const Progress& progress_;
-  uint64_t total_;
-  std::thread::id owner_ = std::this_thread::get_id();
-  std::atomic<uint64_t> done_{0};
-  std::atomic<bool> cancelled_{false};
 };
 
 class HashingSink final : public ByteSink {
@@ -105,7 +79,7 @@ Result<std::vector<TensorDigest>> digest_plan(const WritePlan& plan, const Diges
     const auto& tensors = plan.description.tensors;
     uint64_t total = 0;
     for (const TensorInfo& tensor : tensors) total += tensor.byte_size;
-    SharedProgress progress(options.progress, total);
+    SharedProgress progress(options.progress, "hashing", total);
     std::vector<TensorDigest> digests(tensors.size());
     // Largest first: the last tensor to finish is then a small one.
     std::vector<size_t> order(tensors.size());

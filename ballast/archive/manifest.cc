@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <map>
 
+#include "ballast/archive/guard.h"
 #include "ballast/base/json.h"
+#include "ballast/io/file.h"
 
 namespace ballast {
 
@@ -104,30 +106,62 @@ Result<Manifest> parse_manifest(std::string_view text, const std::string& where)
   return manifest;
 }
 
-std::vector<std::string> compare_manifest(const Manifest& expected, const Manifest& actual) {
+Result<Manifest> read_manifest(const std::string& archive_path) {
+  return guarded([&]() -> Result<Manifest> {
+    const std::string path = manifest_path(archive_path);
+    BALLAST_TRY(const auto source, open_file(path, FileAccess::kPositional));
+    BALLAST_TRY(const ByteVector bytes, read_bytes(*source, 0, source->size()));
+    return parse_manifest(as_text(bytes), path);
+  });
+}
+
+Status write_manifest(const std::string& archive_path, const Manifest& manifest) {
+  return guarded([&]() -> Status {
+    CommitOptions options;
+    options.overwrite = true;
+    AtomicFiles files(options);
+    BALLAST_TRY(ByteSink * sink, files.add(manifest_path(archive_path), 0));
+    BALLAST_CHECK(sink->write_text(manifest_to_json(manifest)));
+    return files.commit();
+  });
+}
+
+std::vector<ManifestDifference> manifest_differences(const Manifest& expected, const Manifest& actual) {
   std::map<std::string_view, const ManifestTensor*> present;
   for (const ManifestTensor& tensor : actual.tensors) present[tensor.name] = &tensor;
-  std::vector<std::string> differences;
+  std::vector<ManifestDifference> differences;
   for (const ManifestTensor& tensor : expected.tensors) {
     const auto found = present.find(tensor.name);
     if (found == present.end()) {
-      differences.push_back(fmt::format("tensor \"{}\" is missing", tensor.name));
+      differences.push_back({tensor.name, fmt::format("tensor \"{}\" is missing", tensor.name)});
       continue;
     }
     const ManifestTensor& now = *found->second;
     if (now.type != tensor.type || !(now.shape == tensor.shape)) {
-      differences.push_back(fmt::format("tensor \"{}\" was {}, is {}", tensor.name, describe(tensor), describe(now)));
+      differences.push_back(
+          {tensor.name, fmt::format("tensor \"{}\" was {}, is {}", tensor.name, describe(tensor), describe(now))});
     } else if (now.blake3 != tensor.blake3) {
-      differences.push_back(fmt::format("tensor \"{}\" has other contents: {} instead of {}", tensor.name,
-                                        to_hex(now.blake3), to_hex(tensor.blake3)));
+      differences.push_back({tensor.name, fmt::format("tensor \"{}\" has other contents: {} instead of {}", tensor.name,
+                                                      to_hex(now.blake3), to_hex(tensor.blake3))});
     }
     present.erase(found);
   }
-  for (const auto& [name, tensor] : present) differences.push_back(fmt::format("tensor \"{}\" is new", name));
+  for (const auto& [name, tensor] : present) {
+    differences.push_back({std::string(name), fmt::format("tensor \"{}\" is new", name)});
+  }
   if (differences.empty() && expected.archive != actual.archive) {
-    differences.push_back("the archive digest differs although every tensor matches: the manifest itself was changed");
+    differences.push_back(
+        {"", "the archive digest differs although every tensor matches: the manifest itself was changed"});
   }
   return differences;
+}
+
+std::vector<std::string> compare_manifest(const Manifest& expected, const Manifest& actual) {
+  std::vector<std::string> messages;
+  for (ManifestDifference& difference : manifest_differences(expected, actual)) {
+    messages.push_back(std::move(difference.message));
+  }
+  return messages;
 }
 
 }  // namespace ballast

@@ -26,7 +26,18 @@ std::string manifest_path(const std::string& archive_path);
 Manifest make_manifest(const Archive& archive, const std::vector<TensorDigest>& digests);
 std::string manifest_to_json(const Manifest& manifest);
 Result<Manifest> parse_manifest(std::string_view json, const std::string& where);
-// One line per difference between the manifest and what the archive holds now; empty = it matches.
+// The manifest beside an archive; kNotFound when there is none.
+Result<Manifest> read_manifest(const std::string& archive_path);
+// Puts it there, whole or not at all, in place of an older one.
+Status write_manifest(const std::string& archive_path, const Manifest& manifest);
+
+// What the archive holds now and the manifest does not say, or the other way round; empty = it matches.
+struct ManifestDifference {
+  std::string tensor;   // empty: about the archive as a whole
+  std::string message;  // names the tensor too
+};
+std::vector<ManifestDifference> manifest_differences(const Manifest& expected, const Manifest& actual);
+// The messages alone.
 std::vector<std::string> compare_manifest(const Manifest& expected, const Manifest& actual);
 
 }  // namespace ballast

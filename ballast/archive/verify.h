@@ -22,12 +22,18 @@ struct VerifyOptions {
 };
 
 struct VerifyReport {
-  std::string format;  // empty when the file could not even be parsed
-  std::vector<Finding> findings;
-  bool sound() const;  // no warning and no error
+  std::string format;             // as its content was recognised, even where it could not be parsed further
+  std::vector<Finding> findings;  // by offset
+  bool sound() const;             // no warning and no error
 };
 
-// Fails only when there is nothing to check: no such file, unknown format, I/O error. A damaged file is a report.
+// Fails only when there is nothing to check: no such file, unknown format, a kind this build does not handle, I/O
+// error. A damaged file is a report. Payloads are read only where the structure is sound; positional reads, so that a
+// file that changes meanwhile is an error and not a crash.
+//
+// Finding codes besides those of the formats: "unreadable" (nothing beyond this point could be interpreted), "checksum"
+// and, for the content, "non_finite" (warning), "manifest" (error), "no_manifest", "duplicate_payload" (notes);
+// "more_findings" when there were too many to keep.
 Result<VerifyReport> verify_archive(const std::string& path, const VerifyOptions& options = {});
 
 }  // namespace ballast

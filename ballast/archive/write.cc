@@ -7,6 +7,7 @@
 #include <map>
 
 #include "ballast/archive/guard.h"
+#include "ballast/archive/memory_gate.h"
 #include "ballast/base/checked.h"
 #include "ballast/formats/payload_order.h"
 
@@ -95,14 +96,17 @@ class ProviderFeed final : public TensorFeed {
   uint64_t total_ = 0;
 };
 
-Status stream_tensor(const Archive& archive, size_t index, ByteSink& sink) {
+Status stream_tensor(const Archive& archive, size_t index, MemoryGate& gate, ByteSink& sink) {
   if (index + 1 < archive.tensors().size()) archive.prefetch(index + 1);
   const StoredExtent& extent = archive.extent(index);
   const ByteSource& source = *archive.sources()[extent.source];
-  if (!extent.is_canonical() || extent.crc32 || source.view(extent.offset, extent.length)) {
+  if (!extent.is_canonical()) {
+    const MemoryGate::Pass pass(gate, archive.tensors()[index].byte_size);
     BALLAST_TRY(const Payload payload, archive.payload(index));
     return sink.write(payload.bytes());
   }
+  BALLAST_CHECK(archive.check_crc(index));
+  if (const auto view = source.view(extent.offset, extent.length)) return sink.write(*view);
   // A plain payload behind positional reads: in pieces, so that memory does not follow the tensor's size.
   ByteVector buffer(static_cast<size_t>(std::min<uint64_t>(extent.length, kChunk)));
   for (uint64_t at = 0; at < extent.length; at += buffer.size()) {
@@ -182,7 +186,15 @@ class StructureSink final : public ByteSink {
     run_start_ = position_;
     return {};
   }
-  Status patch(uint64_t, ByteSpan) override { return {}; }  // checksums of payloads nobody has
+  Status patch(uint64_t offset, ByteSpan bytes) override {
+    auto run = runs_.upper_bound(offset);
+    if (run == runs_.begin()) return {};
+    --run;
+    // What lies outside the run is payload, which nobody has.
+    const uint64_t from = offset - run->first;
+    for (uint64_t i = 0; i < bytes.size() && from + i < run->second.size(); ++i) run->second[from + i] = bytes[i];
+    return {};
+  }
   uint64_t position() const override { return position_; }
 
   std::map<uint64_t, ByteVector> take() { return std::move(runs_); }
@@ -222,11 +234,16 @@ class StructureSource final : public ByteSource {
   std::string name_;
 };
 
-class ZeroFeed final : public TensorFeed {
+// Payloads that nobody looks at. They do not begin with zeros: where a reader wonders whether some bytes are padding or
+// data (Burnpack), they must not look like padding.
+class PlaceholderFeed final : public TensorFeed {
  public:
-  explicit ZeroFeed(const Description& description) : description_(description) {}
+  explicit PlaceholderFeed(const Description& description) : description_(description) {}
   Status emit(size_t index, PayloadForm, ByteSink& sink) override {
-    return sink.write_zeros(description_.tensors[index].byte_size);
+    const uint64_t size = description_.tensors[index].byte_size;
+    if (size == 0) return {};
+    BALLAST_CHECK(sink.write_text("\xff"));
+    return sink.write_zeros(size - 1);
   }
 
  private:
@@ -261,8 +278,9 @@ WritePlan make_plan(const Archive& archive) {
   WritePlan plan;
   plan.description = archive.description();
   plan.providers.reserve(archive.tensors().size());
+  const auto gate = std::make_shared<MemoryGate>();
   for (size_t i = 0; i < archive.tensors().size(); ++i) {
-    plan.providers.push_back([&archive, i](ByteSink& sink) { return stream_tensor(archive, i, sink); });
+    plan.providers.push_back([&archive, gate, i](ByteSink& sink) { return stream_tensor(archive, i, *gate, sink); });
   }
   return plan;
 }
@@ -273,6 +291,7 @@ Status check_write_options(const FormatDriver& format, const WriteOptions& optio
   };
   if (options.compress && !format.can_compress) return refuse("files are not compressed");
   if (options.shard_size != 0 && !format.can_shard) return refuse("files cannot be sharded");
+  if (options.allow_half && !format.can_allow_half) return refuse("needs no leave to store f16 and bf16");
   if (options.target.empty() || std::ranges::find(format.targets, options.target) != format.targets.end()) return {};
   if (format.targets.empty()) return refuse("has no --target");
   return refuse(fmt::format("has no target \"{}\"; it has: {}", options.target, fmt::join(format.targets, ", ")));
@@ -326,7 +345,7 @@ Result<Description> preview_description(const FormatDriver& format, const Descri
     OpenRequest request;
     for (size_t i = 0; i < planned->files().size(); ++i) {
       StructureSink sink;
-      ZeroFeed feed(description);
+      PlaceholderFeed feed(description);
       BALLAST_CHECK(planned->emit(i, sink, feed));
       const std::string& planned_name = planned->files()[i].file_name;
       request.file_name = planned_name.empty() ? file_name : planned_name;

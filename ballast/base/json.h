@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "ballast/base/result.h"
+#include "ballast/base/utf8.h"
 
 namespace ballast {
 
@@ -82,9 +83,6 @@ class JsonReader {
 
 // Appends `text` in quotes, escaping only what JSON demands (as serde_json does).
 void append_json_string(std::string& out, std::string_view text);
-
-// True for well-formed UTF-8 (no surrogates, no overlong forms).
-bool is_valid_utf8(std::string_view text);
 
 // Writes one JSON value, compact or indented by two spaces. Keys appear in the order they are given.
 class JsonWriter {

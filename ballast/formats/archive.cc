@@ -25,6 +25,21 @@ std::vector<uint32_t> positions_by_name(std::span<const TensorInfo> tensors) {
   return order;
 }
 
+enum class Namesake : uint8_t { kEarlier, kLater };
+
+// Positions of all tensors of a name but the first (kLater) or the last (kEarlier), ascending.
+std::vector<size_t> find_namesakes(std::span<const TensorInfo> tensors, Namesake which) {
+  std::vector<size_t> found;
+  if (names_ascend(tensors)) return found;
+  const std::vector<uint32_t> order = positions_by_name(tensors);
+  for (size_t i = 1; i < order.size(); ++i) {
+    if (tensors[order[i]].name != tensors[order[i - 1]].name) continue;
+    found.push_back(which == Namesake::kLater ? order[i] : order[i - 1]);
+  }
+  std::ranges::sort(found);
+  return found;
+}
+
 Error crc_mismatch(const ByteSource& source, const TensorInfo& tensor, uint32_t stored, uint32_t found) {
   return make_error(ErrorCode::kCorrupt, source.name() + ": tensor \"" + tensor.name + "\": CRC-32 is " +
                                              std::to_string(found) + ", the archive says " + std::to_string(stored) +
@@ -34,14 +49,11 @@ Error crc_mismatch(const ByteSource& source, const TensorInfo& tensor, uint32_t 
 }  // namespace
 
 std::vector<size_t> find_duplicate_names(std::span<const TensorInfo> tensors) {
-  std::vector<size_t> duplicates;
-  if (names_ascend(tensors)) return duplicates;
-  const std::vector<uint32_t> order = positions_by_name(tensors);
-  for (size_t i = 1; i < order.size(); ++i) {
-    if (tensors[order[i]].name == tensors[order[i - 1]].name) duplicates.push_back(order[i]);
-  }
-  std::ranges::sort(duplicates);
-  return duplicates;
+  return find_namesakes(tensors, Namesake::kLater);
+}
+
+std::vector<size_t> find_shadowed_names(std::span<const TensorInfo> tensors) {
+  return find_namesakes(tensors, Namesake::kEarlier);
 }
 
 Archive::Archive(Description description, std::vector<StoredExtent> extents,
@@ -157,6 +169,14 @@ Status Archive::read_range(size_t index, uint64_t offset, MutableByteSpan out) c
   if (extent.is_canonical()) return source_of(index).read_at(extent.offset + offset, out);
   BALLAST_TRY(const Payload bytes, payload(index));
   std::ranges::copy(bytes.bytes().subspan(static_cast<size_t>(offset), out.size()), out.begin());
+  return {};
+}
+
+Status Archive::check_crc(size_t index) const {
+  const StoredExtent& extent = extents_[index];
+  if (!extent.crc32) return {};
+  if (!extent.deflated) return check_stored_crc(index);
+  if (auto bytes = read_stored(index, Checksum::kCheck); !bytes) return std::move(bytes).error();
   return {};
 }
 

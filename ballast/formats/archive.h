@@ -35,8 +35,7 @@ using Payload = BytesOrView;
 enum class Checksum : uint8_t { kCheck, kSkip };
 
 // Opening has validated every extent against its source, so that no method here can read out of bounds, and names are
-// unique. All const
-// methods may be called from several threads. Copies share the sources.
+// unique. All const methods may be called from several threads. Copies share the sources.
 class Archive {
  public:
   Archive(Description description, std::vector<StoredExtent> extents,
@@ -61,6 +60,9 @@ class Archive {
   Status read_into(size_t index, MutableByteSpan out, Checksum checksum = Checksum::kCheck) const;
   // Part of a canonical payload. Only a canonical extent is read in part; others cost a whole read.
   Status read_range(size_t index, uint64_t offset, MutableByteSpan out) const;
+  // Checks the container's own checksum, where it has one, without keeping the payload. What is stored as it is costs
+  // no memory, a compressed payload its size.
+  Status check_crc(size_t index) const;
   void prefetch(size_t index) const;
 
  private:
@@ -76,5 +78,7 @@ class Archive {
 
 // Positions of tensors whose name an earlier tensor has too, ascending. For validators.
 std::vector<size_t> find_duplicate_names(std::span<const TensorInfo> tensors);
+// Positions of tensors whose name a later tensor has too, ascending: for formats whose readers let the last one win.
+std::vector<size_t> find_shadowed_names(std::span<const TensorInfo> tensors);
 
 }  // namespace ballast

@@ -33,6 +33,17 @@ uint32_t crc32_of(ByteSpan bytes, uint32_t crc) {
   return static_cast<uint32_t>(crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 
+uint32_t crc32_of_zeros(uint64_t count, uint32_t crc) {
+  const std::byte zero{0};
+  uLong run = crc32_of({&zero, 1});  // of `length` zeros
+  uLong result = crc;
+  for (uint64_t length = 1; count >= length && length != 0; length *= 2) {
+    if ((count & length) != 0) result = crc32_combine(result, run, static_cast<z_off_t>(length));
+    run = crc32_combine(run, run, static_cast<z_off_t>(length));
+  }
+  return static_cast<uint32_t>(result);
+}
+
 Status inflate(const ByteSource& source, uint64_t offset, uint64_t length, MutableByteSpan out, bool whole) {
   InflateStream stream;
   if (!stream.ready) return make_error(ErrorCode::kOutOfMemory, "zlib could not start");

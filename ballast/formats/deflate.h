@@ -9,6 +9,8 @@ namespace ballast {
 
 // CRC-32 (zip, gzip) of `bytes`, continuing from `crc` (0 to begin).
 uint32_t crc32_of(ByteSpan bytes, uint32_t crc = 0);
+// The same of `count` zero bytes, without going through them.
+uint32_t crc32_of_zeros(uint64_t count, uint32_t crc);
 
 // Inflates the raw deflate stream at [offset, offset + length) of `source`. `out` is filled completely from the start
 // of the inflated data. With `whole`, the stream must end exactly where `out` does; without it, a prefix is enough.

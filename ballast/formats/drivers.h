@@ -5,6 +5,14 @@
 
 namespace ballast {
 
+extern const FormatDriver kGptrsCheckpointDriver;
+extern const FormatDriver kGptrsTensorsDriver;
+extern const FormatDriver kNetclCheckpointDriver;
+extern const FormatDriver kNetclDriver;
+extern const FormatDriver kNetclLegacyDriver;
+extern const FormatDriver kNpyDriver;
+extern const FormatDriver kNpzDriver;
 extern const FormatDriver kSafetensorsDriver;
+extern const FormatDriver kBurnpackDriver;
 
 }  // namespace ballast

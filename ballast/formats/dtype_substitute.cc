@@ -16,7 +16,6 @@ std::initializer_list<DType> substitutes(DType dtype) {
   static constexpr auto kForF64 = {kF32};
   static constexpr auto kForF32 = {kF64};
   static constexpr auto kForSmallFloat = {kF32, kF64};
-  static constexpr auto kForLongDouble = {kF64, kF32};
   static constexpr auto kForI64 = {kI32, kF64, kF32};
   static constexpr auto kForU64 = {kI64, kI32, kF64, kF32};
   static constexpr auto kForI32 = {kI64, kF64, kF32};
@@ -27,7 +26,6 @@ std::initializer_list<DType> substitutes(DType dtype) {
   static constexpr auto kForBool32 = {kBool, kU8, kI32, kF32};
   static constexpr auto kForC64 = {kC128};
   static constexpr auto kForC128 = {kC64};
-  static constexpr auto kForC256 = {kC128, kC64};
   static constexpr auto kForBytes = {kU8};
   switch (dtype) {
     case kF64: return kForF64;
@@ -43,7 +41,6 @@ std::initializer_list<DType> substitutes(DType dtype) {
     case kF6E2M3:
     case kF6E3M2:
     case kF4: return kForSmallFloat;
-    case kF128: return kForLongDouble;
     case kI64: return kForI64;
     case kU64: return kForU64;
     case kI32: return kForI32;
@@ -56,7 +53,8 @@ std::initializer_list<DType> substitutes(DType dtype) {
     case kBool32: return kForBool32;
     case kC64: return kForC64;
     case kC128: return kForC128;
-    case kC256: return kForC256;
+    case kF128:
+    case kC256: return kNone;  // x87 or quad: the bits alone do not say which
     case kQFloat:
     case kOpaque: return kForBytes;
   }

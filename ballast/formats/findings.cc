@@ -1,5 +1,7 @@
 #include "ballast/formats/findings.h"
 
+#include <algorithm>
+
 namespace ballast {
 
 Status Findings::error(std::string code, uint64_t offset, std::string tensor, std::string message, ErrorCode as) {
@@ -10,8 +12,12 @@ Status Findings::error(std::string code, uint64_t offset, std::string tensor, st
 
 void Findings::add(Finding finding) {
   has_errors_ = has_errors_ || finding.severity == Severity::kError;
-  if (items_.size() < kMaxFindings) items_.push_back(std::move(finding));
-  else ++dropped_;
+  if (items_.size() < kMaxFindings) {
+    items_.push_back(std::move(finding));
+    return;
+  }
+  ++dropped_;
+  worst_dropped_ = std::max(worst_dropped_, finding.severity);
 }
 
 }  // namespace ballast

@@ -52,8 +52,9 @@ class Findings {
 
   const std::vector<Finding>& items() const { return items_; }
   bool has_errors() const { return has_errors_; }
-  // Findings beyond the limit of what is kept.
+  // Findings beyond the limit of what is kept, and the worst of them.
   uint64_t dropped() const { return dropped_; }
+  Severity worst_dropped() const { return worst_dropped_; }
 
  private:
   explicit Findings(bool collects) : collects_(collects) {}
@@ -64,6 +65,7 @@ class Findings {
   bool collects_;
   bool has_errors_ = false;
   uint64_t dropped_ = 0;
+  Severity worst_dropped_ = Severity::kNote;
   std::vector<Finding> items_;
 };
 

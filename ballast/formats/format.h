@@ -78,6 +78,9 @@ struct Loss {
 // that comes near; u8 for opaque bytes.
 Loss unsupported_dtype_loss(const TensorInfo& tensor, std::string_view format, bool (*supports)(DType));
 
+// The key under which Description::origin travels, where a format's free metadata is a map of texts.
+inline constexpr std::string_view kOriginKey = "ballast.origin";
+
 struct WriteRequest {
   const Description& description;  // description.origin, when set, is stored in the format's free metadata
   const WriteOptions& options;
@@ -133,6 +136,7 @@ struct FormatDriver {
   std::span<const std::string_view> targets = {};
   bool can_compress = false;
   bool can_shard = false;
+  bool can_allow_half = false;
 };
 
 // In the order in which they are tried and listed.

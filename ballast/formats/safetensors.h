@@ -27,7 +27,4 @@ Result<Archive> open_safetensors_index(const OpenRequest& request, Findings& fin
 // The files of a sharded write: the shards, then the index.
 Result<std::unique_ptr<PlannedWrite>> plan_safetensors_shards(const WriteRequest& request);
 
-// The metadata key under which `ballast.origin` travels.
-inline constexpr std::string_view kOriginKey = "ballast.origin";
-
 }  // namespace ballast

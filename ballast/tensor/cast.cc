@@ -138,8 +138,6 @@ Result<CastReport> cast_numbers(DType from, ByteSpan in, DType to, MutableByteSp
   return CastJob<Number>{from, in, to, out, count, first, {}}.run();
 }
 
-bool is_bytes(DType dtype) { return dtype_info(dtype).kind == DTypeKind::kBytes; }
-
 }  // namespace
 
 void CastReport::merge(const CastReport& other) {
@@ -148,7 +146,6 @@ void CastReport::merge(const CastReport& other) {
 }
 
 bool can_cast(DType from, DType to) {
-  if (is_bytes(from)) return to == DType::kU8;
   return is_arithmetic(from) && is_arithmetic(to) && component_count(from) == component_count(to);
 }
 
@@ -157,14 +154,14 @@ Result<CastReport> cast_elements(DType from, ByteSpan in, DType to, MutableByteS
     return make_error(ErrorCode::kUnsupported,
                       fmt::format("values of dtype {} cannot become {}", dtype_name(from), dtype_name(to)));
   }
-  const uint64_t from_bits = is_bytes(from) ? 8 : dtype_info(from).bits;
+  const uint64_t from_bits = dtype_info(from).bits;
   const uint64_t to_bits = dtype_info(to).bits;
   const uint64_t count = in.size() * 8 / from_bits;
   if (in.size() * 8 % from_bits != 0 || count * to_bits != out.size() * 8) {
     return make_error(ErrorCode::kInvalidArgument, fmt::format("{} bytes of {} do not become {} bytes of {}", in.size(),
                                                                dtype_name(from), out.size(), dtype_name(to)));
   }
-  if (is_bytes(from) || from == to) {
+  if (from == to) {
     std::ranges::copy(in, out.begin());
     return CastReport{};
   }

@@ -16,8 +16,8 @@ struct CastReport {
   void merge(const CastReport& other);
 };
 
-// True where cast_elements knows the pair: both real (integers and truth values included) or both complex, and neither
-// f128 nor c256. qfloat and opaque become u8 byte by byte; nothing becomes them.
+// True where cast_elements knows the pair: both have arithmetic and both are real (integers and truth values included)
+// or both complex.
 bool can_cast(DType from, DType to);
 
 // Converts the elements of `in` into `out`, whose size must be that of as many elements of `to`; a whole payload or any

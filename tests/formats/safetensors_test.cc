@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ballast/formats/drivers.h"
+#include "tests/support/format_testing.h"
 #include "tests/support/mutation.h"
 #include "tests/support/test_files.h"
 
@@ -78,14 +79,14 @@ TEST(Safetensors, ReadsBackWhatItWroteAndReencodesItByteForByte) {
   EXPECT_TRUE(payload->is_view());
   EXPECT_EQ(to_hex(payload->bytes()), "0102030405060708090a0b0c0d0e0f10");
   EXPECT_FALSE(archive.find("c"));
-  EXPECT_EQ(*reencode(kSafetensorsDriver, archive), *bytes);
+  EXPECT_EQ(*encode_again(kSafetensorsDriver, archive), *bytes);
 }
 
 TEST(Safetensors, ReencodesFilesOfTheReferenceImplementationByteForByte) {
   for (const char* name : {"safetensors/reference.safetensors", "safetensors/dtypes.safetensors"}) {
-    const ByteVector bytes = read_test_file(name);
+    const ByteVector bytes = read_test_data(name);
     const Archive archive = open_or_die(kSafetensorsDriver, bytes);
-    const auto again = reencode(kSafetensorsDriver, archive);
+    const auto again = encode_again(kSafetensorsDriver, archive);
     ASSERT_TRUE(again) << again.error().message;
     EXPECT_TRUE(*again == bytes) << name;
   }
@@ -95,7 +96,7 @@ TEST(Safetensors, KeepsAnEmptyMetadataObject) {
   const std::string file = file_with(R"({"__metadata__":{}}     )", 0);
   const auto archive = open(file);
   ASSERT_TRUE(archive);
-  const auto again = reencode(kSafetensorsDriver, *archive);
+  const auto again = encode_again(kSafetensorsDriver, *archive);
   ASSERT_TRUE(again);
   EXPECT_EQ(as_text(*again), file);
 }
@@ -220,9 +221,12 @@ TEST(Safetensors, VerifyCollectsEveryFinding) {
 TEST(Safetensors, SurvivesDamage) {
   const auto bytes = write_archive_bytes(kSafetensorsDriver, sample_plan());
   ASSERT_TRUE(bytes);
-  expect_survives_truncation(kSafetensorsDriver, *bytes);
-  expect_survives_bit_flips(kSafetensorsDriver, *bytes, bytes->size());
-  expect_survives_random_damage(kSafetensorsDriver, *bytes, 3000, 20261115);
+  const MutantVisitor survives = [](ByteSpan mutant, const std::string& what) {
+    check_survives(kSafetensorsDriver, mutant, what);
+  };
+  truncations(*bytes, survives);
+  bit_flips(*bytes, bytes->size(), survives);
+  random_mutations(*bytes, fresh_seed(), 3000, survives);
 }
 
 TEST(Safetensors, AHundredThousandTensorsInReverseOrderOpenAndAreFound) {

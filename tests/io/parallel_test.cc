@@ -34,8 +34,8 @@ TEST(ParallelFor, ReturnsTheErrorOfTheLowestIndexWhateverTheThreads) {
   for (const unsigned threads : kThreadCounts) {
     for (int repeat = 0; repeat < 20; ++repeat) {
       const Status status = parallel_for(500, threads, [&](size_t i) -> Status {
-        // The lower failure comes later than the higher ones.
-        if (i == 137) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        // The lowest failure comes after those above it.
+        if (i == 137) std::this_thread::sleep_for(std::chrono::milliseconds(2));
         if (i >= 137 && i % 2 == 1) return make_error(ErrorCode::kCorrupt, std::to_string(i));
         return {};
       });
@@ -43,6 +43,21 @@ TEST(ParallelFor, ReturnsTheErrorOfTheLowestIndexWhateverTheThreads) {
       EXPECT_EQ(status.error().message, "137");
     }
   }
+}
+
+TEST(ParallelFor, KeepsTheLowestErrorWhenAHigherOneComesLater) {
+  std::atomic<bool> higher_started = false;
+  const Status status = parallel_for(2, 2, [&](size_t i) -> Status {
+    if (i == 0) {
+      while (!higher_started.load()) std::this_thread::yield();
+    } else {
+      higher_started = true;
+      std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    }
+    return make_error(ErrorCode::kCorrupt, std::to_string(i));
+  });
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().message, "0");
 }
 
 TEST(ParallelFor, RunsEverythingBelowAFailure) {

@@ -1,0 +1,35 @@
+// The commands of the program: one function each, in the file of its name.
+#pragma once
+
+#include <functional>
+#include <string>
+
+namespace CLI {
+class App;
+}
+
+namespace ballast::cli {
+
+class Console;
+
+// Runs a command whose flags were parsed, and gives the exit code.
+using RunCommand = std::function<int()>;
+
+// Adds a subcommand with its flags to `program`; the result is called when the user chose it.
+// Both arguments outlive the result.
+using AddCommand = RunCommand (*)(CLI::App& program, Console& console);
+
+RunCommand add_inspect(CLI::App& program, Console& console);
+RunCommand add_verify(CLI::App& program, Console& console);
+RunCommand add_convert(CLI::App& program, Console& console);
+RunCommand add_diff(CLI::App& program, Console& console);
+RunCommand add_hash(CLI::App& program, Console& console);
+RunCommand add_formats(CLI::App& program, Console& console);
+
+// In the order in which help lists them.
+inline constexpr AddCommand kCommands[] = {add_inspect, add_verify, add_convert, add_diff, add_hash, add_formats};
+
+// What --version prints.
+std::string version_text();
+
+}  // namespace ballast::cli

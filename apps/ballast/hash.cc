@@ -1,0 +1,149 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <numeric>
+
+#include "apps/ballast/commands.h"
+#include "apps/ballast/console.h"
+#include "apps/ballast/flags.h"
+#include "apps/ballast/json_output.h"
+#include "apps/ballast/progress_bar.h"
+#include "apps/ballast/table.h"
+#include "apps/ballast/text.h"
+#include "ballast/archive/digest.h"
+#include "ballast/archive/manifest.h"
+#include "ballast/archive/open.h"
+
+namespace ballast::cli {
+
+namespace {
+
+struct HashFlags {
+  std::string path;
+  bool write = false;
+  bool check = false;
+  bool json = false;
+  DigestOptions options;
+};
+
+struct Hashed {
+  std::string format;
+  Manifest manifest;                     // of the archive as it is now
+  std::vector<std::string> sha256;       // per tensor, when asked for
+  std::vector<std::string> differences;  // from the manifest beside it, with --check
+};
+
+Result<Hashed> hash(const HashFlags& flags, Console& console) {
+  BALLAST_TRY(const Archive archive, open_archive(flags.path));
+  Manifest expected;
+  if (flags.check) BALLAST_CHECK(assign(expected, read_manifest(flags.path)));  // before the long work
+  Hashed hashed;
+  {
+    ProgressBar bar(console.errors());
+    DigestOptions options = flags.options;
+    options.progress = bar.callback();
+    BALLAST_TRY(const auto digests, digest_tensors(archive, options));
+    hashed.manifest = make_manifest(archive, digests);
+    for (const TensorDigest& digest : digests) hashed.sha256.push_back(digest.sha256);
+  }
+  hashed.format = archive.description().format;
+  if (flags.check) hashed.differences = compare_manifest(expected, hashed.manifest);
+  if (flags.write) BALLAST_CHECK(write_manifest(flags.path, hashed.manifest));
+  return hashed;
+}
+
+// By name: like the digest itself, what is printed depends on neither order nor container.
+std::vector<size_t> by_name(const Manifest& manifest) {
+  std::vector<size_t> order(manifest.tensors.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, {}, [&](size_t i) -> const std::string& { return manifest.tensors[i].name; });
+  return order;
+}
+
+std::string hash_json(const HashFlags& flags, const Hashed& hashed) {
+  JsonWriter json;
+  json.begin_object();
+  add_text(json, "path", flags.path);
+  add_text(json, "format", hashed.format);
+  add_text(json, "digest", to_hex(hashed.manifest.archive));
+  if (flags.write || flags.check) add_text(json, "manifest", manifest_path(flags.path));
+  if (flags.check) {
+    add_boolean(json, "matches", hashed.differences.empty());
+    json.key("differences").begin_array();
+    for (const std::string& difference : hashed.differences) json.string(json_text(difference));
+    json.end_array();
+  }
+  json.key("tensors").begin_array();
+  for (const size_t i : by_name(hashed.manifest)) {
+    json.begin_object();
+    add_text(json, "name", hashed.manifest.tensors[i].name);
+    add_text(json, "blake3", to_hex(hashed.manifest.tensors[i].blake3));
+    if (flags.options.sha256) add_text(json, "sha256", hashed.sha256[i]);
+    json.end_object();
+  }
+  json.end_array().end_object();
+  return json.take() + '\n';
+}
+
+void print_check(const HashFlags& flags, const Hashed& hashed, Console& console) {
+  std::string& out = console.out();
+  const std::string manifest = printable(manifest_path(flags.path));
+  if (hashed.differences.empty()) {
+    out += fmt::format("{}: {} {}\n", printable(flags.path), painted(console.output(), Paint::kGreen, "matches"), manifest);
+    return;
+  }
+  out += fmt::format("{}: {} {}\n", printable(flags.path),
+                     painted(console.output(), Paint::kRed, "does not match"), manifest);
+  for (const std::string& difference : hashed.differences) out += fmt::format("  {}\n", printable(difference));
+}
+
+void print_digests(const HashFlags& flags, const Hashed& hashed, Console& console) {
+  std::string& out = console.out();
+  for (const size_t i : by_name(hashed.manifest)) {
+    const ManifestTensor& tensor = hashed.manifest.tensors[i];
+    out += to_hex(tensor.blake3);
+    out += "  ";
+    if (flags.options.sha256) out += hashed.sha256[i] + "  ";
+    out += printable(tensor.name);
+    out += '\n';
+  }
+  append_painted(out, console.output(), Paint::kBold, to_hex(hashed.manifest.archive));
+  out += fmt::format("  archive digest of {}\n", printable(flags.path));
+  if (flags.write) out += fmt::format("wrote {}\n", printable(manifest_path(flags.path)));
+}
+
+constexpr const char* kFooter =
+    "Digests are BLAKE3 over type, shape and values; they are the same in every format and order, so that equal archive\n"
+    "digests mean equal tensors. --write keeps them in <PATH>.ballast.json; --check compares with that, exit code 1 when\n"
+    "something differs.\n"
+    "\n"
+    "Examples:\n"
+    "  ballast hash model.safetensors\n"
+    "  ballast hash model.safetensors --write\n"
+    "  ballast hash model.safetensors --check\n"
+    "  ballast hash model.npz --json | jq -r .digest\n";
+
+}  // namespace
+
+RunCommand add_hash(CLI::App& program, Console& console) {
+  CLI::App* command = program.add_subcommand("hash", "Digests of the tensors and of the whole archive");
+  auto flags = std::make_shared<HashFlags>();
+  add_path(*command, "PATH", flags->path, "What to digest");
+  CLI::Option* write = command->add_flag("--write", flags->write, "Keep the digests in <PATH>.ballast.json");
+  command->add_flag("--check", flags->check, "Compare with <PATH>.ballast.json")->excludes(write);
+  command->add_flag("--sha256", flags->options.sha256, "Also SHA-256 of each tensor's bytes");
+  add_threads_option(*command, flags->options.threads);
+  add_json_flag(*command, flags->json);
+  command->footer(kFooter);
+  return [flags, &console] {
+    const Result<Hashed> hashed = hash(*flags, console);
+    if (!hashed) return console.fail(hashed.error(), flags->json);
+    if (flags->json) console.out() += hash_json(*flags, *hashed);
+    else if (flags->check) print_check(*flags, *hashed, console);
+    else print_digests(*flags, *hashed, console);
+    return hashed->differences.empty() ? kExitYes : kExitNo;
+  };
+}
+
+}  // namespace ballast::cli

@@ -1,0 +1,123 @@
+#include "apps/ballast/inspect.h"
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <numeric>
+
+#include "apps/ballast/commands.h"
+#include "apps/ballast/flags.h"
+#include "apps/ballast/progress_bar.h"
+#include "apps/ballast/tree.h"
+#include "ballast/archive/open.h"
+#include "ballast/archive/pattern.h"
+
+namespace ballast::cli {
+
+namespace {
+
+struct InspectOptions {
+  std::string path;
+  std::vector<std::string> only;
+  InspectSort sort = InspectSort::kStored;
+  bool flat = false;
+  bool hash = false;
+  bool json = false;
+  unsigned threads = 0;
+};
+
+Result<std::vector<size_t>> select_tensors(const Archive& archive, const std::vector<std::string>& only) {
+  std::vector<size_t> selected;
+  if (only.empty()) {
+    selected.resize(archive.tensors().size());
+    std::iota(selected.begin(), selected.end(), 0);
+    return selected;
+  }
+  std::vector<Pattern> patterns;
+  for (const std::string& expression : only) {
+    BALLAST_TRY(Pattern pattern, Pattern::compile(expression));
+    patterns.push_back(std::move(pattern));
+  }
+  for (size_t i = 0; i < archive.tensors().size(); ++i) {
+    for (const Pattern& pattern : patterns) {
+      BALLAST_TRY(const bool found, pattern.found_in(archive.tensors()[i].name));
+      if (!found) continue;
+      selected.push_back(i);
+      break;
+    }
+  }
+  return selected;
+}
+
+void sort_tensors(const Archive& archive, InspectSort sort, std::vector<size_t>& shown) {
+  const auto tensors = archive.tensors();
+  switch (sort) {
+    case InspectSort::kStored: return;
+    case InspectSort::kName:
+      std::ranges::sort(shown, natural_less, [&](size_t i) -> std::string_view { return tensors[i].name; });
+      return;
+    case InspectSort::kSize:
+      std::ranges::stable_sort(shown, std::greater<>(), [&](size_t i) { return tensors[i].byte_size; });
+      return;
+    case InspectSort::kOffset:
+      std::ranges::stable_sort(shown, std::less<>(), [&](size_t i) {
+        return std::pair(archive.extent(i).source, archive.extent(i).offset);
+      });
+      return;
+  }
+}
+
+Result<std::vector<TensorDigest>> hash_tensors(const Archive& archive, unsigned threads, Console& console) {
+  ProgressBar bar(console.errors());
+  DigestOptions options;
+  options.sha256 = true;
+  options.threads = threads;
+  options.progress = bar.callback();
+  return digest_tensors(archive, options);
+}
+
+Status inspect(const InspectOptions& options, Console& console) {
+  BALLAST_TRY(const Archive archive, open_archive(options.path));
+  BALLAST_TRY(std::vector<size_t> shown, select_tensors(archive, options.only));
+  sort_tensors(archive, options.sort, shown);
+  Inspection inspection{options.path, archive, std::move(shown), {}, options.hash, options.sort, options.flat};
+  if (options.hash) BALLAST_CHECK(assign(inspection.digests, hash_tensors(archive, options.threads, console)));
+  if (options.json) console.out() = inspection_json(inspection);
+  else print_inspection(inspection, console);
+  return {};
+}
+
+constexpr const char* kFooter =
+    "PATH is a file of any known format (found by content, not by name), a folder or an *.index.json of shards, or the\n"
+    "common prefix of a pair such as model.json and model.npz. Only the header is read, unless --hash asks for more.\n"
+    "\n"
+    "Examples:\n"
+    "  ballast inspect model.safetensors\n"
+    "  ballast inspect model.bpk --flat --sort size | head\n"
+    "  ballast inspect checkpoint.gptrs --only '^blocks\\.0\\.' --hash\n"
+    "  ballast inspect model.npz --json | jq '.tensors[].name'\n";
+
+}  // namespace
+
+RunCommand add_inspect(CLI::App& program, Console& console) {
+  CLI::App* command = program.add_subcommand("inspect", "Show what is in a weight file");
+  auto options = std::make_shared<InspectOptions>();
+  static const std::map<std::string, InspectSort> kSorts = {
+      {"name", InspectSort::kName}, {"size", InspectSort::kSize}, {"offset", InspectSort::kOffset}};
+  add_path(*command, "PATH", options->path, "What to look at");
+  command->add_flag("--flat", options->flat, "One line per tensor instead of a tree");
+  command->add_option("--sort", options->sort, "Order by name, size (largest first) or offset in the file")
+      ->option_text("KEY")
+      ->transform(CLI::CheckedTransformer(kSorts));
+  add_pattern_option(*command, "--only", options->only, "Show only tensors whose name this finds; may be repeated");
+  command->add_flag("--hash", options->hash, "Read all tensors and show their digests");
+  add_threads_option(*command, options->threads);
+  add_json_flag(*command, options->json);
+  command->footer(kFooter);
+  return [options, &console] {
+    const Status status = inspect(*options, console);
+    return status ? kExitYes : console.fail(status.error(), options->json);
+  };
+}
+
+}  // namespace ballast::cli

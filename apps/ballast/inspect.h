@@ -1,0 +1,28 @@
+// What `ballast inspect` found out about a file, and its two ways of saying it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "apps/ballast/console.h"
+#include "ballast/archive/digest.h"
+#include "ballast/formats/archive.h"
+
+namespace ballast::cli {
+
+enum class InspectSort : unsigned char { kStored, kName, kSize, kOffset };
+
+struct Inspection {
+  const std::string& path;
+  const Archive& archive;
+  std::vector<size_t> shown;         // positions of the tensors to show, in the order to show them
+  std::vector<TensorDigest> digests;  // one per tensor of the archive, when `hashed`
+  bool hashed = false;
+  InspectSort sort = InspectSort::kStored;
+  bool flat = false;
+};
+
+std::string inspection_json(const Inspection& inspection);
+void print_inspection(const Inspection& inspection, Console& console);
+
+}  // namespace ballast::cli

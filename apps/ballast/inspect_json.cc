@@ -1,0 +1,134 @@
+#include <bit>
+
+#include "apps/ballast/inspect.h"
+#include "apps/ballast/json_output.h"
+#include "apps/ballast/text.h"
+#include "ballast/archive/origin.h"
+#include "ballast/base/param_id.h"
+
+namespace ballast::cli {
+
+namespace {
+
+void add_metadata(JsonWriter& json, const Description& description) {
+  json.key("metadata").begin_object();
+  for (const MetaEntry& entry : description.metadata) {
+    if (const auto* text = std::get_if<std::string>(&entry.value)) add_text(json, json_text(entry.key), *text);
+  }
+  json.end_object();
+}
+
+// Values that are not text. "bits" keeps what a JSON number cannot: the payload of a NaN.
+struct ScalarWriter {
+  JsonWriter& json;
+
+  void operator()(const std::string&) const {}
+  void operator()(int64_t value) const { typed("int").signed_number(value); }
+  void operator()(uint64_t value) const { typed("uint").number(value); }
+  void operator()(bool value) const { typed("bool").boolean(value); }
+  void operator()(double value) const {
+    typed("float").real(value);
+    std::byte bits[8];
+    for (size_t i = 0; i < 8; ++i) bits[i] = static_cast<std::byte>(std::bit_cast<uint64_t>(value) >> (56 - 8 * i));
+    add_text(json, "bits", to_hex(bits));
+  }
+
+ private:
+  JsonWriter& typed(std::string_view type) const {
+    add_text(json, "type", type);
+    return json.key("value");
+  }
+};
+
+void add_scalars(JsonWriter& json, const Description& description) {
+  json.key("scalars").begin_object();
+  for (const MetaEntry& entry : description.metadata) {
+    if (std::holds_alternative<std::string>(entry.value)) continue;
+    json.key(json_text(entry.key)).begin_object();
+    std::visit(ScalarWriter{json}, entry.value);
+    json.end_object();
+  }
+  json.end_object();
+}
+
+bool is_strict_json(std::string_view text) {
+  JsonReader reader(text, "config");
+  return reader.skip_value() && reader.finish();
+}
+
+// The value itself where its text is JSON; Python's NaN and Infinity are not, then it is a string.
+void add_config(JsonWriter& json, const Description& description) {
+  if (!description.config) {
+    add_null(json, "config");
+    return;
+  }
+  const std::string& text = description.config->text;
+  if (is_strict_json(text)) json.key("config").raw(text);
+  else add_text(json, "config", text);
+  add_text(json, "config_schema", description.config->schema);
+}
+
+void add_files(JsonWriter& json, const Archive& archive) {
+  json.key("files").begin_array();
+  for (const auto& source : archive.sources()) json.string(json_text(source->name()));
+  json.end_array();
+}
+
+void add_stored_form(JsonWriter& json, const StoredExtent& extent) {
+  json.key("stored").begin_object();
+  add_number(json, "bytes", extent.length);
+  add_boolean(json, "deflated", extent.deflated);
+  add_boolean(json, "big_endian", extent.big_endian);
+  add_boolean(json, "fortran_order", extent.fortran_order);
+  json.end_object();
+}
+
+void add_tensor(JsonWriter& json, const Inspection& inspection, size_t index) {
+  const TensorInfo& tensor = inspection.archive.tensors()[index];
+  const StoredExtent& extent = inspection.archive.extent(index);
+  json.begin_object();
+  add_text(json, "name", tensor.name);
+  add_text(json, "dtype", dtype_name(tensor.dtype));
+  json.key("shape").numbers(tensor.shape.dims());
+  add_number(json, "bytes", tensor.byte_size);
+  add_number(json, "offset", extent.offset);
+  if (tensor.param_id) add_text(json, "param_id", std::to_string(*tensor.param_id));
+  else add_null(json, "param_id");
+  add_text(json, "base_id", base_param_id(tensor.name).to_bytes_hex());
+  if (tensor.requires_grad) add_boolean(json, "requires_grad", *tensor.requires_grad);
+  else add_null(json, "requires_grad");
+  if (!tensor.scheme().empty()) add_text(json, "scheme", tensor.scheme());
+  if (inspection.archive.sources().size() > 1) add_number(json, "file", extent.source);
+  if (!extent.is_canonical()) add_stored_form(json, extent);
+  if (inspection.hashed) {
+    add_text(json, "sha256", inspection.digests[index].sha256);
+    add_text(json, "blake3", to_hex(inspection.digests[index].blake3));
+  }
+  json.end_object();
+}
+
+}  // namespace
+
+std::string inspection_json(const Inspection& inspection) {
+  const Archive& archive = inspection.archive;
+  const Description& description = archive.description();
+  JsonWriter json;
+  json.begin_object();
+  add_text(json, "path", inspection.path);
+  add_text(json, "format", description.format);
+  add_text(json, "version", description.version);
+  add_text(json, "producer", description.producer);
+  add_number(json, "bytes", archive.stored_size());
+  add_files(json, archive);
+  add_metadata(json, description);
+  add_scalars(json, description);
+  add_config(json, description);
+  if (description.origin) add_text(json, "origin", origin_summary(*description.origin));
+  if (inspection.hashed) add_text(json, "digest", to_hex(archive_digest(archive.tensors(), inspection.digests)));
+  json.key("tensors").begin_array();
+  for (const size_t index : inspection.shown) add_tensor(json, inspection, index);
+  json.end_array().end_object();
+  return json.take() + '\n';
+}
+
+}  // namespace ballast::cli

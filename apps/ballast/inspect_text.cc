@@ -1,0 +1,233 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "apps/ballast/inspect.h"
+#include "apps/ballast/table.h"
+#include "apps/ballast/text.h"
+#include "apps/ballast/tree.h"
+#include "ballast/archive/origin.h"
+#include "ballast/base/json.h"
+
+namespace ballast::cli {
+
+namespace {
+
+constexpr size_t kLongestValue = 160;  // of metadata and config; --json has everything
+constexpr size_t kMostConfigRows = 40;
+
+Table field_table() { return Table({{""}, {"", Align::kLeft, true}}); }
+
+void add_field(Table& table, std::string_view key, std::string_view value) {
+  table.add_row(Cell(shorten(printable(key), kLongestValue), Paint::kDim), shorten(printable(value), kLongestValue));
+}
+
+struct ValueText {
+  std::string operator()(const std::string& value) const { return value; }
+  std::string operator()(int64_t value) const { return std::to_string(value); }
+  std::string operator()(uint64_t value) const { return std::to_string(value); }
+  std::string operator()(double value) const { return fmt::format("{}", value); }
+  std::string operator()(bool value) const { return value ? "true" : "false"; }
+};
+
+// ---------------------------------------------------------------- the head
+
+std::string size_text(const Archive& archive) {
+  const uint64_t bytes = archive.stored_size();
+  std::string text = fmt::format("{} ({} bytes)", mib(bytes), grouped(bytes));
+  if (archive.sources().size() > 1) text += fmt::format(" in {} files", archive.sources().size());
+  return text;
+}
+
+void print_head(const Inspection& inspection, Console& console) {
+  const Description& description = inspection.archive.description();
+  console.heading(printable(inspection.path));
+  Table table = field_table();
+  add_field(table, "format",
+            description.version.empty() ? description.format
+                                        : fmt::format("{}, version {}", description.format, description.version));
+  if (!description.producer.empty()) add_field(table, "written by", description.producer);
+  add_field(table, "size", size_text(inspection.archive));
+  if (description.origin) add_field(table, "origin", origin_summary(*description.origin));
+  if (inspection.hashed) {
+    add_field(table, "digest", to_hex(archive_digest(inspection.archive.tensors(), inspection.digests)));
+  }
+  table.append_to(console.out(), console.output());
+}
+
+void print_metadata(const Description& description, Console& console) {
+  if (description.metadata.empty()) return;
+  console.heading("metadata");
+  Table table = field_table();
+  for (const MetaEntry& entry : description.metadata) {
+    add_field(table, entry.key, std::visit(ValueText{}, entry.value));
+  }
+  table.append_to(console.out(), console.output());
+}
+
+// ---------------------------------------------------------------- the config
+
+// Members of nested objects, one per row: "config.vocab_size  320". Other values stand as they are written.
+Status add_config_rows(std::string_view text, Table& table) {
+  JsonReader reader(text, "config", 0, JsonReader::Dialect::kPython);
+  std::vector<size_t> prefix_ends = {0};  // of the objects around the present member
+  std::string path, key;
+  size_t rows = 0;
+  BALLAST_CHECK(reader.enter_object());
+  while (!prefix_ends.empty()) {
+    path.resize(prefix_ends.back());
+    BALLAST_TRY(const bool more, reader.next_key(key));
+    if (!more) {
+      prefix_ends.pop_back();
+      continue;
+    }
+    if (++rows > kMostConfigRows) {
+      add_field(table, "...", "more in --json");
+      return {};
+    }
+    path += key;
+    BALLAST_TRY(const JsonType type, reader.peek());
+    if (type == JsonType::kObject) {
+      BALLAST_CHECK(reader.enter_object());
+      path += '.';
+      prefix_ends.push_back(path.size());
+    } else {
+      BALLAST_TRY(const std::string_view value, reader.read_raw());
+      add_field(table, path, value);
+    }
+  }
+  return {};
+}
+
+void print_config(const Description& description, Console& console) {
+  if (!description.config) return;
+  console.heading(fmt::format("config ({})", description.config->schema));
+  Table table = field_table();
+  if (!add_config_rows(description.config->text, table)) {
+    table = field_table();
+    add_field(table, "text", description.config->text);
+  }
+  table.append_to(console.out(), console.output());
+}
+
+// ---------------------------------------------------------------- totals
+
+struct Total {
+  uint64_t tensors = 0, elements = 0, bytes = 0;
+
+  void add(const TensorInfo& tensor) {
+    ++tensors;
+    elements += tensor.shape.element_count().value_or(0);
+    bytes += tensor.byte_size;
+  }
+};
+
+void print_totals(const Inspection& inspection, Console& console) {
+  std::array<Total, 256> by_dtype{};
+  Total all;
+  for (const size_t index : inspection.shown) {
+    const TensorInfo& tensor = inspection.archive.tensors()[index];
+    by_dtype[static_cast<size_t>(tensor.dtype)].add(tensor);
+    all.add(tensor);
+  }
+  console.heading("totals");
+  Table table({{"dtype"}, {"tensors", Align::kRight}, {"elements", Align::kRight}, {"MiB", Align::kRight}});
+  const auto add_row = [&](std::string_view name, const Total& total) {
+    table.add_row(name, grouped(total.tensors), grouped(total.elements), mib_digits(total.bytes, all.bytes));
+  };
+  size_t kinds = 0;
+  for (const DTypeInfo& info : all_dtypes()) {
+    const Total& total = by_dtype[static_cast<size_t>(info.dtype)];
+    if (total.tensors == 0) continue;
+    add_row(info.name, total);
+    ++kinds;
+  }
+  if (kinds != 1) add_row("all", all);
+  table.append_to(console.out(), console.output());
+}
+
+// ---------------------------------------------------------------- tensors
+
+uint64_t largest_tensor(const Inspection& inspection) {
+  uint64_t largest = 0;
+  for (const size_t i : inspection.shown) largest = std::max(largest, inspection.archive.tensors()[i].byte_size);
+  return largest;
+}
+
+std::string digest_text(const Inspection& inspection, size_t index) {
+  return inspection.hashed ? to_hex(inspection.digests[index].blake3) : std::string();
+}
+
+void append_flat(const Inspection& inspection, Console& console) {
+  Table table({{"name", Align::kLeft, true},
+               {"dtype"},
+               {"shape"},
+               {"offset", Align::kRight},
+               {"MiB", Align::kRight},
+               {inspection.hashed ? "blake3" : ""}});
+  table.reserve(inspection.shown.size());
+  const uint64_t largest = largest_tensor(inspection);
+  for (const size_t index : inspection.shown) {
+    const TensorInfo& tensor = inspection.archive.tensors()[index];
+    table.add_row(printable(tensor.name), dtype_name(tensor.dtype), tensor.shape.to_string(),
+                  std::to_string(inspection.archive.extent(index).offset), mib_digits(tensor.byte_size, largest),
+                  Cell(digest_text(inspection, index), Paint::kDim));
+  }
+  table.append_to(console.out(), console.output());
+}
+
+TreeOrder tree_order(InspectSort sort) {
+  switch (sort) {
+    case InspectSort::kSize: return TreeOrder::kBySize;
+    case InspectSort::kOffset: return TreeOrder::kByRank;
+    default: return TreeOrder::kByName;
+  }
+}
+
+void append_tree(const Inspection& inspection, Console& console) {
+  std::vector<TreeItem> items;
+  items.reserve(inspection.shown.size());
+  const uint64_t largest = largest_tensor(inspection);
+  for (const size_t index : inspection.shown) {
+    const TensorInfo& tensor = inspection.archive.tensors()[index];
+    items.push_back({tensor.name, tensor.byte_size, items.size()});
+  }
+  Table table(
+      {{"name", Align::kLeft, true}, {"dtype"}, {"shape"}, {"MiB", Align::kRight}, {inspection.hashed ? "blake3" : ""}});
+  const std::vector<TreeLine> lines = make_tree(items, tree_order(inspection.sort));
+  table.reserve(lines.size());
+  for (const TreeLine& line : lines) {
+    std::string label(2 * line.depth, ' ');
+    label += printable(line.label);
+    if (line.item) {
+      const size_t index = inspection.shown[*line.item];
+      const TensorInfo& tensor = inspection.archive.tensors()[index];
+      table.add_row(std::move(label), dtype_name(tensor.dtype), tensor.shape.to_string(),
+                    mib_digits(line.bytes, largest), Cell(digest_text(inspection, index), Paint::kDim));
+    } else {
+      table.add_row(Cell(std::move(label), Paint::kCyan), "", Cell(counted(line.items, "tensor"), Paint::kDim),
+                    Cell(mib_digits(line.bytes, largest), Paint::kDim), "");
+    }
+  }
+  table.append_to(console.out(), console.output());
+}
+
+}  // namespace
+
+void print_inspection(const Inspection& inspection, Console& console) {
+  const Description& description = inspection.archive.description();
+  print_head(inspection, console);
+  print_metadata(description, console);
+  print_config(description, console);
+  if (inspection.shown.empty()) {
+    console.out() += description.tensors.empty() ? "\nno tensors\n" : "\nno tensor has such a name\n";
+    return;
+  }
+  print_totals(inspection, console);
+  console.heading("tensors");
+  if (inspection.flat) append_flat(inspection, console);
+  else append_tree(inspection, console);
+}
+
+}  // namespace ballast::cli

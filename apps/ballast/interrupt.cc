@@ -1,0 +1,62 @@
+#include "apps/ballast/interrupt.h"
+
+#include <signal.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <string_view>
+
+#include "apps/ballast/console.h"
+#include "ballast/io/file.h"
+
+namespace ballast::cli {
+
+namespace {
+
+// Handlers reach only what is global.
+std::atomic<int> cancel_scopes{0};
+std::atomic<bool> was_interrupted{false};
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+
+void on_interrupt(int) {
+  if (!was_interrupted.exchange(true) && cancel_scopes > 0) return;
+  remove_temporaries_on_signal();
+  ::_exit(kExitInterrupted);
+}
+
+void on_bus_error(int) {
+  remove_temporaries_on_signal();
+  constexpr std::string_view kText =
+      "ballast: a file was truncated by another program while it was being read; nothing was written\n";
+  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, kText.data(), kText.size());
+  ::_exit(kExitFailed);
+}
+
+void handle(int signal, void (*handler)(int)) {
+  struct sigaction action = {};
+  action.sa_handler = handler;
+  sigemptyset(&action.sa_mask);
+  ::sigaction(signal, &action, nullptr);
+}
+
+// A signal that the parent told us to ignore (nohup) stays ignored.
+void handle_unless_ignored(int signal, void (*handler)(int)) {
+  struct sigaction present = {};
+  if (::sigaction(signal, nullptr, &present) == 0 && present.sa_handler == SIG_IGN) return;
+  handle(signal, handler);
+}
+
+}  // namespace
+
+void install_signal_handlers() {
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) handle_unless_ignored(signal, on_interrupt);
+  handle(SIGBUS, on_bus_error);
+  handle(SIGPIPE, SIG_IGN);
+}
+
+CancelScope::CancelScope() { ++cancel_scopes; }
+CancelScope::~CancelScope() { --cancel_scopes; }
+
+bool interrupted() { return was_interrupted; }
+
+}  // namespace ballast::cli

@@ -1,0 +1,23 @@
+// Ctrl-C and its relatives, so that nothing half-written is left behind.
+#pragma once
+
+namespace ballast::cli {
+
+// - SIGINT, SIGTERM, SIGHUP: work that can be cancelled is (see CancelScope); a second signal, or one while nothing can
+//   be cancelled, removes this process's temporary files and ends it with exit code 130.
+// - SIGBUS (a mapped file was truncated by someone else) removes them too, says so and ends with exit code 2.
+// - SIGPIPE is ignored: writing to a reader that went away is an ordinary error.
+void install_signal_handlers();
+
+// Lives while work runs that asks `interrupted()` every few milliseconds.
+class CancelScope {
+ public:
+  CancelScope();
+  ~CancelScope();
+  CancelScope(const CancelScope&) = delete;
+  CancelScope& operator=(const CancelScope&) = delete;
+};
+
+bool interrupted();
+
+}  // namespace ballast::cli

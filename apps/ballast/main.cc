@@ -1,0 +1,151 @@
+// The program `ballast`: finds the command, parses its flags, runs it.
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <algorithm>
+#include <new>
+
+#include "apps/ballast/commands.h"
+#include "apps/ballast/console.h"
+#include "apps/ballast/interrupt.h"
+#include "apps/ballast/text.h"
+
+namespace ballast::cli {
+
+namespace {
+
+constexpr const char* kFooter =
+    "Examples:\n"
+    "  ballast inspect model.safetensors          what is in this file?\n"
+    "  ballast convert model.bpk out.safetensors  the same weights in another format\n"
+    "  ballast COMMAND --help                     flags and examples of a command\n"
+    "\n"
+    "Exit codes:\n"
+    "  0    done; the check says yes\n"
+    "  1    the check says no: files differ, a recognised file is damaged\n"
+    "  2    could not do it: missing, unreadable, unknown format, usage\n"
+    "  130  interrupted\n"
+    "\n"
+    "Environment:\n"
+    "  NO_COLOR  when set, no colours     COLUMNS  width of the terminal\n";
+
+class Program {
+ public:
+  explicit Program(Console& console) : console_(console), app_("Stores, checks and converts weight files.", "ballast") {
+    app_.set_help_flag("-h,--help", "Print this help");
+    app_.set_version_flag("--version", version_text, "Print version, build and CPU features found");
+    app_.require_subcommand(1);
+    app_.footer(kFooter);
+    set_up_formatter();
+    for (const AddCommand add : kCommands) runs_.push_back(add(app_, console_));
+    for (CLI::App* command : commands()) command->group("Commands");
+  }
+
+  int run(std::vector<std::string> arguments) {
+    if (arguments.empty()) return ask_for_command();
+    if (arguments.front() == "help") arguments = rewrite_help(std::move(arguments));
+    if (const int code = check_command_name(arguments.front()); code != 0) return code;
+    std::ranges::reverse(arguments);  // as the parser wants them
+    try {
+      app_.parse(std::move(arguments));
+    } catch (const CLI::ParseError& error) {
+      return explain(error);
+    }
+    return chosen_run()();
+  }
+
+ private:
+  void set_up_formatter() {
+    const auto formatter = std::make_shared<CLI::Formatter>();
+    formatter->column_width(26);
+    formatter->label("REQUIRED", "");
+    formatter->label("SUBCOMMAND", "COMMAND");
+    formatter->label("Positionals", "Arguments");
+    app_.formatter(formatter);
+  }
+
+  std::vector<CLI::App*> commands() const {
+    return const_cast<CLI::App&>(app_).get_subcommands([](CLI::App*) { return true; });
+  }
+
+  int ask_for_command() {
+    std::string text = "which command?\n";
+    for (const CLI::App* command : commands()) {
+      text += fmt::format("  {:<9} {}\n", command->get_name(), command->get_description());
+    }
+    console_.complain(text + "Try: ballast --help");
+    return kExitFailed;
+  }
+
+  // `ballast help inspect` is `ballast inspect --help`.
+  static std::vector<std::string> rewrite_help(std::vector<std::string> arguments) {
+    if (arguments.size() < 2) return {"--help"};
+    return {arguments[1], "--help"};
+  }
+
+  int check_command_name(const std::string& word) {
+    if (word.starts_with('-')) return 0;
+    std::vector<std::string> names;
+    for (const CLI::App* command : commands()) names.push_back(command->get_name());
+    if (std::ranges::find(names, word) != names.end()) return 0;
+    const std::string_view meant = nearest(word, names);
+    console_.complain(meant.empty() ? fmt::format("there is no command \"{}\"; there are: {}", word, fmt::join(names, ", "))
+                                    : fmt::format("there is no command \"{}\"; did you mean \"{}\"?", word, meant));
+    return kExitFailed;
+  }
+
+  const CLI::App& chosen() const {
+    const auto chosen = app_.get_subcommands();
+    return chosen.empty() ? app_ : *chosen.front();
+  }
+
+  const RunCommand& chosen_run() const {
+    const auto all = commands();
+    return runs_[static_cast<size_t>(std::ranges::find(all, &chosen()) - all.begin())];
+  }
+
+  int explain(const CLI::ParseError& error) {
+    std::ostringstream out, unused;
+    if (error.get_exit_code() == 0) {  // --help, --version
+      app_.exit(error, out, unused);
+      console_.out() += out.str();
+      return kExitYes;
+    }
+    const std::string name = &chosen() == &app_ ? "ballast" : "ballast " + chosen().get_name();
+    console_.complain(fmt::format("{}\nTry: {} --help", usage_error_text(error), name));
+    return kExitFailed;
+  }
+
+  std::string usage_error_text(const CLI::ParseError& error) {
+    const auto remaining = app_.remaining(/*recurse=*/true);
+    if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::ExtrasError) || remaining.empty()) return error.what();
+    const std::string& word = remaining.front();
+    if (!word.starts_with('-')) return fmt::format("\"{}\" is one argument too many", word);
+    std::vector<std::string> names;
+    for (const CLI::Option* option : chosen().get_options()) names.push_back(option->get_name());
+    const std::string_view meant = nearest(word.substr(0, word.find('=')), names);
+    return meant.empty() ? fmt::format("there is no option {}", word)
+                         : fmt::format("there is no option {}; did you mean {}?", word, meant);
+  }
+
+  Console& console_;
+  CLI::App app_;
+  std::vector<RunCommand> runs_;  // in the order of the subcommands
+};
+
+}  // namespace
+
+}  // namespace ballast::cli
+
+int main(int argc, char** argv) {
+  using namespace ballast::cli;
+  Console console;
+  install_signal_handlers();
+  try {
+    Program program(console);
+    return console.finish(program.run({argv + std::min(argc, 1), argv + argc}));
+  } catch (const std::bad_alloc&) {
+    console.complain("not enough memory");
+    return kExitFailed;
+  }
+}

@@ -1,0 +1,42 @@
+// How far long work is, with its rate and the time left. On a terminal only; silent everywhere else.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include "apps/ballast/interrupt.h"
+#include "apps/ballast/terminal.h"
+#include "ballast/base/progress.h"
+
+namespace ballast::cli {
+
+// Lives while the work runs and, drawing or not, makes it cancellable. Its line is gone when it is destroyed.
+class ProgressBar {
+ public:
+  // `terminal`: what stands behind standard error.
+  explicit ProgressBar(const Terminal& terminal);
+  ~ProgressBar();
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+
+  // For the library. Must not outlive the bar.
+  Progress callback() {
+    return [this](const ProgressUpdate& update) { return on_update(update); };
+  }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+
+  bool on_update(const ProgressUpdate& update);
+  void draw(const ProgressUpdate& update, Clock::time_point now);
+
+  Terminal terminal_;
+  CancelScope cancel_;
+  std::string activity_;
+  Clock::time_point activity_start_;
+  uint64_t done_at_start_ = 0;
+  Clock::time_point next_draw_;
+  bool drawn_ = false;
+};
+
+}  // namespace ballast::cli

@@ -1,0 +1,188 @@
+#include "apps/ballast/text.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <vector>
+
+#include "ballast/base/utf8.h"
+
+namespace ballast::cli {
+
+namespace {
+
+struct Range {
+  uint32_t first;
+  uint32_t last;
+};
+
+// Two columns wide: East Asian wide and full-width characters, and pictographs.
+constexpr std::array kWide = {
+    Range{0x1100, 0x115F}, Range{0x2E80, 0x303E}, Range{0x3041, 0xA4CF}, Range{0xAC00, 0xD7A3},   Range{0xF900, 0xFAFF},
+    Range{0xFE30, 0xFE6F}, Range{0xFF00, 0xFF60}, Range{0xFFE0, 0xFFE6}, Range{0x1F300, 0x1F64F}, Range{0x1F900, 0x1F9FF},
+    Range{0x20000, 0x3FFFD},
+};
+// No column of their own: combining marks and variation selectors.
+constexpr std::array kCombining = {Range{0x0300, 0x036F}, Range{0x1AB0, 0x1AFF}, Range{0x20D0, 0x20FF},
+                                   Range{0xFE00, 0xFE0F}, Range{0xFE20, 0xFE2F}};
+// Shown by their number: C1 controls, and characters that hide or reorder the text around them.
+constexpr std::array kUnseen = {Range{0x80, 0x9F},       Range{0xAD, 0xAD},     Range{0x061C, 0x061C},
+                                Range{0x200B, 0x200F},   Range{0x2028, 0x202E}, Range{0x2060, 0x2069},
+                                Range{0xFEFF, 0xFEFF},   Range{0xFFF9, 0xFFFB}, Range{0xE0000, 0xE0FFF}};
+
+template <size_t N>
+bool within(uint32_t code_point, const std::array<Range, N>& ranges) {
+  return std::ranges::any_of(ranges, [=](Range r) { return code_point >= r.first && code_point <= r.last; });
+}
+
+bool is_plain_ascii(std::string_view text) {
+  return std::ranges::all_of(text, [](unsigned char c) { return c >= 0x20 && c < 0x7F; });
+}
+
+// Of a well-formed sequence of this length.
+uint32_t code_point_at(std::string_view text, size_t at, size_t length) {
+  const auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<unsigned char>(text[at + i])); };
+  if (length == 1) return byte(0);
+  uint32_t value = byte(0) & (0xFFu >> (length + 1));
+  for (size_t i = 1; i < length; ++i) value = value << 6 | (byte(i) & 0x3F);
+  return value;
+}
+
+void append_control(std::string& out, unsigned char c) {
+  switch (c) {
+    case '\n': out += "\\n"; return;
+    case '\r': out += "\\r"; return;
+    case '\t': out += "\\t"; return;
+    default: fmt::format_to(std::back_inserter(out), "\\x{:02x}", c);
+  }
+}
+
+size_t width_of(uint32_t code_point) {
+  if (within(code_point, kCombining)) return 0;
+  return within(code_point, kWide) ? 2 : 1;
+}
+
+// Bytes of the longest beginning of `text` that takes at most `width` columns.
+size_t prefix_length(std::string_view text, size_t width) {
+  size_t at = 0;
+  while (at < text.size()) {
+    const size_t length = std::max<size_t>(utf8_sequence_length(text, at), 1);
+    const size_t columns = width_of(code_point_at(text, at, length));
+    if (columns > width) break;
+    width -= columns;
+    at += length;
+  }
+  return at;
+}
+
+// Decimals that show three digits of a number of MiB, as far as bytes make sense.
+int decimals_for(uint64_t bytes) {
+  constexpr uint64_t kMib = uint64_t{1} << 20;
+  if (bytes >= 100 * kMib) return 1;
+  if (bytes >= kMib) return 2;
+  if (bytes >= kMib / 10) return 3;
+  return bytes >= kMib / 1000 ? 5 : 6;
+}
+
+}  // namespace
+
+std::string printable(std::string_view text, bool keep_newlines) {
+  if (is_plain_ascii(text)) return std::string(text);
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const auto c = static_cast<unsigned char>(text[at]);
+    const size_t length = utf8_sequence_length(text, at);
+    const uint32_t code_point = length == 0 ? 0 : code_point_at(text, at, length);
+    if (c == '\n' && keep_newlines) out += '\n';
+    else if (length == 0 || c < 0x20 || c == 0x7F) append_control(out, c);
+    else if (within(code_point, kUnseen)) fmt::format_to(std::back_inserter(out), "\\u{:04x}", code_point);
+    else out += text.substr(at, length);
+    at += std::max<size_t>(length, 1);
+  }
+  return out;
+}
+
+std::string json_text(std::string_view text) {
+  if (is_valid_utf8(text)) return std::string(text);
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = utf8_sequence_length(text, at);
+    out += length == 0 ? "\xEF\xBF\xBD" : text.substr(at, length);
+    at += std::max<size_t>(length, 1);
+  }
+  return out;
+}
+
+size_t display_width(std::string_view text) {
+  if (is_plain_ascii(text)) return text.size();
+  size_t width = 0;
+  for (size_t at = 0; at < text.size();) {
+    const size_t length = std::max<size_t>(utf8_sequence_length(text, at), 1);
+    width += width_of(code_point_at(text, at, length));
+    at += length;
+  }
+  return width;
+}
+
+std::string shorten(std::string_view text, size_t width) {
+  constexpr std::string_view kGap = "...";
+  const size_t full = display_width(text);
+  if (full <= width) return std::string(text);
+  if (width <= kGap.size()) return std::string(text.substr(0, prefix_length(text, width)));
+  const size_t front = (width - kGap.size() + 1) / 2;
+  const size_t back = width - kGap.size() - front;
+  size_t tail = prefix_length(text, full - back);
+  // A wide character may straddle the cut: leave it out.
+  while (display_width(text.substr(tail)) > back) tail += std::max<size_t>(utf8_sequence_length(text, tail), 1);
+  return fmt::format("{}{}{}", text.substr(0, prefix_length(text, front)), kGap, text.substr(tail));
+}
+
+std::string mib_digits(uint64_t bytes, uint64_t largest) {
+  if (bytes == 0) return "0";
+  const int decimals = decimals_for(largest);
+  uint64_t scale = 1;
+  for (int i = 0; i < decimals; ++i) scale *= 10;
+  // In whole numbers: every line of a long listing comes here, and printing floating-point numbers is slow.
+  const uint64_t whole = bytes >> 20, rest = bytes & 0xFFFFF;
+  const uint64_t units = whole * scale + ((rest * scale + (1 << 19)) >> 20);
+  const bool tiny = units == 0;
+  std::string text = std::to_string(tiny ? 1 : units);
+  if (text.size() <= static_cast<size_t>(decimals)) text.insert(0, static_cast<size_t>(decimals) + 1 - text.size(), '0');
+  text.insert(text.size() - static_cast<size_t>(decimals), ".");
+  return tiny ? "<" + text : text;
+}
+
+std::string mib(uint64_t bytes) { return mib_digits(bytes, bytes) + " MiB"; }
+
+std::string grouped(uint64_t number) {
+  std::string digits = std::to_string(number);
+  for (size_t at = digits.size(); at > 3;) digits.insert(at -= 3, ",");
+  return digits;
+}
+
+std::string counted(uint64_t number, std::string_view noun) {
+  return fmt::format("{} {}{}", grouped(number), noun, number == 1 ? "" : "s");
+}
+
+std::string clock_time(double seconds) {
+  const auto whole = static_cast<uint64_t>(seconds + 0.5);
+  if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
+  return fmt::format("{}:{:02}", whole / 60, whole % 60);
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1] ? 1 : 0)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace ballast::cli

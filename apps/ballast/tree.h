@@ -1,0 +1,40 @@
+// Tensor names as a tree: "blocks.0.attention.w_qkv" stands under "blocks.", "0.", "attention.".
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+namespace ballast::cli {
+
+// Numbers inside names compare as numbers, so that blocks.2 comes before blocks.10.
+bool natural_less(std::string_view a, std::string_view b);
+
+struct TreeItem {
+  std::string_view name;
+  uint64_t bytes;
+  size_t rank;  // where the item stands in the order wanted, for TreeOrder::kByRank
+};
+
+enum class TreeOrder : unsigned char {
+  kByName,
+  kBySize,  // largest first, groups by what they hold
+  kByRank,  // groups by the first of their items
+};
+
+struct TreeLine {
+  size_t depth;
+  // Part of the name. A group's ends with the separator ('.', ':' or '/') that joins it to what stands below, so that
+  // the labels on the way to a tensor put together are its name.
+  std::string_view label;
+  std::optional<size_t> item;  // absent for a group
+  size_t items;                // in the group
+  uint64_t bytes;
+};
+
+// One line per item and per group of two or more, top down. The labels point into the names of `items`.
+std::vector<TreeLine> make_tree(std::span<const TreeItem> items, TreeOrder order);
+
+}  // namespace ballast::cli

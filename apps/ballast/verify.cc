@@ -1,0 +1,146 @@
+#include "ballast/archive/verify.h"
+
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+
+#include "apps/ballast/commands.h"
+#include "apps/ballast/console.h"
+#include "apps/ballast/flags.h"
+#include "apps/ballast/json_output.h"
+#include "apps/ballast/progress_bar.h"
+#include "apps/ballast/table.h"
+#include "apps/ballast/text.h"
+
+namespace ballast::cli {
+
+namespace {
+
+struct VerifyFlags {
+  std::vector<std::string> paths;
+  VerifyLevel level = VerifyLevel::kStructure;
+  bool json = false;
+  unsigned threads = 0;
+};
+
+std::string_view severity_name(Severity severity) {
+  switch (severity) {
+    case Severity::kNote: return "note";
+    case Severity::kWarning: return "warning";
+    case Severity::kError: return "error";
+  }
+  return "";
+}
+
+Paint severity_paint(Severity severity) {
+  switch (severity) {
+    case Severity::kNote: return Paint::kDim;
+    case Severity::kWarning: return Paint::kYellow;
+    case Severity::kError: return Paint::kRed;
+  }
+  return Paint::kPlain;
+}
+
+void add_report(JsonWriter& json, const VerifyReport& report) {
+  if (report.format.empty()) add_null(json, "format");
+  else add_text(json, "format", report.format);
+  add_boolean(json, "sound", report.sound());
+  json.key("findings").begin_array();
+  for (const Finding& finding : report.findings) {
+    json.begin_object();
+    add_text(json, "severity", severity_name(finding.severity));
+    add_text(json, "code", finding.code);
+    add_number(json, "offset", finding.offset);
+    if (finding.tensor.empty()) add_null(json, "tensor");
+    else add_text(json, "tensor", finding.tensor);
+    add_text(json, "message", finding.message);
+    json.end_object();
+  }
+  json.end_array();
+}
+
+void print_report(const std::string& path, const VerifyReport& report, Console& console) {
+  std::string& out = console.out();
+  append_painted(out, console.output(), Paint::kBold, printable(path));
+  fmt::format_to(std::back_inserter(out), ": {}", report.format.empty() ? "unreadable" : report.format);
+  out += ", ";
+  if (report.sound()) append_painted(out, console.output(), Paint::kGreen, "sound");
+  else append_painted(out, console.output(), Paint::kRed, "not sound");
+  if (!report.findings.empty()) out += ", " + counted(report.findings.size(), "finding");
+  out += '\n';
+  if (report.findings.empty()) return;
+  Table table({{"severity"}, {"offset", Align::kRight}, {"code"}, {"what"}});
+  for (const Finding& finding : report.findings) {
+    table.add_row(Cell(severity_name(finding.severity), severity_paint(finding.severity)),
+                  std::to_string(finding.offset), printable(finding.code), printable(finding.message));
+  }
+  table.append_to(out, console.output());
+}
+
+// Exit code 2 tells more than 1, which tells more than 0.
+int worse(int a, int b) { return std::max(a, b); }
+
+int verify(const VerifyFlags& flags, Console& console) {
+  int outcome = kExitYes;
+  JsonWriter json;
+  json.begin_object();
+  add_text(json, "level", flags.level == VerifyLevel::kContent ? "content" : "structure");
+  json.key("files").begin_array();
+  for (const std::string& path : flags.paths) {
+    const Result<VerifyReport> report = [&] {
+      ProgressBar bar(console.errors());
+      return verify_archive(path, {flags.level, flags.threads, bar.callback()});
+    }();
+    json.begin_object();
+    add_text(json, "path", path);
+    if (report) {
+      add_report(json, *report);
+      if (!flags.json) print_report(path, *report, console);
+      outcome = worse(outcome, report->sound() ? kExitYes : kExitNo);
+    } else {
+      add_error(json, "error", report.error());
+      outcome = worse(outcome, console.fail(report.error()));
+    }
+    json.end_object();
+    console.flush();  // a file's report is shown before the next one is read
+    if (outcome == kExitInterrupted) break;
+  }
+  json.end_array();
+  add_boolean(json, "sound", outcome == kExitYes);
+  json.end_object();
+  if (flags.json) console.out() = json.take() + '\n';
+  return outcome;
+}
+
+constexpr const char* kFooter =
+    "Reports every finding with its byte offset, not only the first. Warnings are things that a format's own reader may\n"
+    "accept in silence; a file with a warning or an error is not sound, and the exit code is 1.\n"
+    "\n"
+    "Levels:\n"
+    "  structure  headers, extents and names\n"
+    "  content    also checksums, finite values, digests of <file>.ballast.json, payloads stored twice\n"
+    "\n"
+    "Examples:\n"
+    "  ballast verify model.safetensors\n"
+    "  ballast verify --level content checkpoints/*.bpk\n"
+    "  ballast verify model.npz --json\n";
+
+}  // namespace
+
+RunCommand add_verify(CLI::App& program, Console& console) {
+  CLI::App* command = program.add_subcommand("verify", "Check that weight files are sound");
+  auto flags = std::make_shared<VerifyFlags>();
+  static const std::map<std::string, VerifyLevel> kLevels = {{"structure", VerifyLevel::kStructure},
+                                                             {"content", VerifyLevel::kContent}};
+  command->add_option("PATH", flags->paths, "What to check")->required()->option_text("...");
+  command->add_option("--level", flags->level, "How deep to look: structure (default) or content")
+      ->option_text("LEVEL")
+      ->transform(CLI::CheckedTransformer(kLevels));
+  add_threads_option(*command, flags->threads);
+  add_json_flag(*command, flags->json);
+  command->footer(kFooter);
+  return [flags, &console] { return verify(*flags, console); };
+}
+
+}  // namespace ballast::cli

@@ -1,0 +1,281 @@
+#include "ballast/archive/diff.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <optional>
+
+#include "ballast/archive/digest.h"
+#include "ballast/archive/guard.h"
+#include "ballast/archive/memory_gate.h"
+#include "ballast/archive/shared_progress.h"
+#include "ballast/archive/write.h"
+#include "ballast/io/parallel.h"
+
+namespace ballast {
+
+namespace {
+
+// Of one side. Small enough that two fit the second-level cache of most cores while they are compared twice (bytes,
+// then values), large enough that handing them out costs nothing.
+constexpr uint64_t kChunk = uint64_t{1} << 20;
+
+// Two tensors of the same name.
+struct Pair {
+  size_t a;
+  size_t b;
+  size_t entry;  // in the report
+};
+
+// Part of a pair of the same shape: the same elements on both sides.
+struct Piece {
+  size_t pair;
+  uint64_t begin_a;
+  uint64_t begin_b;
+  uint64_t size_a;
+  uint64_t size_b;
+};
+
+struct PieceOutcome {
+  ElementDifference difference;
+  bool bytes_differ = false;
+};
+
+class Comparer {
+ public:
+  Comparer(const Archive& a, const Archive& b, const DiffOptions& options)
+      : a_(a),
+        b_(b),
+        options_(options),
+        tolerance_{options.rtol, options.atol},
+        renamed_in_b_(b.tensors().size(), false) {}
+
+  Result<DiffReport> run() {
+    pair_by_name();
+    BALLAST_CHECK(compare_pairs());
+    BALLAST_CHECK(find_renamed());
+    for (const size_t index : only_in_b_) {
+      if (renamed_in_b_[index]) continue;
+      report_.entries.push_back({DiffKind::kOnlyInB, "", b_.tensors()[index].name, "", {}});
+    }
+    return std::move(report_);
+  }
+
+ private:
+  const TensorInfo& tensor_a(const Pair& pair) const { return a_.tensors()[pair.a]; }
+  const TensorInfo& tensor_b(const Pair& pair) const { return b_.tensors()[pair.b]; }
+
+  // ---- who belongs to whom
+
+  void pair_by_name() {
+    std::vector<bool> paired(b_.tensors().size(), false);
+    for (size_t i = 0; i < a_.tensors().size(); ++i) {
+      const std::string& name = a_.tensors()[i].name;
+      const auto found = b_.find(name);
+      if (found) {
+        paired[*found] = true;
+        pairs_.push_back({i, *found, i});
+      } else {
+        only_in_a_.push_back(i);
+      }
+      report_.entries.push_back({found ? DiffKind::kSame : DiffKind::kOnlyInA, name, found ? name : "", "", {}});
+    }
+    for (size_t i = 0; i < paired.size(); ++i) {
+      if (!paired[i]) only_in_b_.push_back(i);
+    }
+  }
+
+  // ---- comparing what is paired
+
+  Status compare_pairs() {
+    for (size_t i = 0; i < pairs_.size(); ++i) describe_pair(i);
+    uint64_t total = 0;
+    for (const Piece& piece : pieces_) total += piece.size_a + piece.size_b;
+    SharedProgress progress(options_.progress, "comparing", total);
+    std::vector<PieceOutcome> outcomes(pieces_.size());
+    BALLAST_CHECK(parallel_for(pieces_.size(), options_.threads, [&](size_t i) -> Status {
+      BALLAST_CHECK(compare_piece(pieces_[i], outcomes[i]));
+      return progress.add(pieces_[i].size_a + pieces_[i].size_b);
+    }));
+    for (size_t i = 0; i < pieces_.size(); ++i) {
+      DiffEntry& entry = report_.entries[pairs_[pieces_[i].pair].entry];
+      entry.change.merge(outcomes[i].difference);
+      if (outcomes[i].bytes_differ) entry.kind = DiffKind::kChanged;
+    }
+    for (const Pair& pair : pairs_) settle(pair);
+    return {};
+  }
+
+  // What the descriptions alone tell, and which payloads have to be read for the rest.
+  void describe_pair(size_t index) {
+    const Pair& pair = pairs_[index];
+    const TensorInfo& a = tensor_a(pair);
+    const TensorInfo& b = tensor_b(pair);
+    DiffEntry& entry = report_.entries[pair.entry];
+    const auto note = [&entry](std::string_view what, const auto& before, const auto& after) {
+      entry.note += fmt::format("{}{} {} -> {}", entry.note.empty() ? "" : ", ", what, before, after);
+    };
+    const std::string type_a = a.type_name();
+    const std::string type_b = b.type_name();
+    if (type_a != type_b) note("dtype", type_a, type_b);
+    if (!(a.shape == b.shape)) note("shape", a.shape.to_string(), b.shape.to_string());
+    if (entry.note.empty() && a.byte_size != b.byte_size) note("bytes", a.byte_size, b.byte_size);
+    if (!entry.note.empty()) entry.kind = DiffKind::kChanged;
+    entry.change.comparable = a.shape == b.shape && are_comparable(a.dtype, b.dtype);
+    if (entry.change.comparable || entry.note.empty()) cut_into_pieces(index);
+  }
+
+  bool must_read_whole(const Pair& pair) const {
+    return !a_.extent(pair.a).is_canonical() || !b_.extent(pair.b).is_canonical();
+  }
+
+  void cut_into_pieces(size_t index) {
+    const Pair& pair = pairs_[index];
+    const TensorInfo& a = tensor_a(pair);
+    const TensorInfo& b = tensor_b(pair);
+    if (must_read_whole(pair)) {
+      pieces_.push_back({index, 0, 0, a.byte_size, b.byte_size});
+      return;
+    }
+    // Eight elements are whole bytes in every type. Types of no fixed size are compared as bytes.
+    const uint64_t group_a = has_fixed_size(a.dtype) ? dtype_info(a.dtype).bits : 1;
+    const uint64_t group_b = has_fixed_size(b.dtype) ? dtype_info(b.dtype).bits : 1;
+    const uint64_t groups = kChunk / std::max(group_a, group_b);
+    uint64_t at_a = 0;
+    uint64_t at_b = 0;
+    while (at_a < a.byte_size) {
+      const uint64_t size_a = std::min(groups * group_a, a.byte_size - at_a);
+      const uint64_t size_b = std::min(groups * group_b, b.byte_size - at_b);
+      pieces_.push_back({index, at_a, at_b, size_a, size_b});
+      at_a += size_a;
+      at_b += size_b;
+    }
+  }
+
+  Status compare_piece(const Piece& piece, PieceOutcome& outcome) {
+    const Pair& pair = pairs_[piece.pair];
+    std::optional<MemoryGate::Pass> pass;
+    if (must_read_whole(pair)) pass.emplace(gate_, piece.size_a + piece.size_b);
+    BALLAST_TRY(const Payload a, read(a_, pair.a, piece.begin_a, piece.size_a));
+    BALLAST_TRY(const Payload b, read(b_, pair.b, piece.begin_b, piece.size_b));
+    const DType type_a = tensor_a(pair).dtype;
+    const DType type_b = tensor_b(pair).dtype;
+    const bool same_type = report_.entries[pair.entry].note.empty();
+    if (same_type && same_bytes(a.bytes(), b.bytes())) return {};
+    outcome.bytes_differ = same_type;
+    if (are_comparable(type_a, type_b)) {
+      outcome.difference = compare_elements(type_a, a.bytes(), type_b, b.bytes(), tolerance_);
+    }
+    return {};
+  }
+
+  static bool same_bytes(ByteSpan a, ByteSpan b) {
+    return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size()) == 0);
+  }
+
+  // Container checksums are not checked where that would cost a pass of its own: bytes that equal the other file's are
+  // equal, damaged or not, and others are reported as different. `verify` is there to find damage.
+  static Result<Payload> read(const Archive& archive, size_t index, uint64_t offset, uint64_t size) {
+    const StoredExtent& extent = archive.extent(index);
+    if (!extent.is_canonical()) return archive.payload(index);
+    return Payload::of(*archive.sources()[extent.source], extent.offset + offset, size);
+  }
+
+  void settle(const Pair& pair) {
+    DiffEntry& entry = report_.entries[pair.entry];
+    entry.change.elements = tensor_a(pair).shape.element_count().value_or(0);
+    entry.change.within_tolerance = entry.change.comparable && !tolerance_.is_exact() && entry.change.differing == 0;
+  }
+
+  // ---- the same content under another name
+
+  // Only content of a type and shape that both sides have left over can have been renamed; the rest is never read.
+  using Likeness = std::pair<std::string, std::string>;
+  static Likeness likeness(const TensorInfo& tensor) {
+    return {tensor.type_name(), fmt::format("{} {}", tensor.byte_size, tensor.shape.to_string())};
+  }
+
+  static std::vector<size_t> alike(const Archive& archive, const std::vector<size_t>& indexes, const Archive& other,
+                                   const std::vector<size_t>& others) {
+    std::vector<Likeness> known;
+    known.reserve(others.size());
+    for (const size_t i : others) known.push_back(likeness(other.tensors()[i]));
+    std::ranges::sort(known);
+    std::vector<size_t> found;
+    for (const size_t i : indexes) {
+      if (std::ranges::binary_search(known, likeness(archive.tensors()[i]))) found.push_back(i);
+    }
+    return found;
+  }
+
+  Status find_renamed() {
+    const std::vector<size_t> from = alike(a_, only_in_a_, b_, only_in_b_);
+    if (from.empty()) return {};
+    const std::vector<size_t> to = alike(b_, only_in_b_, a_, only_in_a_);
+    WritePlan plan;
+    add_to_plan(plan, a_, from);
+    add_to_plan(plan, b_, to);
+    BALLAST_TRY(const auto digests,
+                digest_plan(plan, {.sha256 = false, .threads = options_.threads, .progress = options_.progress}));
+    // Backwards, so that the first of several equal tensors is the last in its list and is taken first.
+    std::map<Digest, std::vector<size_t>> available;
+    for (size_t i = to.size(); i-- > 0;) available[digests[from.size() + i].blake3].push_back(to[i]);
+    for (size_t i = 0; i < from.size(); ++i) {
+      const auto found = available.find(digests[i].blake3);
+      if (found == available.end() || found->second.empty()) continue;
+      mark_renamed(from[i], found->second.back());
+      found->second.pop_back();
+    }
+    return {};
+  }
+
+  static void add_to_plan(WritePlan& plan, const Archive& archive, const std::vector<size_t>& indexes) {
+    const WritePlan all = make_plan(archive);
+    for (const size_t i : indexes) plan.add_tensor(all.description.tensors[i], all.providers[i]);
+  }
+
+  void mark_renamed(size_t a, size_t b) {
+    DiffEntry& entry = report_.entries[a];
+    entry.kind = DiffKind::kRenamed;
+    entry.name_b = b_.tensors()[b].name;
+    entry.change.elements = a_.tensors()[a].shape.element_count().value_or(0);
+    renamed_in_b_[b] = true;
+  }
+
+  const Archive& a_;
+  const Archive& b_;
+  const DiffOptions& options_;
+  Tolerance tolerance_;
+  MemoryGate gate_;
+  std::vector<Pair> pairs_;
+  std::vector<Piece> pieces_;
+  std::vector<size_t> only_in_a_;
+  std::vector<size_t> only_in_b_;
+  std::vector<bool> renamed_in_b_;
+  DiffReport report_;
+};
+
+}  // namespace
+
+size_t DiffReport::count(DiffKind kind) const {
+  return static_cast<size_t>(std::ranges::count(entries, kind, &DiffEntry::kind));
+}
+
+bool DiffReport::equal() const {
+  return std::ranges::all_of(entries, [](const DiffEntry& entry) {
+    return entry.kind == DiffKind::kSame || (entry.kind == DiffKind::kChanged && entry.change.within_tolerance);
+  });
+}
+
+Result<DiffReport> diff_archives(const Archive& a, const Archive& b, const DiffOptions& options) {
+  if (!(options.rtol >= 0) || !(options.atol >= 0)) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("a tolerance cannot be negative: rtol {}, atol {}", options.rtol, options.atol));
+  }
+  return guarded([&] { return Comparer(a, b, options).run(); });
+}
+
+}  // namespace ballast

@@ -1,0 +1,224 @@
+#include "ballast/archive/verify.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <numeric>
+#include <optional>
+
+#include "ballast/archive/guard.h"
+#include "ballast/archive/manifest.h"
+#include "ballast/archive/shared_progress.h"
+#include "ballast/archive/write.h"
+#include "ballast/io/parallel.h"
+#include "ballast/tensor/elements.h"
+
+namespace ballast {
+
+namespace {
+
+// What reading a payload told about it.
+struct PayloadCheck {
+  std::optional<Error> damage;
+  NonFinite non_finite;
+};
+
+// Damage becomes a finding; anything else (I/O, memory, cancelling) ends the work.
+Status keep_damage(Status status, PayloadCheck& check) {
+  if (status || status.error().code != ErrorCode::kCorrupt) return status;
+  check.damage = std::move(status).error();
+  return {};
+}
+
+// Passes a payload on and looks for values that are not finite. Pieces begin on whole elements: they come in sizes that
+// are multiples of 16 bytes, and the only types that do not divide 16 have no such values.
+class ScanningSink final : public ByteSink {
+ public:
+  ScanningSink(DType dtype, NonFinite& found, ByteSink& next) : dtype_(dtype), found_(found), next_(next) {}
+
+  Status write(ByteSpan bytes) override {
+    constexpr size_t kChunk = size_t{1} << 20;  // so that the next reader finds it in the cache
+    while (!bytes.empty()) {
+      const ByteSpan now = bytes.first(std::min(bytes.size(), kChunk));
+      if (has_fixed_size(dtype_)) {
+        found_.append(find_non_finite(dtype_, now), position() * 8 / dtype_info(dtype_).bits);
+      }
+      BALLAST_CHECK(next_.write(now));
+      bytes = bytes.subspan(now.size());
+    }
+    return {};
+  }
+  Status patch(uint64_t offset, ByteSpan bytes) override { return next_.patch(offset, bytes); }
+  uint64_t position() const override { return next_.position(); }
+
+ private:
+  DType dtype_;
+  NonFinite& found_;
+  ByteSink& next_;
+};
+
+class ArchiveCheck {
+ public:
+  ArchiveCheck(const std::string& path, const Archive& archive, const VerifyOptions& options, Findings& findings)
+      : path_(path), archive_(archive), options_(options), findings_(findings), checks_(archive.tensors().size()) {}
+
+  Status check_structure() {
+    BALLAST_CHECK(check_checksums());
+    return report_damage();
+  }
+
+  // Reads every payload once; that checks the checksums too.
+  Status check_content() {
+    BALLAST_TRY(const auto digests, digest_and_scan());
+    BALLAST_CHECK(report_damage());
+    for (size_t i = 0; i < checks_.size(); ++i) report_non_finite(i);
+    report_duplicates(digests);
+    return check_manifest(digests);
+  }
+
+ private:
+  const TensorInfo& tensor(size_t index) const { return archive_.tensors()[index]; }
+  const std::string& source_name(size_t index) const {
+    return archive_.sources()[archive_.extent(index).source]->name();
+  }
+
+  Status check_checksums() {
+    std::vector<size_t> checked;
+    uint64_t total = 0;
+    for (size_t i = 0; i < checks_.size(); ++i) {
+      if (!archive_.extent(i).crc32) continue;
+      checked.push_back(i);
+      total += archive_.extent(i).length;
+    }
+    SharedProgress progress(options_.progress, "checking", total);
+    return parallel_for(checked.size(), options_.threads, [&](size_t position) -> Status {
+      const size_t index = checked[position];
+      BALLAST_CHECK(keep_damage(archive_.check_crc(index), checks_[index]));
+      return progress.add(archive_.extent(index).length);
+    });
+  }
+
+  Result<std::vector<TensorDigest>> digest_and_scan() {
+    WritePlan plan = make_plan(archive_);
+    for (size_t i = 0; i < checks_.size(); ++i) {
+      plan.providers[i] = [draw = std::move(plan.providers[i]), dtype = tensor(i).dtype,
+                           &check = checks_[i]](ByteSink& sink) {
+        ScanningSink scanning(dtype, check.non_finite, sink);
+        return keep_damage(draw(scanning), check);
+      };
+    }
+    return digest_plan(plan, {.sha256 = false, .threads = options_.threads, .progress = options_.progress});
+  }
+
+  Status report_damage() {
+    for (size_t i = 0; i < checks_.size(); ++i) {
+      if (!checks_[i].damage) continue;
+      BALLAST_CHECK(findings_.error("checksum", archive_.extent(i).offset, tensor(i).name, checks_[i].damage->message));
+    }
+    return {};
+  }
+
+  void report_non_finite(size_t index) {
+    const NonFinite& found = checks_[index].non_finite;
+    if (checks_[index].damage || !found.any()) return;
+    const StoredExtent& extent = archive_.extent(index);
+    const uint64_t bits = dtype_info(tensor(index).dtype).bits;
+    const uint64_t offset = extent.offset + (extent.is_canonical() ? found.first * bits / 8 : 0);
+    findings_.warning("non_finite", offset, tensor(index).name, [&] {
+      return fmt::format("{}: tensor \"{}\" holds {} NaN, {} +Inf and {} -Inf; the first is element {}",
+                         source_name(index), tensor(index).name, found.nan, found.positive_infinity,
+                         found.negative_infinity, found.first);
+    });
+  }
+
+  void report_duplicates(const std::vector<TensorDigest>& digests) {
+    std::vector<size_t> order;
+    for (size_t i = 0; i < checks_.size(); ++i) {
+      if (!checks_[i].damage && tensor(i).byte_size != 0) order.push_back(i);
+    }
+    const auto digest_of = [&](size_t i) -> const Digest& { return digests[i].blake3; };
+    std::ranges::stable_sort(order, {}, digest_of);
+    for (auto first = order.begin(); first != order.end();) {
+      const auto last = std::find_if(first, order.end(), [&](size_t i) { return digest_of(i) != digest_of(*first); });
+      if (last - first > 1) report_equal_tensors({first, last});
+      first = last;
+    }
+  }
+
+  void report_equal_tensors(std::span<const size_t> group) {
+    constexpr size_t kNamed = 8;
+    const size_t index = group.front();
+    findings_.note("duplicate_payload", archive_.extent(index).offset, tensor(index).name, [&] {
+      std::vector<std::string> names;
+      for (const size_t i : group.first(std::min(group.size(), kNamed))) names.push_back('"' + tensor(i).name + '"');
+      if (group.size() > kNamed) names.push_back(fmt::format("and {} more", group.size() - kNamed));
+      return fmt::format("{}: {} tensors hold the same {} bytes: {}; that is right for tied weights",
+                         source_name(index), group.size(), tensor(index).byte_size, fmt::join(names, ", "));
+    });
+  }
+
+  Status check_manifest(const std::vector<TensorDigest>& digests) {
+    const std::string manifest_file = manifest_path(path_);
+    const auto source = open_file(manifest_file, FileAccess::kPositional);
+    if (!source && source.error().code == ErrorCode::kNotFound) {
+      findings_.note("no_manifest", 0, "", [&] {
+        return fmt::format("{}: not there, so the digests were not compared with any", manifest_file);
+      });
+      return {};
+    }
+    if (!source) return source.error();
+    BALLAST_TRY(const ByteVector text, read_bytes(**source, 0, (*source)->size()));
+    const auto expected = parse_manifest(as_text(text), manifest_file);
+    if (!expected) return findings_.error("manifest", 0, "", expected.error().message);
+    for (const auto& [name, message] : manifest_differences(*expected, make_manifest(archive_, digests))) {
+      const auto index = archive_.find(name);
+      if (index && checks_[*index].damage) continue;  // told already
+      BALLAST_CHECK(findings_.error("manifest", index ? archive_.extent(*index).offset : 0, name,
+                                    fmt::format("{}: {}", manifest_file, message)));
+    }
+    return {};
+  }
+
+  const std::string& path_;
+  const Archive& archive_;
+  const VerifyOptions& options_;
+  Findings& findings_;
+  std::vector<PayloadCheck> checks_;
+};
+
+VerifyReport make_report(const FormatDriver& driver, const Findings& findings) {
+  VerifyReport report{std::string(driver.name), findings.items()};
+  std::ranges::stable_sort(report.findings, {}, &Finding::offset);
+  if (findings.dropped() != 0) {
+    report.findings.push_back({findings.worst_dropped(), "more_findings", report.findings.back().offset, "",
+                               fmt::format("{} more findings were left out", findings.dropped())});
+  }
+  return report;
+}
+
+Result<VerifyReport> verify(const std::string& path, const VerifyOptions& options) {
+  BALLAST_TRY(const ResolvedPath resolved, resolve_path(path, {.access = FileAccess::kPositional}));
+  BALLAST_TRY(const FormatDriver* const driver, detect_format(resolved.request));
+  Findings findings = Findings::collect_all();
+  const auto archive = driver->open(resolved.request, findings);
+  if (!archive) {
+    if (archive.error().code != ErrorCode::kCorrupt) return archive.error();
+    BALLAST_CHECK(findings.error("unreadable", 0, "", archive.error().message));
+  } else if (!findings.has_errors()) {
+    ArchiveCheck check(path, *archive, options, findings);
+    BALLAST_CHECK(options.level == VerifyLevel::kContent ? check.check_content() : check.check_structure());
+  }
+  return make_report(*driver, findings);
+}
+
+}  // namespace
+
+bool VerifyReport::sound() const {
+  return std::ranges::none_of(findings, [](const Finding& finding) { return finding.severity != Severity::kNote; });
+}
+
+Result<VerifyReport> verify_archive(const std::string& path, const VerifyOptions& options) {
+  return guarded([&] { return verify(path, options); });
+}
+
+}  // namespace ballast

@@ -1,0 +1,425 @@
+#include "ballast/formats/gptrs_index.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "ballast/base/checked.h"
+#include "ballast/base/json.h"
+#include "ballast/base/param_id.h"
+#include "ballast/formats/gptrs_fields.h"
+
+namespace ballast {
+
+namespace {
+
+// Bytes to read ahead: an index is read to its end, but behind each record of version 1 a payload is skipped.
+constexpr uint64_t kIndexWindow = 64 * 1024;
+constexpr uint64_t kRecordWindow = 4 * 1024;
+
+// What a tensor costs in memory, less its name and shape where they are long.
+constexpr uint64_t kTensorMemory = sizeof(TensorInfo) + sizeof(StoredExtent) + 3 * sizeof(uint32_t);
+
+// In the order of their tags.
+constexpr std::array kTags = {DType::kF32, DType::kF16, DType::kBF16, DType::kI32};
+
+Shape load_shape(ByteSpan bytes) {
+  std::vector<uint64_t> dims(bytes.size() / sizeof(uint64_t));
+  for (size_t i = 0; i < dims.size(); ++i) dims[i] = load_le<uint64_t>(bytes.data() + i * sizeof(uint64_t));
+  return Shape(dims);
+}
+
+Error not_the_magic(const ByteSource& source, const GptrsKind& kind) {
+  return make_error(ErrorCode::kCorrupt, fmt::format("{}: does not begin with \"{}\"; it is no {} file", source.name(),
+                                                     kind.magic, kind.format));
+}
+
+// One day's builds of gpt.rs (27 December 2025) wrote version 2 with an index of 64-bit counts. Read as the final
+// layout its first name has length 0, which a sound file may have too; so the first entry is read the other way.
+class EarlyIndexProbe {
+ public:
+  EarlyIndexProbe(const ByteSource& source, const GptrsKind& kind, uint64_t begin, uint64_t end)
+      : fields_(source, begin, end, kRecordWindow), kind_(kind), file_size_(source.size()) {}
+
+  bool matches() {
+    const auto first = entry_is_sound();
+    return first && *first;
+  }
+
+ private:
+  Result<bool> entry_is_sound() {
+    BALLAST_TRY(const uint64_t count, fields_.take_le<uint64_t>("the count"));
+    if (count == 0 || count >> 32 != 0) return false;
+    BALLAST_TRY(const uint64_t name_length, fields_.take_le<uint64_t>("a length"));
+    BALLAST_TRY([[maybe_unused]] const ByteSpan name, fields_.take(name_length, "a name"));
+    const uint64_t id_size = kind_.is_checkpoint ? sizeof(Id128) : 0;
+    BALLAST_TRY([[maybe_unused]] const ByteSpan id, fields_.take(id_size, "an id"));
+    BALLAST_TRY(const uint64_t rank, fields_.take_le<uint64_t>("a rank"));
+    if (rank > fields_.remaining() / sizeof(uint64_t)) return false;
+    BALLAST_TRY(const ByteSpan dims, fields_.take(rank * sizeof(uint64_t), "a shape"));
+    const Shape shape = load_shape(dims);
+    BALLAST_TRY(const uint32_t tag, fields_.take_le<uint32_t>("a dtype"));
+    BALLAST_TRY([[maybe_unused]] const uint8_t flag, fields_.take_le<uint8_t>("a flag"));
+    BALLAST_TRY(const uint64_t offset, fields_.take_le<uint64_t>("an offset"));
+    BALLAST_TRY(const uint64_t length, fields_.take_le<uint64_t>("a length"));
+    const auto dtype = gptrs_dtype(tag);
+    return dtype && packed_size(shape, *dtype) == length && range_fits(offset, length, file_size_);
+  }
+
+  GptrsFields fields_;
+  const GptrsKind& kind_;
+  uint64_t file_size_;
+};
+
+class ContentsParser {
+ public:
+  ContentsParser(const ByteSource& source, const GptrsKind& kind, uint32_t version, uint64_t begin, uint64_t end,
+                 Findings& findings)
+      : source_(source),
+        kind_(kind),
+        sequential_(version == kGptrsSequential),
+        begin_(begin),
+        end_(end),
+        findings_(findings),
+        fields_(source, begin, end, sequential_ ? kRecordWindow : kIndexWindow) {
+    zero_id_.set_stored_form(std::string(kGptrsZeroIdForm));
+  }
+
+  Result<GptrsContents> parse() {
+    BALLAST_TRY(const uint32_t count, fields_.take_le<uint32_t>("the number of tensors"));
+    BALLAST_CHECK(reserve(count));
+    for (uint32_t i = 0; i < count; ++i) BALLAST_CHECK(parse_record());
+    if (fields_.remaining() > 0) report_rest();
+    if (!sequential_ && findings_.collects()) check_coverage();
+    drop_namesakes();
+    return std::move(contents_);
+  }
+
+ private:
+  // A tensor without name, shape and payload.
+  uint64_t smallest_record() const {
+    return sequential_ ? kGptrsRecordSize - sizeof(uint64_t) : gptrs_record_size(kind_, 0, 0);
+  }
+
+  // What the file claims must fit the bytes that are there, and what it costs must stay in proportion to them.
+  Status reserve(uint32_t count) {
+    const uint64_t room = fields_.remaining() / smallest_record();
+    if (count > room) {
+      return make_error(
+          ErrorCode::kCorrupt,
+          fmt::format("{}: byte {}: {} tensors are announced, but the {} bytes of the {} have room for "
+                      "{} at most",
+                      source_.name(), begin_, count, fields_.remaining(), sequential_ ? "file" : "index", room));
+    }
+    // A damaged count reserves no more than charge() would let pass.
+    const auto affordable = static_cast<size_t>(std::min<uint64_t>(count, memory_limit() / kTensorMemory));
+    contents_.tensors.reserve(affordable);
+    contents_.extents.reserve(affordable);
+    return {};
+  }
+
+  // A tiny record costs several times its size in memory; a file of nothing but those is refused, not served.
+  uint64_t memory_limit() const {
+    constexpr uint64_t kFree = 8 << 20;
+    return 4 * (source_.size() - begin_) + kFree;
+  }
+
+  Status charge(uint64_t bytes) {
+    memory_ += bytes;
+    if (memory_ <= memory_limit()) return {};
+    return make_error(ErrorCode::kUnsupported,
+                      fmt::format("{}: its {} tensors or more would take over {} bytes of memory, out of proportion to "
+                                  "the file's {}: hardly any holds a value",
+                                  source_.name(), contents_.tensors.size(), memory_limit(), source_.size()));
+  }
+
+  Status parse_record() {
+    BALLAST_CHECK(charge(kTensorMemory));
+    const uint64_t record_offset = fields_.position();
+    BALLAST_TRY(std::string name, parse_name());
+    const bool zero_id_possible = kind_.is_checkpoint && !sequential_;
+    BALLAST_TRY(const bool zero_id, zero_id_possible ? parse_id(name) : Result<bool>(false));
+    // Copying shares what holds the stored form, so that the zero costs no memory per tensor.
+    TensorInfo info = zero_id ? zero_id_ : TensorInfo();
+    info.name = std::move(name);
+    BALLAST_CHECK(parse_shape(info));
+    BALLAST_TRY(const uint32_t tag, fields_.take_le<uint32_t>("a dtype"));
+    BALLAST_TRY(const uint8_t flag, fields_.take_le<uint8_t>("a requires_grad byte"));
+    StoredExtent extent;
+    if (!sequential_) {
+      BALLAST_TRY(extent.offset, fields_.take_le<uint64_t>("an offset"));
+    }
+    BALLAST_TRY(extent.length, fields_.take_le<uint64_t>("a payload's length"));
+    if (sequential_) extent.offset = fields_.position();
+
+    set_requires_grad(info, flag, record_offset);
+    BALLAST_TRY(const bool type_is_known, set_dtype(info, tag, record_offset));
+    BALLAST_TRY(const bool size_fits, check_size(info, extent, type_is_known, record_offset));
+    BALLAST_TRY(const bool in_file, check_extent(info, extent, record_offset));
+    if (sequential_ && !in_file) return fields_.ends_inside("the payload of " + info.name);
+    if (sequential_) fields_.skip(extent.length);
+    info.byte_size = extent.length;
+    // Findings are being collected: nothing must ever be read by a wrong extent.
+    if (!size_fits || !in_file) extent = {.offset = begin_, .length = 0};
+    contents_.tensors.push_back(std::move(info));
+    contents_.extents.push_back(extent);
+    return {};
+  }
+
+  Result<std::string> parse_name() {
+    const uint64_t offset = fields_.position();
+    BALLAST_TRY(const uint32_t length, fields_.take_le<uint32_t>("a name's length"));
+    BALLAST_TRY(const ByteSpan bytes, fields_.take(length, "a name"));
+    constexpr uint64_t kHeapBlock = 32;  // what an allocation costs beyond its size
+    constexpr size_t kInside = 15;       // characters that need none
+    if (length > kInside) BALLAST_CHECK(charge(length + kHeapBlock));
+    std::string name(as_text(bytes));
+    if (!is_valid_utf8(name)) {
+      BALLAST_CHECK(findings_.error("name", offset, name,
+                                    fmt::format("{}: byte {}: the name of tensor {} is not UTF-8", source_.name(),
+                                                offset, contents_.tensors.size())));
+    } else if (kind_.is_checkpoint && !is_ascii(name)) {
+      BALLAST_CHECK(findings_.error("name", offset, name,
+                                    fmt::format("{}: byte {}: tensor name \"{}\" is not ASCII, which checkpoints must "
+                                                "be; gpt.rs refuses the file too",
+                                                source_.name(), offset, name)));
+    }
+    return name;
+  }
+
+  // True when the id is stored as 0.
+  Result<bool> parse_id(const std::string& name) {
+    const uint64_t offset = fields_.position();
+    BALLAST_TRY(const ByteSpan bytes, fields_.take(sizeof(Id128), "a base id"));
+    Id128 stored;
+    std::ranges::copy(bytes, stored.bytes.begin());
+    if (stored.is_zero()) return true;
+    const Id128 expected = base_param_id(name);
+    if (stored == expected) return false;
+    BALLAST_CHECK(findings_.error(
+        "base_id", offset, name,
+        fmt::format("{}: tensor \"{}\": the stored base id is {}, its name gives {}; the name or the id was changed",
+                    source_.name(), name, stored.to_number_hex(), expected.to_number_hex())));
+    return false;
+  }
+
+  Status parse_shape(TensorInfo& info) {
+    BALLAST_TRY(const uint32_t rank, fields_.take_le<uint32_t>("a rank"));
+    const uint64_t rank_offset = fields_.position() - sizeof(uint32_t);
+    BALLAST_TRY(const ByteSpan bytes, fields_.take(uint64_t{rank} * sizeof(uint64_t), "a shape"));
+    constexpr uint32_t kInside = 4;  // dimensions that Shape holds without an allocation
+    if (rank > kInside) BALLAST_CHECK(charge(bytes.size()));
+    info.shape = load_shape(bytes);
+    if (rank == 0) {
+      findings_.warning("rank_0", rank_offset, info.name, [&] {
+        return fmt::format("{}: tensor \"{}\" has no dimensions; gpt.rs dies when it reads such a tensor",
+                           source_.name(), info.name);
+      });
+    }
+    return {};
+  }
+
+  void set_requires_grad(TensorInfo& info, uint8_t flag, uint64_t offset) {
+    info.requires_grad = flag != 0;
+    if (flag <= 1) return;
+    findings_.warning("requires_grad", offset, info.name, [&] {
+      return fmt::format("{}: tensor \"{}\": the requires_grad byte is {}, taken as 1", source_.name(), info.name,
+                         flag);
+    });
+  }
+
+  Result<bool> set_dtype(TensorInfo& info, uint32_t tag, uint64_t offset) {
+    if (const auto dtype = gptrs_dtype(tag)) {
+      info.dtype = *dtype;
+      return true;
+    }
+    info.dtype = DType::kOpaque;
+    BALLAST_CHECK(findings_.error("dtype", offset, info.name,
+                                  fmt::format("{}: tensor \"{}\" has dtype tag {}; the tags are 0 (f32), 1 (f16), 2 "
+                                              "(bf16) and 3 (i32)",
+                                              source_.name(), info.name, tag)));
+    return false;
+  }
+
+  Result<bool> check_size(const TensorInfo& info, const StoredExtent& extent, bool type_is_known, uint64_t offset) {
+    if (!type_is_known) return false;
+    const auto expected = packed_size(info.shape, info.dtype);
+    if (expected == extent.length) return true;
+    BALLAST_CHECK(findings_.error(
+        "size", offset, info.name,
+        expected ? fmt::format("{}: tensor \"{}\": {} bytes are stored, shape {} of {} needs {}", source_.name(),
+                               info.name, extent.length, info.shape.to_string(), dtype_name(info.dtype), *expected)
+                 : fmt::format("{}: tensor \"{}\": shape {} of {} has 2^64 bytes or more", source_.name(), info.name,
+                               info.shape.to_string(), dtype_name(info.dtype))));
+    return false;
+  }
+
+  Result<bool> check_extent(const TensorInfo& info, const StoredExtent& extent, uint64_t offset) {
+    if (!sequential_ && extent.offset < end_) {
+      BALLAST_CHECK(findings_.error("offset", offset, info.name,
+                                    fmt::format("{}: tensor \"{}\" claims to begin at byte {}, inside the header, "
+                                                "which ends at {}",
+                                                source_.name(), info.name, extent.offset, end_)));
+      return false;
+    }
+    if (range_fits(extent.offset, extent.length, source_.size())) return true;
+    BALLAST_CHECK(
+        findings_.error("truncated", source_.size(), info.name,
+                        fmt::format("{}: tensor \"{}\" has {} bytes from byte {}, but the file has only {}; "
+                                    "it was probably cut short",
+                                    source_.name(), info.name, extent.length, extent.offset, source_.size())));
+    return false;
+  }
+
+  void report_rest() {
+    const char* what = sequential_ ? "trailing_bytes" : "index_trailing_bytes";
+    findings_.warning(what, fields_.position(), "", [&] {
+      return fmt::format("{}: {} bytes follow the last {}", source_.name(), fields_.remaining(),
+                         sequential_ ? "tensor" : "entry of the index");
+    });
+  }
+
+  // Payloads in the order of the index, no holes, no overlap, nothing behind them: what both writers of gpt.rs do and
+  // no reader of it checks.
+  void check_coverage() {
+    const auto& extents = contents_.extents;
+    std::vector<uint32_t> order(extents.size());
+    std::iota(order.begin(), order.end(), 0U);
+    const auto by_offset = [&](uint32_t a, uint32_t b) {
+      return std::pair(extents[a].offset, extents[a].length) < std::pair(extents[b].offset, extents[b].length);
+    };
+    std::erase_if(order, [&](uint32_t i) { return extents[i].length == 0; });
+    if (!std::ranges::is_sorted(order, by_offset)) {
+      findings_.note("payload_order", end_, "",
+                     [&] { return source_.name() + ": the payloads do not stand in the order of the index"; });
+      std::ranges::stable_sort(order, by_offset);
+    }
+    uint64_t covered = end_;
+    for (const uint32_t i : order) {
+      check_neighbour(i, covered);
+      covered = std::max(covered, extents[i].offset + extents[i].length);
+    }
+    if (covered == source_.size()) return;
+    findings_.warning("trailing_bytes", covered, "", [&] {
+      return fmt::format("{}: {} bytes follow the last tensor", source_.name(), source_.size() - covered);
+    });
+  }
+
+  void check_neighbour(uint32_t index, uint64_t covered) {
+    const uint64_t offset = contents_.extents[index].offset;
+    const std::string& name = contents_.tensors[index].name;
+    if (offset == covered) return;
+    const bool overlap = offset < covered;
+    findings_.warning(overlap ? "overlap" : "hole", std::min(offset, covered), name, [&] {
+      return overlap ? fmt::format("{}: tensor \"{}\" begins at byte {}, before the one in front of it ends, at {}",
+                                   source_.name(), name, offset, covered)
+                     : fmt::format("{}: {} unused bytes stand in front of tensor \"{}\", which begins at byte {}",
+                                   source_.name(), offset - covered, name, offset);
+    });
+  }
+
+  // Of namesakes the last one counts, as for gpt.rs.
+  void drop_namesakes() {
+    auto& tensors = contents_.tensors;
+    const std::vector<size_t> shadowed = find_shadowed_names(tensors);
+    if (shadowed.empty()) return;
+    size_t kept = 0;
+    auto next = shadowed.begin();
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      if (next != shadowed.end() && *next == i) {
+        ++next;
+        findings_.warning("duplicate_name", contents_.extents[i].offset, tensors[i].name, [&] {
+          return fmt::format(
+              "{}: tensor name \"{}\" stands again further down; gpt.rs uses the last, so this one is "
+              "left out",
+              source_.name(), tensors[i].name);
+        });
+        continue;
+      }
+      if (kept != i) {
+        tensors[kept] = std::move(tensors[i]);
+        contents_.extents[kept] = contents_.extents[i];
+      }
+      ++kept;
+    }
+    tensors.resize(kept);
+    contents_.extents.resize(kept);
+  }
+
+  const ByteSource& source_;
+  const GptrsKind& kind_;
+  const bool sequential_;
+  const uint64_t begin_;
+  const uint64_t end_;  // of the index; of the file where there is none
+  Findings& findings_;
+  GptrsFields fields_;
+  GptrsContents contents_;
+  TensorInfo zero_id_;
+  uint64_t memory_ = 0;
+};
+
+Status refuse_early_index(const ByteSource& source, const GptrsKind& kind, uint64_t begin, uint64_t end) {
+  if (end - begin < 2 * sizeof(uint32_t)) return {};
+  BALLAST_TRY(const uint32_t first_name_length, read_gptrs_u32(source, begin + sizeof(uint32_t), "the index"));
+  if (first_name_length != 0 || !EarlyIndexProbe(source, kind, begin, end).matches()) return {};
+  return make_error(ErrorCode::kUnsupported,
+                    fmt::format("{}: its index has the layout of one day's builds of gpt.rs (27 December 2025), which "
+                                "is not supported; write it again with a later gpt.rs",
+                                source.name()));
+}
+
+}  // namespace
+
+std::optional<DType> gptrs_dtype(uint32_t tag) {
+  return tag < kTags.size() ? std::optional<DType>(kTags[tag]) : std::nullopt;
+}
+
+std::optional<uint32_t> gptrs_dtype_tag(DType dtype) {
+  const auto* found = std::ranges::find(kTags, dtype);
+  if (found == kTags.end()) return std::nullopt;
+  return static_cast<uint32_t>(found - kTags.begin());
+}
+
+bool is_ascii(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
+
+SniffMatch sniff_gptrs(const GptrsKind& kind, const SniffInput& input) {
+  return as_text(input.head).starts_with(kind.magic) ? SniffMatch::kCertain : SniffMatch::kNo;
+}
+
+Result<uint32_t> read_gptrs_u32(const ByteSource& source, uint64_t offset, std::string_view what) {
+  return GptrsFields(source, std::min(offset, source.size()), source.size(), sizeof(uint32_t)).take_le<uint32_t>(what);
+}
+
+Result<uint32_t> read_gptrs_version(const ByteSource& source, const GptrsKind& kind) {
+  const uint64_t magic_size = std::min<uint64_t>(kind.magic.size(), source.size());
+  BALLAST_TRY(const ByteVector magic, read_bytes(source, 0, magic_size));
+  if (as_text(magic) != kind.magic) return not_the_magic(source, kind);
+  BALLAST_TRY(const uint32_t version, read_gptrs_u32(source, magic_size, "the version"));
+  if (version == kGptrsSequential || version == kGptrsIndexed) return version;
+  return make_error(ErrorCode::kUnsupported,
+                    fmt::format("{}: {} version {} is not known; versions 1 and 2 are. The file may come from a newer "
+                                "gpt.rs",
+                                source.name(), kind.magic, version));
+}
+
+Result<GptrsContents> parse_gptrs_contents(const ByteSource& source, const GptrsKind& kind, uint32_t version,
+                                           uint64_t offset, Findings& findings) {
+  if (version == kGptrsSequential) {
+    return ContentsParser(source, kind, version, offset, source.size(), findings).parse();
+  }
+  BALLAST_TRY(const uint32_t length, read_gptrs_u32(source, offset, "the index's length"));
+  const uint64_t begin = offset + sizeof(uint32_t);
+  if (!range_fits(begin, length, source.size())) {
+    return make_error(ErrorCode::kCorrupt, fmt::format("{}: the index claims {} bytes but only {} follow; the file was "
+                                                       "probably cut short",
+                                                       source.name(), length, source.size() - begin));
+  }
+  BALLAST_CHECK(refuse_early_index(source, kind, begin, begin + length));
+  return ContentsParser(source, kind, version, begin, begin + length, findings).parse();
+}
+
+}  // namespace ballast

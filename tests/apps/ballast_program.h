@@ -1,0 +1,50 @@
+// The program under test, and small files to try it on.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "ballast/archive/write.h"
+#include "tests/support/run_program.h"
+#include "tests/support/temp_folder.h"
+#include "tests/support/test_files.h"
+
+namespace ballast::testing {
+
+inline ProgramRun run_ballast(std::vector<std::string> arguments, const ProgramSetting& setting = {}) {
+  arguments.insert(arguments.begin(), BALLAST_PROGRAM);
+  return run_program(arguments, setting);
+}
+
+// A plan of tensors with counting bytes: blocks.0.weight, blocks.2.weight, blocks.10.weight, head.
+inline WritePlan sample_plan() {
+  WritePlan plan;
+  plan.description.metadata = {{"format", std::string("pt")}, {"note", std::string("for tests")}};
+  const auto add = [&](std::string name, DType dtype, Shape shape, unsigned first) {
+    TensorInfo info = make_info(std::move(name), dtype, std::move(shape));
+    plan.add_tensor(info, [bytes = counting_bytes(info.byte_size, first)](ByteSink& sink) { return sink.write(bytes); });
+  };
+  add("blocks.0.weight", DType::kF32, {2, 3}, 1);
+  add("blocks.2.weight", DType::kF32, {2, 3}, 2);
+  add("blocks.10.weight", DType::kF32, {2, 3}, 3);
+  add("head", DType::kI64, {4}, 4);
+  return plan;
+}
+
+inline std::string write_plan(const TempFolder& folder, const std::string& name, const WritePlan& plan) {
+  const std::string path = folder.path(name);
+  const auto report = write_archive(path, *find_format("safetensors"), plan);
+  EXPECT_TRUE(report) << (report ? "" : report.error().message);
+  return path;
+}
+
+inline std::string write_sample(const TempFolder& folder, const std::string& name = "sample.safetensors") {
+  return write_plan(folder, name, sample_plan());
+}
+
+// One f32 tensor of this many MiB, all zeros, that takes no room on the disk.
+std::string write_sparse_file(const TempFolder& folder, const std::string& name, uint64_t mebibytes);
+
+}  // namespace ballast::testing

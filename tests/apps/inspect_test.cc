@@ -1,0 +1,189 @@
+#include <gmock/gmock.h>
+
+#include "ballast/archive/digest.h"
+#include "ballast/archive/open.h"
+#include "tests/apps/ballast_program.h"
+#include "tests/support/json_path.h"
+
+namespace ballast::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+// Positions of the words in the text, to tell their order.
+std::vector<size_t> positions(const std::string& text, const std::vector<std::string>& words) {
+  std::vector<size_t> found;
+  for (const std::string& word : words) found.push_back(text.find(word));
+  return found;
+}
+
+bool ascending(const std::vector<size_t>& values) {
+  return std::ranges::is_sorted(values) && values.back() != std::string::npos;
+}
+
+TEST(Inspect, ShowsFormatMetadataTotalsAndATree) {
+  const TempFolder folder;
+  const ProgramRun run = run_ballast({"inspect", write_sample(folder)});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_EQ(run.err, "");
+  for (const char* text : {"safetensors", "for tests", "f32", "i64", "blocks.", "3 tensors", "[2, 3]", "head"}) {
+    EXPECT_THAT(run.out, HasSubstr(text));
+  }
+}
+
+TEST(Inspect, SortsNumbersInNamesAsNumbers) {
+  const TempFolder folder;
+  const ProgramRun run = run_ballast({"inspect", write_sample(folder)});
+  EXPECT_TRUE(ascending(positions(run.out, {"0.weight", "2.weight", "10.weight"}))) << run.out;
+}
+
+TEST(Inspect, SortsBySizeAndByOffset) {
+  const TempFolder folder;
+  const std::string path = write_sample(folder);
+  const std::string by_size = run_ballast({"inspect", path, "--flat", "--sort", "size"}).out;
+  EXPECT_TRUE(ascending(positions(by_size, {"tensors\n", "head", "blocks.0"}))) << by_size;
+  const std::string by_offset = run_ballast({"inspect", path, "--json", "--sort", "offset"}).out;
+  uint64_t last = 0;
+  for (size_t i = 0; i < 4; ++i) {
+    const uint64_t offset = std::stoull(json_at(by_offset, "tensors/" + std::to_string(i) + "/offset"));
+    EXPECT_GT(offset, last);
+    last = offset;
+  }
+}
+
+TEST(Inspect, ShowsOnlyTensorsThatOneOfThePatternsFinds) {
+  const TempFolder folder;
+  const std::string path = write_sample(folder);
+  const ProgramRun run = run_ballast({"inspect", path, "--flat", "--only", "^head$", "--only", "\\.10\\."});
+  EXPECT_THAT(run.out, HasSubstr("head"));
+  EXPECT_THAT(run.out, HasSubstr("blocks.10.weight"));
+  EXPECT_THAT(run.out, Not(HasSubstr("blocks.2.weight")));
+  const ProgramRun none = run_ballast({"inspect", path, "--only", "nothing"});
+  EXPECT_EQ(none.exit_code, 0);
+  EXPECT_THAT(none.out, HasSubstr("no tensor has such a name"));
+  const ProgramRun bad = run_ballast({"inspect", path, "--only", "("});
+  EXPECT_EQ(bad.exit_code, 2);
+  EXPECT_THAT(bad.err, StartsWith("ballast: "));
+}
+
+TEST(Inspect, JsonHasTheDocumentedMembers) {
+  const TempFolder folder;
+  const std::string path = write_sample(folder);
+  const ProgramRun run = run_ballast({"inspect", path, "--json"});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_EQ(json_at(run.out, "path"), "\"" + path + "\"");
+  EXPECT_EQ(json_at(run.out, "format"), "\"safetensors\"");
+  EXPECT_EQ(json_at(run.out, "bytes"), std::to_string(read_text_file(path).size()));
+  EXPECT_EQ(json_at(run.out, "metadata"), R"({"format":"pt","note":"for tests"})");
+  EXPECT_EQ(json_at(run.out, "scalars"), "{}");
+  EXPECT_EQ(json_at(run.out, "config"), "null");
+  EXPECT_NE(json_at(run.out, "version"), "");
+  EXPECT_THAT(json_keys(run.out, "tensors/0"),
+              ElementsAre("name", "dtype", "shape", "bytes", "offset", "param_id", "base_id", "requires_grad"));
+}
+
+TEST(Inspect, JsonDescribesATensor) {
+  const TempFolder folder;
+  const ProgramRun run = run_ballast({"inspect", write_sample(folder), "--json", "--only", "head"});
+  EXPECT_EQ(json_at(run.out, "tensors/0/name"), "\"head\"");
+  EXPECT_EQ(json_at(run.out, "tensors/0/dtype"), "\"i64\"");
+  EXPECT_EQ(json_at(run.out, "tensors/0/shape"), "[4]");
+  EXPECT_EQ(json_at(run.out, "tensors/0/bytes"), "32");
+  EXPECT_EQ(json_at(run.out, "tensors/0/param_id"), "null");
+  EXPECT_EQ(json_at(run.out, "tensors/0/requires_grad"), "null");
+  EXPECT_EQ(json_at(run.out, "tensors/1"), "");
+}
+
+TEST(Inspect, BaseIdsAreTheBytesThatFilesStore) {
+  const TempFolder folder;
+  WritePlan plan;
+  plan.add_tensor(make_info("lm_head", DType::kU8, {0}), ByteSpan());
+  const ProgramRun run = run_ballast({"inspect", write_plan(folder, "id.safetensors", plan), "--json"});
+  EXPECT_EQ(json_at(run.out, "tensors/0/base_id"), "\"585d23eebd91ff137aef590d2ec762a9\"");
+}
+
+TEST(Inspect, HashGivesBothDigestsAndThatOfTheArchive) {
+  const TempFolder folder;
+  const std::string path = write_sample(folder);
+  const ProgramRun run = run_ballast({"inspect", path, "--json", "--hash", "--only", "head"});
+  const Archive archive = open_archive(path).value();
+  const auto digests = digest_tensors(archive).value();
+  const size_t head = archive.find("head").value();
+  EXPECT_EQ(json_at(run.out, "tensors/0/blake3"), "\"" + to_hex(digests[head].blake3) + "\"");
+  EXPECT_EQ(json_at(run.out, "tensors/0/sha256"), "\"" + sha256_hex(counting_bytes(32, 4)) + "\"");
+  EXPECT_EQ(json_at(run.out, "digest"), "\"" + to_hex(archive_digest(archive.tensors(), digests)) + "\"");
+  EXPECT_THAT(run_ballast({"inspect", path, "--hash"}).out, HasSubstr(to_hex(digests[head].blake3)));
+}
+
+TEST(Inspect, AMissingFileIsExitCode2) {
+  const TempFolder folder;
+  const ProgramRun run = run_ballast({"inspect", folder.path("none.safetensors")});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_EQ(run.out, "");
+  EXPECT_THAT(run.err, StartsWith("ballast: " + folder.path("none.safetensors")));
+}
+
+TEST(Inspect, AFolderWithoutWeightsIsExitCode2) {
+  const TempFolder folder;
+  const ProgramRun run = run_ballast({"inspect", folder.path()});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, StartsWith("ballast: "));
+}
+
+TEST(Inspect, AnUnknownFileIsExitCode2) {
+  const TempFolder folder;
+  const ProgramRun run = run_ballast({"inspect", folder.write("x.safetensors", "This is a shopping list: bread, milk.")});
+  EXPECT_EQ(run.exit_code, 2);
+}
+
+TEST(Inspect, ATruncatedFileIsExitCode1) {
+  const TempFolder folder;
+  const std::string whole = read_text_file(write_sample(folder));
+  const std::string cut = folder.write("cut.safetensors", whole.substr(0, whole.size() - 1));
+  const ProgramRun run = run_ballast({"inspect", cut});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr(cut));
+}
+
+TEST(Inspect, ErrorsInJsonModeAreAnObjectToo) {
+  const TempFolder folder;
+  const ProgramRun run = run_ballast({"inspect", folder.path("none"), "--json"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_EQ(json_at(run.out, "error/code"), "\"not_found\"");
+  EXPECT_NE(json_at(run.out, "error/message"), "");
+  EXPECT_THAT(run.err, StartsWith("ballast: "));
+}
+
+TEST(Inspect, HostileNamesCannotDriveTheTerminal) {
+  const TempFolder folder;
+  WritePlan plan;
+  plan.description.metadata = {{"title", std::string("\x1b]0;owned\a")}};
+  plan.add_tensor(make_info("a\x1b[2Jb\n\xE2\x80\xAE", DType::kU8, {0}), ByteSpan());
+  const std::string path = write_plan(folder, "hostile.safetensors", plan);
+  const ProgramRun run = run_ballast({"inspect", path});
+  EXPECT_THAT(run.out, HasSubstr("a\\x1b[2Jb\\n\\u202e"));
+  EXPECT_THAT(run.out, Not(HasSubstr("\x1b")));
+  EXPECT_EQ(json_at(run_ballast({"inspect", path, "--json"}).out, "tensors/0/name"), "\"a\\u001b[2Jb\\n\xE2\x80\xAE\"");
+}
+
+TEST(Inspect, ANameOfManyPartsNeitherHangsNorFillsTheScreen) {
+  const TempFolder folder;
+  WritePlan plan;
+  std::string deep;
+  for (int i = 0; i < 200'000; ++i) deep += "a.";
+  plan.add_tensor(make_info(deep + "x", DType::kU8, {0}), ByteSpan());
+  plan.add_tensor(make_info(deep + "y", DType::kU8, {0}), ByteSpan());
+  for (int i = 0; i < 1000; ++i) plan.add_tensor(make_info("t" + std::to_string(i), DType::kU8, {0}), ByteSpan());
+  const std::string path = write_plan(folder, "deep.safetensors", plan);
+  ProgramSetting setting;
+  setting.timeout_seconds = 20;
+  const ProgramRun run = run_ballast({"inspect", path}, setting);
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_LT(run.out.size(), 3 * read_text_file(path).size());
+}
+
+}  // namespace
+}  // namespace ballast::testing

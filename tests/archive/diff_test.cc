@@ -1,0 +1,358 @@
+#include "ballast/archive/diff.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <thread>
+
+#include "tests/support/memory_archive.h"
+
+namespace ballast::testing {
+namespace {
+
+using F32 = std::vector<float>;
+using F64 = std::vector<double>;
+using U16 = std::vector<uint16_t>;
+using U8 = std::vector<uint8_t>;
+
+DiffReport diff(const Archive& a, const Archive& b, const DiffOptions& options = {}) {
+  auto report = diff_archives(a, b, options);
+  EXPECT_TRUE(report) << (report ? "" : report.error().message);
+  return report ? *report : DiffReport{};
+}
+
+DiffReport diff(const MemoryArchive& a, const MemoryArchive& b, const DiffOptions& options = {}) {
+  return diff(a.build(), b.build(), options);
+}
+
+// The only entry of a report.
+DiffEntry diff_one(const MemoryArchive& a, const MemoryArchive& b, const DiffOptions& options = {}) {
+  const DiffReport report = diff(a, b, options);
+  EXPECT_EQ(report.entries.size(), 1U);
+  return report.entries.empty() ? DiffEntry{} : report.entries.front();
+}
+
+MemoryArchive one_f32(const F32& values) { return MemoryArchive().add("w", DType::kF32, {values.size()}, values); }
+
+TEST(Diff, EqualArchivesInAnyOrderAreEqual) {
+  const auto a = MemoryArchive().add("x", DType::kF32, {2}, F32{1, 2}).add("y", DType::kU8, {1}, U8{7});
+  const auto b = MemoryArchive().add("y", DType::kU8, {1}, U8{7}).add("x", DType::kF32, {2}, F32{1, 2});
+  const DiffReport report = diff(a, b);
+  EXPECT_TRUE(report.equal());
+  EXPECT_EQ(report.count(DiffKind::kSame), 2U);
+  ASSERT_EQ(report.entries.size(), 2U);
+  EXPECT_EQ(report.entries[0].name_a, "x");  // in A's order
+  EXPECT_EQ(report.entries[0].name_b, "x");
+  EXPECT_EQ(report.entries[0].change.elements, 2U);
+  EXPECT_EQ(report.entries[0].change.differing, 0U);
+}
+
+TEST(Diff, ArchivesWithoutTensorsAreEqual) { EXPECT_TRUE(diff(MemoryArchive(), MemoryArchive()).equal()); }
+
+TEST(Diff, EmptyTensorsAreTheSameWhenTheirShapesAre) {
+  const auto a = MemoryArchive().add("e", DType::kF32, {0, 3}, F32{});
+  EXPECT_TRUE(diff(a, a).equal());
+  const auto b = MemoryArchive().add("e", DType::kF32, {3, 0}, F32{});
+  EXPECT_FALSE(diff(a, b).equal());
+}
+
+TEST(Diff, TellsWhatIsOnlyOnOneSideInOrder) {
+  const auto a = MemoryArchive().add("a1", DType::kF32, {1}, F32{1}).add("both", DType::kF32, {1}, F32{2});
+  const auto b = MemoryArchive()
+                     .add("b2", DType::kF32, {1}, F32{3})
+                     .add("both", DType::kF32, {1}, F32{2})
+                     .add("b1", DType::kF32, {1}, F32{4});
+  const DiffReport report = diff(a, b);
+  EXPECT_FALSE(report.equal());
+  ASSERT_EQ(report.entries.size(), 4U);
+  EXPECT_EQ(report.entries[0].kind, DiffKind::kOnlyInA);
+  EXPECT_EQ(report.entries[0].name_a, "a1");
+  EXPECT_EQ(report.entries[0].name_b, "");
+  EXPECT_EQ(report.entries[1].kind, DiffKind::kSame);
+  EXPECT_EQ(report.entries[2].kind, DiffKind::kOnlyInB);
+  EXPECT_EQ(report.entries[2].name_a, "");
+  EXPECT_EQ(report.entries[2].name_b, "b2");
+  EXPECT_EQ(report.entries[3].name_b, "b1");
+}
+
+TEST(Diff, MeasuresChangedValues) {
+  const DiffEntry entry = diff_one(one_f32({1, 2, 4}), one_f32({1, 2.5F, 2}));
+  EXPECT_EQ(entry.kind, DiffKind::kChanged);
+  EXPECT_EQ(entry.note, "");
+  EXPECT_TRUE(entry.change.comparable);
+  EXPECT_FALSE(entry.change.within_tolerance);
+  EXPECT_EQ(entry.change.elements, 3U);
+  EXPECT_EQ(entry.change.differing, 2U);
+  EXPECT_EQ(entry.change.max_abs, 2);
+  EXPECT_EQ(entry.change.max_rel, 1);
+  EXPECT_EQ(entry.change.max_ulp, 1U << 23);
+}
+
+TEST(Diff, ANegativeZeroIsAChange) {
+  const DiffReport report = diff(one_f32({0.0F}), one_f32({-0.0F}));
+  EXPECT_FALSE(report.equal());
+  EXPECT_EQ(report.entries[0].change.differing, 1U);
+  EXPECT_EQ(report.entries[0].change.max_abs, 0);
+  EXPECT_TRUE(diff(one_f32({0.0F}), one_f32({-0.0F}), {.rtol = 0, .atol = 1e-9, .threads = 0, .progress = {}}).equal());
+}
+
+TEST(Diff, NanEqualsNanOfTheSameBitsAndUnderToleranceAnyNan) {
+  const float nan = std::nanf("");
+  const auto other = std::bit_cast<float>(0x7FC12345U);
+  EXPECT_TRUE(diff(one_f32({nan}), one_f32({nan})).equal());
+  EXPECT_FALSE(diff(one_f32({nan}), one_f32({other})).equal());
+  DiffOptions tolerant;
+  tolerant.rtol = 1e-5;
+  EXPECT_TRUE(diff(one_f32({nan}), one_f32({other}), tolerant).equal());
+  EXPECT_FALSE(diff(one_f32({nan}), one_f32({1}), tolerant).equal());
+}
+
+TEST(Diff, ChangesWithinToleranceCountAsEqual) {
+  DiffOptions options;
+  options.atol = 0.5;
+  const DiffReport within = diff(one_f32({1, 2}), one_f32({1.25F, 2}), options);
+  EXPECT_TRUE(within.equal());
+  EXPECT_EQ(within.entries[0].kind, DiffKind::kChanged);
+  EXPECT_TRUE(within.entries[0].change.within_tolerance);
+  EXPECT_EQ(within.entries[0].change.differing, 0U);
+  EXPECT_EQ(within.entries[0].change.max_abs, 0.25);
+  const DiffReport beyond = diff(one_f32({1, 2}), one_f32({1.25F, 3}), options);
+  EXPECT_FALSE(beyond.equal());
+  EXPECT_EQ(beyond.entries[0].change.differing, 1U);
+}
+
+TEST(Diff, RefusesImpossibleTolerances) {
+  for (const double bad : {-1.0, std::nan("")}) {
+    DiffOptions options;
+    options.rtol = bad;
+    const auto report = diff_archives(MemoryArchive().build(), MemoryArchive().build(), options);
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().code, ErrorCode::kInvalidArgument);
+  }
+}
+
+TEST(Diff, AnotherDtypeIsAChangeEvenWithEqualValues) {
+  const auto a = MemoryArchive().add("w", DType::kF32, {2}, F32{1, 2});
+  const auto b = MemoryArchive().add("w", DType::kF16, {2}, U16{0x3C00, 0x4000});
+  const DiffReport report = diff(a, b);
+  EXPECT_FALSE(report.equal());
+  EXPECT_EQ(report.entries[0].kind, DiffKind::kChanged);
+  EXPECT_EQ(report.entries[0].note, "dtype f32 -> f16");
+  EXPECT_TRUE(report.entries[0].change.comparable);
+  EXPECT_EQ(report.entries[0].change.differing, 0U);
+  DiffOptions tolerant;
+  tolerant.rtol = 1e-3;
+  EXPECT_TRUE(diff(a, b, tolerant).equal());
+}
+
+TEST(Diff, MeasuresTheLossOfANarrowerDtype) {
+  const auto a = MemoryArchive().add("w", DType::kF32, {2}, F32{1, 0.1F});
+  const auto b = MemoryArchive().add("w", DType::kBF16, {2}, U16{0x3F80, 0x3DCD});
+  const DiffEntry entry = diff_one(a, b);
+  EXPECT_EQ(entry.note, "dtype f32 -> bf16");
+  EXPECT_EQ(entry.change.differing, 1U);
+  EXPECT_NEAR(entry.change.max_abs, 0.000097, 1e-6);
+  EXPECT_EQ(entry.change.max_ulp, 0U);
+}
+
+TEST(Diff, TheSameBytesOfAnotherDtypeAreAChange) {
+  const auto a = MemoryArchive().add("w", DType::kI32, {2}, std::vector<int32_t>{1, 2});
+  const auto b = MemoryArchive().add("w", DType::kU32, {2}, std::vector<uint32_t>{1, 2});
+  const DiffReport report = diff(a, b);
+  EXPECT_FALSE(report.equal());
+  EXPECT_EQ(report.entries[0].note, "dtype i32 -> u32");
+}
+
+TEST(Diff, AnotherShapeIsAChangeThatIsNotMeasured) {
+  const auto a = MemoryArchive().add("w", DType::kF32, {2, 3}, F32(6, 1));
+  const auto b = MemoryArchive().add("w", DType::kF32, {3, 2}, F32(6, 1));
+  const DiffEntry entry = diff_one(a, b);
+  EXPECT_EQ(entry.kind, DiffKind::kChanged);
+  EXPECT_EQ(entry.note, "shape [2, 3] -> [3, 2]");
+  EXPECT_FALSE(entry.change.comparable);
+  DiffOptions tolerant;
+  tolerant.atol = 100;
+  EXPECT_FALSE(diff(a, b, tolerant).equal());
+}
+
+TEST(Diff, DtypeAndShapeAreBothNoted) {
+  const auto a = MemoryArchive().add("w", DType::kF32, {2}, F32(2, 1));
+  const auto b = MemoryArchive().add("w", DType::kF64, {3}, F64(3, 1));
+  EXPECT_EQ(diff_one(a, b).note, "dtype f32 -> f64, shape [2] -> [3]");
+}
+
+TEST(Diff, CarriedTypesAreComparedByBytesAlone) {
+  const auto make = [](std::string scheme, const U8& bytes) {
+    TensorInfo info;
+    info.name = "q";
+    info.dtype = DType::kQFloat;
+    info.shape = {4};
+    info.set_scheme(std::move(scheme));
+    return MemoryArchive().add_bytes(info, std::as_bytes(std::span(bytes)));
+  };
+  EXPECT_TRUE(diff(make("q8", {1, 2, 3}), make("q8", {1, 2, 3})).equal());
+  const DiffEntry changed = diff_one(make("q8", {1, 2, 3}), make("q8", {1, 2, 4}));
+  EXPECT_EQ(changed.kind, DiffKind::kChanged);
+  EXPECT_FALSE(changed.change.comparable);
+  EXPECT_EQ(diff_one(make("q8", {1, 2, 3}), make("q4", {1, 2, 3})).note, "dtype qfloat:q8 -> qfloat:q4");
+  EXPECT_EQ(diff_one(make("q8", {1, 2, 3}), make("q8", {1, 2})).note, "bytes 3 -> 2");
+  DiffOptions tolerant;
+  tolerant.atol = 1e9;
+  EXPECT_FALSE(diff(make("q8", {1, 2, 3}), make("q8", {1, 2, 4}), tolerant).equal());
+}
+
+TEST(Diff, LongDoublesAreComparedByBytesAlone) {
+  const auto make = [](uint8_t last) {
+    U8 bytes(32, 1);
+    bytes.back() = last;
+    return MemoryArchive().add("w", DType::kF128, {2}, bytes);
+  };
+  EXPECT_TRUE(diff(make(1), make(1)).equal());
+  EXPECT_FALSE(diff(make(1), make(2)).equal());
+}
+
+TEST(Diff, FindsRenamedTensorsByContent) {
+  const auto a = MemoryArchive().add("old.w", DType::kF32, {2}, F32{1, 2}).add("gone", DType::kF32, {2}, F32{3, 4});
+  const auto b = MemoryArchive().add("added", DType::kF32, {2}, F32{5, 6}).add("new.w", DType::kF32, {2}, F32{1, 2});
+  const DiffReport report = diff(a, b);
+  EXPECT_FALSE(report.equal());
+  ASSERT_EQ(report.entries.size(), 3U);
+  EXPECT_EQ(report.entries[0].kind, DiffKind::kRenamed);
+  EXPECT_EQ(report.entries[0].name_a, "old.w");
+  EXPECT_EQ(report.entries[0].name_b, "new.w");
+  EXPECT_EQ(report.entries[1].kind, DiffKind::kOnlyInA);
+  EXPECT_EQ(report.entries[2].kind, DiffKind::kOnlyInB);
+  EXPECT_EQ(report.entries[2].name_b, "added");
+}
+
+TEST(Diff, EqualRenamedTensorsArePairedInOrder) {
+  const auto a = MemoryArchive().add("a1", DType::kF32, {1}, F32{0}).add("a2", DType::kF32, {1}, F32{0});
+  const auto b = MemoryArchive()
+                     .add("b1", DType::kF32, {1}, F32{0})
+                     .add("b2", DType::kF32, {1}, F32{0})
+                     .add("b3", DType::kF32, {1}, F32{0});
+  const DiffReport report = diff(a, b);
+  ASSERT_EQ(report.entries.size(), 3U);
+  EXPECT_EQ(report.entries[0].name_b, "b1");
+  EXPECT_EQ(report.entries[1].name_b, "b2");
+  EXPECT_EQ(report.entries[2].kind, DiffKind::kOnlyInB);
+  EXPECT_EQ(report.entries[2].name_b, "b3");
+}
+
+TEST(Diff, TheSameBytesOfAnotherTypeOrShapeAreNotARename) {
+  const auto a = MemoryArchive().add("a", DType::kF32, {2}, F32{1, 2});
+  EXPECT_EQ(diff(a, MemoryArchive().add("b", DType::kF32, {2, 1}, F32{1, 2})).count(DiffKind::kRenamed), 0U);
+  EXPECT_EQ(diff(a, MemoryArchive().add("b", DType::kFlex32, {2}, F32{1, 2})).count(DiffKind::kRenamed), 0U);
+}
+
+TEST(Diff, StoredFormsDoNotMatter) {
+  const auto plain = MemoryArchive().add("w", DType::kF32, {3}, F32{1, 2, 3});
+  const auto swapped = MemoryArchive().add("w", DType::kF32, {3}, F32{1, 2, 3}).make_big_endian();
+  EXPECT_TRUE(diff(plain, swapped).equal());
+  EXPECT_TRUE(diff(swapped, swapped).equal());
+  const auto other = MemoryArchive().add("w", DType::kF32, {3}, F32{1, 2, 5}).make_big_endian();
+  const DiffEntry entry = diff_one(plain, other);
+  EXPECT_EQ(entry.change.differing, 1U);
+  EXPECT_EQ(entry.change.max_abs, 2);
+  EXPECT_EQ(diff(MemoryArchive().add("x", DType::kF32, {3}, F32{1, 2, 3}), swapped).count(DiffKind::kRenamed), 1U);
+}
+
+// Large enough for many pieces, with changes at both ends, on a piece's edge and in the middle.
+constexpr size_t kLarge = 3'000'001;
+F32 large_values() {
+  F32 values(kLarge);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 1000) * 0.25F;
+  return values;
+}
+F32 large_changed() {
+  F32 values = large_values();
+  for (const size_t at : {size_t{0}, size_t{262143}, size_t{262144}, size_t{1'500'000}, kLarge - 1}) values[at] += 1;
+  return values;
+}
+
+TEST(Diff, LargeTensorsAreComparedWholeAndByAnyNumberOfThreads) {
+  const auto a = MemoryArchive().add("w", DType::kF32, {kLarge}, large_values()).add("s", DType::kF32, {1}, F32{1});
+  const auto b = MemoryArchive().add("s", DType::kF32, {1}, F32{3}).add("w", DType::kF32, {kLarge}, large_changed());
+  for (const unsigned threads : {1U, 2U, 7U}) {
+    DiffOptions options;
+    options.threads = threads;
+    for (const bool viewable : {true, false}) {
+      const DiffReport report =
+          viewable ? diff(a.build(), b.build(), options) : diff(a.build_unviewable(), b.build_unviewable(), options);
+      ASSERT_EQ(report.entries.size(), 2U);
+      EXPECT_EQ(report.entries[0].name_a, "w");
+      EXPECT_EQ(report.entries[0].change.differing, 5U);
+      EXPECT_EQ(report.entries[0].change.elements, kLarge);
+      EXPECT_EQ(report.entries[0].change.max_abs, 1);
+      EXPECT_EQ(report.entries[1].change.max_abs, 2);
+    }
+  }
+}
+
+TEST(Diff, LargeTensorsOfDifferentWidthsArePairedElementByElement) {
+  const F32 values = large_values();
+  F64 wide(values.begin(), values.end());
+  wide[kLarge - 2] += 3;
+  const DiffEntry entry = diff_one(MemoryArchive().add("w", DType::kF32, {kLarge}, values),
+                                   MemoryArchive().add("w", DType::kF64, {kLarge}, wide));
+  EXPECT_EQ(entry.change.differing, 1U);
+  EXPECT_EQ(entry.change.max_abs, 3);
+}
+
+TEST(Diff, LargeTensorsOfPackedTypesAreComparedToTheLastElement) {
+  U8 bytes(3'000'000, 0x55);
+  const auto a = MemoryArchive().add("w", DType::kF6E2M3, {4'000'000}, bytes);
+  bytes.back() ^= 0x80;  // the sign of the last element
+  const DiffEntry entry = diff_one(a, MemoryArchive().add("w", DType::kF6E2M3, {4'000'000}, bytes));
+  EXPECT_EQ(entry.change.elements, 4'000'000U);
+  EXPECT_EQ(entry.change.differing, 1U);
+}
+
+TEST(Diff, ReportsProgressOnTheCallersThreadUpToTheTotal) {
+  const auto a = MemoryArchive().add("w", DType::kF32, {kLarge}, large_values());
+  uint64_t last = 0;
+  uint64_t total = 0;
+  DiffOptions options;
+  options.threads = 1;
+  const std::thread::id caller = std::this_thread::get_id();
+  options.progress = [&](const ProgressUpdate& update) {
+    EXPECT_EQ(std::this_thread::get_id(), caller);
+    EXPECT_EQ(update.activity, "comparing");
+    EXPECT_GE(update.done, last);
+    last = update.done;
+    total = update.total;
+    return true;
+  };
+  EXPECT_TRUE(diff(a, a, options).equal());
+  EXPECT_EQ(total, kLarge * 8);
+  EXPECT_EQ(last, total);
+}
+
+TEST(Diff, StopsWhenAskedTo) {
+  const auto a = MemoryArchive().add("w", DType::kF32, {kLarge}, large_values());
+  for (const unsigned threads : {1U, 3U}) {
+    DiffOptions options;
+    options.threads = threads;
+    options.progress = [](const ProgressUpdate&) { return false; };
+    const auto report = diff_archives(a.build(), a.build(), options);
+    ASSERT_FALSE(report);
+    EXPECT_EQ(report.error().code, ErrorCode::kCancelled);
+  }
+}
+
+TEST(Diff, ManyTensorsTakeNoQuadraticTime) {
+  MemoryArchive a;
+  MemoryArchive b;
+  for (int i = 0; i < 100'000; ++i) {
+    a.add("layer." + std::to_string(i), DType::kU8, {1}, U8{static_cast<uint8_t>(i)});
+    b.add("renamed." + std::to_string(i), DType::kU8, {1}, U8{static_cast<uint8_t>(i)});
+  }
+  const Archive archive_a = a.build();
+  const Archive archive_b = b.build();
+  EXPECT_EQ(diff(archive_a, archive_a).count(DiffKind::kSame), 100'000U);
+  EXPECT_EQ(diff(archive_a, archive_b).count(DiffKind::kRenamed), 100'000U);
+}
+
+}  // namespace
+}  // namespace ballast::testing

@@ -1,0 +1,64 @@
+"""Checks the program against the real NumPy, safetensors, netcl and Burn. Started by scripts/interop, which builds the peers.
+
+Prints one line a case, `ok|FAIL <peer> <direction> <what>`: direction "read" is their file and our reader, "write" our
+file and their reader. The last line is `N passed, M failed`; the exit status is 1 when anything failed or could not run.
+"""
+
+import argparse
+import importlib
+import importlib.metadata
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from harness import Ballast, Suite
+
+PEERS = ("numpy", "safetensors", "netcl", "burn")
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--ballast", required=True, type=Path, help="the program to check")
+    parser.add_argument("--burn-newest", required=True, type=Path)
+    parser.add_argument("--burn-0.20", required=True, type=Path, dest="burn_old")
+    parser.add_argument("--peer", action="append", choices=PEERS, help="only this one (may be repeated)")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the files there")
+    parser.add_argument("--verbose", action="store_true", help="show where an unexpected error came from")
+    return parser.parse_args()
+
+
+def versions():
+    packages = ("numpy", "safetensors", "netcl", "pyopencl")
+    return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
+
+
+def run_all(options, folder):
+    ballast = Ballast(options.ballast.resolve())
+    results = []
+    for peer in options.peer or PEERS:
+        begin = time.monotonic()
+        suite = Suite(peer, ballast, folder / peer, results, options.verbose)
+        extra = (options.burn_newest, options.burn_old) if peer == "burn" else ()
+        # A peer that cannot even start (no OpenCL device, a broken package) is a failed case, not a skipped one.
+        with suite.case("both", f"the {peer} cases ran to their end"):
+            importlib.import_module(f"cases_{peer}").run(suite, *extra)
+            suite.peer = peer
+        print(f"---- {peer}: {time.monotonic() - begin:.1f} s", flush=True)
+    return results
+
+
+def main():
+    options = arguments()
+    print(f"interop: {versions()}", flush=True)
+    if options.keep:
+        results = run_all(options, options.keep)
+    else:
+        with tempfile.TemporaryDirectory(prefix="ballast-interop-") as folder:
+            results = run_all(options, Path(folder))
+    print(f"{results.count(True)} passed, {results.count(False)} failed")
+    sys.exit(0 if results and all(results) else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,19 @@
+// How much memory a piece of work takes at its peak, beyond what was taken when it began.
+//
+// Counts what goes through operator new, in all threads; one meter at a time.
+#pragma once
+
+#include <cstdint>
+
+namespace ballast::testing {
+
+class MemoryMeter {
+ public:
+  MemoryMeter();  // starts counting anew
+  uint64_t peak() const;
+
+ private:
+  int64_t at_start_;
+};
+
+}  // namespace ballast::testing
