@@ -32,6 +32,10 @@ add_library(ballast_options INTERFACE)
 target_compile_options(ballast_options INTERFACE
   -Wall -Wextra -Wshadow -Wpedantic -Wnon-virtual-dtor -Woverloaded-virtual -Wcast-qual -Wimplicit-fallthrough
   -Wextra-semi)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # GCC 12 warns about std::string's own operator+ (its bug 105329).
+  target_compile_options(ballast_options INTERFACE -Wno-restrict)
+endif()
 if(BALLAST_WERROR)
   target_compile_options(ballast_options INTERFACE -Werror)
 endif()

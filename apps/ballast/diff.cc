@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <limits>
 #include <memory>
 
 #include "apps/ballast/commands.h"
@@ -17,6 +18,8 @@
 namespace ballast::cli {
 
 namespace {
+
+constexpr uint64_t kUlpOfNan = std::numeric_limits<uint64_t>::max();
 
 struct DiffFlags {
   std::string a;
@@ -76,7 +79,8 @@ void add_entry(JsonWriter& json, const DiffEntry& entry) {
       add_number(json, "differing", entry.change.differing);
       add_number(json, "elements", entry.change.elements);
       json.key("max_abs").real(entry.change.max_abs).key("max_rel").real(entry.change.max_rel);
-      add_number(json, "max_ulp", entry.change.max_ulp);
+      if (entry.change.max_ulp == kUlpOfNan) add_null(json, "max_ulp");
+      else add_number(json, "max_ulp", entry.change.max_ulp);
     }
   }
   json.end_object();
@@ -116,7 +120,7 @@ void print_changed(const DiffReport& report, Console& console) {
     if (change.comparable) {
       table.add_row(printable(entry.name_a), grouped(change.differing), grouped(change.elements),
                     fmt::format("{:.3g}", change.max_abs), fmt::format("{:.3g}", change.max_rel),
-                    grouped(change.max_ulp), Cell(std::move(remark), Paint::kDim));
+                    change.max_ulp == kUlpOfNan ? "NaN" : grouped(change.max_ulp), Cell(std::move(remark), Paint::kDim));
     } else {
       table.add_row(printable(entry.name_a), "", "", "", "", "", Cell(std::move(remark), Paint::kYellow));
     }

@@ -34,10 +34,16 @@ struct Hashed {
   std::vector<std::string> differences;  // from the manifest beside it, with --check
 };
 
+Result<Manifest> expected_manifest(const std::string& path) {
+  auto manifest = read_manifest(path);
+  if (!manifest && manifest.error().code == ErrorCode::kNotFound) manifest.error().message += "; --write makes one";
+  return manifest;
+}
+
 Result<Hashed> hash(const HashFlags& flags, Console& console) {
   BALLAST_TRY(const Archive archive, open_archive(flags.path));
   Manifest expected;
-  if (flags.check) BALLAST_CHECK(assign(expected, read_manifest(flags.path)));  // before the long work
+  if (flags.check) BALLAST_CHECK(assign(expected, expected_manifest(flags.path)));  // before the long work
   Hashed hashed;
   {
     ProgressBar bar(console.errors());

@@ -1,6 +1,7 @@
 #include "apps/ballast/json_output.h"
 
 #include "apps/ballast/text.h"
+#include "ballast/base/utf8.h"
 
 namespace ballast::cli {
 

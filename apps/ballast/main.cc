@@ -3,6 +3,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <memory>
 #include <new>
 
 #include "apps/ballast/commands.h"
@@ -29,6 +30,18 @@ constexpr const char* kFooter =
     "Environment:\n"
     "  NO_COLOR  when set, no colours     COLUMNS  width of the terminal\n";
 
+// Newer versions of the parser reflow the text below the flags, which would ruin the examples. It is added later.
+class HelpFormatter : public CLI::Formatter {
+ public:
+  HelpFormatter() {
+    column_width(26);
+    label("REQUIRED", "");
+    label("SUBCOMMAND", "COMMAND");
+    label("Positionals", "Arguments");
+  }
+  std::string make_footer(const CLI::App*) const override { return ""; }
+};
+
 class Program {
  public:
   explicit Program(Console& console) : console_(console), app_("Stores, checks and converts weight files.", "ballast") {
@@ -36,7 +49,7 @@ class Program {
     app_.set_version_flag("--version", version_text, "Print version, build and CPU features found");
     app_.require_subcommand(1);
     app_.footer(kFooter);
-    set_up_formatter();
+    app_.formatter(std::make_shared<HelpFormatter>());
     for (const AddCommand add : kCommands) runs_.push_back(add(app_, console_));
     for (CLI::App* command : commands()) command->group("Commands");
   }
@@ -55,15 +68,6 @@ class Program {
   }
 
  private:
-  void set_up_formatter() {
-    const auto formatter = std::make_shared<CLI::Formatter>();
-    formatter->column_width(26);
-    formatter->label("REQUIRED", "");
-    formatter->label("SUBCOMMAND", "COMMAND");
-    formatter->label("Positionals", "Arguments");
-    app_.formatter(formatter);
-  }
-
   std::vector<CLI::App*> commands() const {
     return const_cast<CLI::App&>(app_).get_subcommands([](CLI::App*) { return true; });
   }
@@ -105,10 +109,12 @@ class Program {
   }
 
   int explain(const CLI::ParseError& error) {
-    std::ostringstream out, unused;
-    if (error.get_exit_code() == 0) {  // --help, --version
-      app_.exit(error, out, unused);
-      console_.out() += out.str();
+    if (error.get_name() == "CallForHelp") {
+      console_.out() += fmt::format("{}\n{}", app_.help(), chosen().get_footer());
+      return kExitYes;
+    }
+    if (error.get_exit_code() == 0) {  // --version
+      console_.out() += version_text();
       return kExitYes;
     }
     const std::string name = &chosen() == &app_ ? "ballast" : "ballast " + chosen().get_name();

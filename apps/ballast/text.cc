@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <vector>
 
 #include "ballast/base/utf8.h"
@@ -40,15 +41,6 @@ bool is_plain_ascii(std::string_view text) {
   return std::ranges::all_of(text, [](unsigned char c) { return c >= 0x20 && c < 0x7F; });
 }
 
-// Of a well-formed sequence of this length.
-uint32_t code_point_at(std::string_view text, size_t at, size_t length) {
-  const auto byte = [&](size_t i) { return static_cast<uint32_t>(static_cast<unsigned char>(text[at + i])); };
-  if (length == 1) return byte(0);
-  uint32_t value = byte(0) & (0xFFu >> (length + 1));
-  for (size_t i = 1; i < length; ++i) value = value << 6 | (byte(i) & 0x3F);
-  return value;
-}
-
 void append_control(std::string& out, unsigned char c) {
   switch (c) {
     case '\n': out += "\\n"; return;
@@ -63,17 +55,23 @@ size_t width_of(uint32_t code_point) {
   return within(code_point, kWide) ? 2 : 1;
 }
 
+// Columns of the character at `at`, which is stepped over.
+size_t take_width(std::string_view text, size_t& at) {
+  const std::optional<uint32_t> code_point = take_code_point(text, at);
+  if (code_point) return width_of(*code_point);
+  ++at;
+  return 1;
+}
+
 // Bytes of the longest beginning of `text` that takes at most `width` columns.
 size_t prefix_length(std::string_view text, size_t width) {
-  size_t at = 0;
-  while (at < text.size()) {
-    const size_t length = std::max<size_t>(utf8_sequence_length(text, at), 1);
-    const size_t columns = width_of(code_point_at(text, at, length));
-    if (columns > width) break;
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = at;
+    const size_t columns = take_width(text, at);
+    if (columns > width) return begin;
     width -= columns;
-    at += length;
   }
-  return at;
+  return text.size();
 }
 
 // Decimals that show three digits of a number of MiB, as far as bytes make sense.
@@ -91,14 +89,14 @@ std::string printable(std::string_view text, bool keep_newlines) {
   if (is_plain_ascii(text)) return std::string(text);
   std::string out;
   for (size_t at = 0; at < text.size();) {
+    const size_t begin = at;
     const auto c = static_cast<unsigned char>(text[at]);
-    const size_t length = utf8_sequence_length(text, at);
-    const uint32_t code_point = length == 0 ? 0 : code_point_at(text, at, length);
+    const std::optional<uint32_t> code_point = take_code_point(text, at);
+    if (!code_point) ++at;
     if (c == '\n' && keep_newlines) out += '\n';
-    else if (length == 0 || c < 0x20 || c == 0x7F) append_control(out, c);
-    else if (within(code_point, kUnseen)) fmt::format_to(std::back_inserter(out), "\\u{:04x}", code_point);
-    else out += text.substr(at, length);
-    at += std::max<size_t>(length, 1);
+    else if (!code_point || c < 0x20 || c == 0x7F) append_control(out, c);
+    else if (within(*code_point, kUnseen)) fmt::format_to(std::back_inserter(out), "\\u{:04x}", *code_point);
+    else out += text.substr(begin, at - begin);
   }
   return out;
 }
@@ -117,11 +115,7 @@ std::string json_text(std::string_view text) {
 size_t display_width(std::string_view text) {
   if (is_plain_ascii(text)) return text.size();
   size_t width = 0;
-  for (size_t at = 0; at < text.size();) {
-    const size_t length = std::max<size_t>(utf8_sequence_length(text, at), 1);
-    width += width_of(code_point_at(text, at, length));
-    at += length;
-  }
+  for (size_t at = 0; at < text.size();) width += take_width(text, at);
   return width;
 }
 
@@ -134,7 +128,7 @@ std::string shorten(std::string_view text, size_t width) {
   const size_t back = width - kGap.size() - front;
   size_t tail = prefix_length(text, full - back);
   // A wide character may straddle the cut: leave it out.
-  while (display_width(text.substr(tail)) > back) tail += std::max<size_t>(utf8_sequence_length(text, tail), 1);
+  while (display_width(text.substr(tail)) > back) take_width(text, tail);
   return fmt::format("{}{}{}", text.substr(0, prefix_length(text, front)), kGap, text.substr(tail));
 }
 

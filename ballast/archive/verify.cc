@@ -159,17 +159,16 @@ class ArchiveCheck {
 
   Status check_manifest(const std::vector<TensorDigest>& digests) {
     const std::string manifest_file = manifest_path(path_);
-    const auto source = open_file(manifest_file, FileAccess::kPositional);
-    if (!source && source.error().code == ErrorCode::kNotFound) {
+    const auto expected = read_manifest(path_);
+    if (!expected) {
+      const Error& error = expected.error();
+      if (error.code == ErrorCode::kCorrupt) return findings_.error("manifest", 0, "", error.message);
+      if (error.code != ErrorCode::kNotFound) return error;
       findings_.note("no_manifest", 0, "", [&] {
         return fmt::format("{}: not there, so the digests were not compared with any", manifest_file);
       });
       return {};
     }
-    if (!source) return source.error();
-    BALLAST_TRY(const ByteVector text, read_bytes(**source, 0, (*source)->size()));
-    const auto expected = parse_manifest(as_text(text), manifest_file);
-    if (!expected) return findings_.error("manifest", 0, "", expected.error().message);
     for (const auto& [name, message] : manifest_differences(*expected, make_manifest(archive_, digests))) {
       const auto index = archive_.find(name);
       if (index && checks_[*index].damage) continue;  // told already

@@ -126,6 +126,7 @@ const FormatDriver kGptrsCheckpointDriver = {
     .find_losses = find_losses,
     .plan_write = plan_write,
     .config_schema = kSchema,
+    .can_allow_half = true,
 };
 
 }  // namespace ballast

@@ -93,6 +93,7 @@ const FormatDriver kGptrsTensorsDriver = {
     .open = open,
     .find_losses = find_losses,
     .plan_write = plan_write,
+    .can_allow_half = true,
 };
 
 }  // namespace ballast

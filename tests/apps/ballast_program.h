@@ -1,8 +1,10 @@
 // The program under test, and small files to try it on.
 #pragma once
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <string>
 #include <vector>
 
@@ -44,7 +46,16 @@ inline std::string write_sample(const TempFolder& folder, const std::string& nam
   return write_plan(folder, name, sample_plan());
 }
 
-// One f32 tensor of this many MiB, all zeros, that takes no room on the disk.
-std::string write_sparse_file(const TempFolder& folder, const std::string& name, uint64_t mebibytes);
+// A safetensors file of one f32 tensor of this many MiB, all zeros, that takes no room on the disk.
+inline std::string write_sparse_file(const TempFolder& folder, const std::string& name, uint64_t mebibytes) {
+  const uint64_t bytes = mebibytes << 20;
+  std::string header = fmt::format(R"({{"big":{{"dtype":"F32","shape":[{}],"data_offsets":[0,{}]}}}})", bytes / 4, bytes);
+  header.resize((header.size() + 7) / 8 * 8, ' ');
+  std::string head;
+  append_le<uint64_t>(head, header.size());
+  const std::string path = folder.write(name, head + header);
+  std::filesystem::resize_file(path, head.size() + header.size() + bytes);
+  return path;
+}
 
 }  // namespace ballast::testing

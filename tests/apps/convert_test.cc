@@ -1,0 +1,153 @@
+#include <gmock/gmock.h>
+
+#include "tests/apps/ballast_program.h"
+#include "tests/support/json_path.h"
+
+namespace ballast::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::StartsWith;
+
+TEST(Convert, ThereAndBackGivesTheSameBytes) {
+  const TempFolder folder;
+  const std::string source = test_file_path("gptrs/gpt_micro/model.gptrs");
+  const std::string there = folder.path("model.safetensors"), back = folder.path("model.gptrs");
+  const ProgramRun first = run_ballast({"convert", source, there});
+  EXPECT_EQ(first.exit_code, 0) << first.err;
+  EXPECT_THAT(first.out, HasSubstr("ballast.origin"));
+  const ProgramRun second = run_ballast({"convert", there, back});
+  EXPECT_EQ(second.exit_code, 0) << second.err;
+  EXPECT_EQ(read_text_file(back), read_text_file(source));
+}
+
+TEST(Convert, TheFormatComesFromToElseFromTheExtension) {
+  const TempFolder folder;
+  const std::string source = write_sample(folder);
+  const ProgramRun named = run_ballast({"convert", source, folder.path("x.weights"), "--to", "safetensors", "--json"});
+  EXPECT_EQ(named.exit_code, 0) << named.err;
+  EXPECT_EQ(json_at(named.out, "format"), "\"safetensors\"");
+  const ProgramRun unnamed = run_ballast({"convert", source, folder.path("y.weights")});
+  EXPECT_EQ(unnamed.exit_code, 2);
+  EXPECT_THAT(unnamed.err, HasSubstr("--to"));
+  const ProgramRun unknown = run_ballast({"convert", source, folder.path("y"), "--to", "safetensor"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("did you mean \"safetensors\"?"));
+}
+
+TEST(Convert, OnlyAndExcludeSelectTensors) {
+  const TempFolder folder;
+  const std::string source = write_sample(folder), target = folder.path("some.safetensors");
+  const ProgramRun run = run_ballast({"convert", source, target, "--only", "^blocks", "--only", "head", "--exclude",
+                                      "\\.2\\.", "--exclude", "\\.10\\.", "--json"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(json_at(run.out, "tensors"), "2");
+  const std::string listing = run_ballast({"inspect", target, "--json", "--sort", "name"}).out;
+  EXPECT_EQ(json_at(listing, "tensors/0/name"), "\"blocks.0.weight\"");
+  EXPECT_EQ(json_at(listing, "tensors/1/name"), "\"head\"");
+}
+
+TEST(Convert, AnExistingDestinationStaysUnlessOverwriteIsGiven) {
+  const TempFolder folder;
+  const std::string source = write_sample(folder), target = folder.write("old.safetensors", "precious");
+  const ProgramRun refused = run_ballast({"convert", source, target});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_EQ(read_text_file(target), "precious");
+  EXPECT_EQ(run_ballast({"convert", source, target, "--overwrite"}).exit_code, 0);
+  EXPECT_EQ(read_text_file(target), read_text_file(source));
+}
+
+TEST(Convert, ASourceThatIsItsOwnDestinationNeedsOverwrite) {
+  const TempFolder folder;
+  const std::string path = write_sample(folder);
+  const std::string before = read_text_file(path);
+  const ProgramRun refused = run_ballast({"convert", path, path, "--exclude", "head"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("same file"));
+  EXPECT_EQ(read_text_file(path), before);
+  EXPECT_EQ(run_ballast({"convert", path, path, "--exclude", "head", "--overwrite"}).exit_code, 0);
+  EXPECT_EQ(json_at(run_ballast({"inspect", path, "--json"}).out, "tensors/3"), "");
+  EXPECT_THAT(folder.names(), ElementsAre("sample.safetensors"));
+}
+
+TEST(Convert, AFolderAsDestinationIsRefused) {
+  const TempFolder folder;
+  const ProgramRun run = run_ballast({"convert", write_sample(folder), folder.path(), "--to", "safetensors"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, StartsWith("ballast: "));
+}
+
+TEST(Convert, DryRunWritesNothing) {
+  const TempFolder folder;
+  const ProgramRun run = run_ballast({"convert", write_sample(folder), folder.path("new.safetensors"), "--dry-run"});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_THAT(run.out, StartsWith("would convert "));
+  EXPECT_THAT(folder.names(), ElementsAre("sample.safetensors"));
+}
+
+TEST(Convert, ALossStopsTheCommandUnlessItIsAllowed) {
+  const TempFolder folder;
+  const std::string source = write_sample(folder);  // i64, for which gpt.rs has no word
+  const std::string target = folder.path("x.gten");
+  const ProgramRun refused = run_ballast({"convert", source, target});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("\"head\""));
+  EXPECT_THAT(folder.names(), ElementsAre("sample.safetensors"));
+  const ProgramRun planned = run_ballast({"convert", source, target, "--dry-run"});
+  EXPECT_EQ(planned.exit_code, 0);
+  EXPECT_THAT(planned.out, HasSubstr("would be lost: tensor \"head\""));
+  EXPECT_THAT(planned.out, HasSubstr("--allow-lossy"));
+  const ProgramRun allowed = run_ballast({"convert", source, target, "--allow-lossy"});
+  EXPECT_EQ(allowed.exit_code, 0) << allowed.err;
+  EXPECT_THAT(allowed.out, HasSubstr("\nlost: tensor \"head\""));
+}
+
+TEST(Convert, AFormatThatNeedsAConfigTakesItFromAFile) {
+  const TempFolder folder;
+  WritePlan plan;
+  plan.add_tensor(make_info("w", DType::kF32, {0}), ByteSpan());
+  const std::string source = write_plan(folder, "plain.safetensors", plan), target = folder.path("model.gptrs");
+  EXPECT_EQ(run_ballast({"convert", source, target}).exit_code, 2);
+  const std::string config = folder.write("config.json", R"({"kind":"gpt","config":{}})");
+  const ProgramRun run = run_ballast({"convert", source, target, "--config", config});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(json_at(run_ballast({"inspect", target, "--json"}).out, "config"), R"({"kind":"gpt","config":{}})");
+  const ProgramRun broken = run_ballast({"convert", source, folder.path("b.gptrs"), "--config", folder.write("c", "{")});
+  EXPECT_EQ(broken.exit_code, 2);
+  EXPECT_THAT(broken.err, HasSubstr("--config"));
+}
+
+TEST(Convert, OptionsThatTheFormatDoesNotTakeAreRefused) {
+  const TempFolder folder;
+  const std::string source = write_sample(folder), target = folder.path("new.safetensors");
+  for (const std::vector<std::string>& extra : std::vector<std::vector<std::string>>{
+           {"--compress"}, {"--target", "burn-0.20"}, {"--allow-half"}, {"--config", source}}) {
+    std::vector<std::string> arguments = {"convert", source, target};
+    arguments.insert(arguments.end(), extra.begin(), extra.end());
+    EXPECT_EQ(run_ballast(arguments).exit_code, 2) << extra.front();
+  }
+  EXPECT_THAT(folder.names(), ElementsAre("sample.safetensors"));
+}
+
+TEST(Convert, ShardsAreNamedInTheOutput) {
+  const TempFolder folder;
+  const std::string source = write_sample(folder), target = folder.path("parts.safetensors");
+  const ProgramRun run = run_ballast({"convert", source, target, "--shard-size", "48B", "--json"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  const size_t files = folder.names().size() - 1;
+  EXPECT_GE(files, 3u);
+  EXPECT_NE(json_at(run.out, "files/" + std::to_string(files - 1)), "");
+  EXPECT_EQ(run_ballast({"diff", source, target + ".index.json"}).exit_code, 0);
+}
+
+TEST(Convert, ADamagedSourceIsExitCode1AndWritesNothing) {
+  const TempFolder folder;
+  const std::string whole = read_text_file(write_sample(folder));
+  const std::string cut = folder.write("cut.safetensors", whole.substr(0, whole.size() - 1));
+  EXPECT_EQ(run_ballast({"convert", cut, folder.path("new.safetensors")}).exit_code, 1);
+  EXPECT_THAT(folder.names(), ElementsAre("cut.safetensors", "sample.safetensors"));
+}
+
+}  // namespace
+}  // namespace ballast::testing

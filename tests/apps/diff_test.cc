@@ -1,0 +1,71 @@
+#include <gmock/gmock.h>
+
+#include "tests/apps/ballast_program.h"
+#include "tests/support/json_path.h"
+
+namespace ballast::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+std::string write_values(const TempFolder& folder, const std::string& name,
+                         const std::vector<std::pair<std::string, std::vector<float>>>& tensors) {
+  WritePlan plan;
+  for (const auto& [tensor, values] : tensors) {
+    plan.add_tensor(make_info(tensor, DType::kF32, {values.size()}), std::as_bytes(std::span(values)));
+  }
+  return write_plan(folder, name, plan);
+}
+
+TEST(Diff, EqualFilesAreExitCode0) {
+  const TempFolder folder;
+  const std::string a = write_sample(folder);
+  const ProgramRun run = run_ballast({"diff", a, a});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_EQ(run.out, "equal: 4 same\n");
+}
+
+TEST(Diff, TellsWhatChangedWasRenamedAndIsMissing) {
+  const TempFolder folder;
+  const std::string a = write_values(folder, "a", {{"same", {1}}, {"w", {1, 2}}, {"old", {5, 6}}, {"gone", {7}}});
+  const std::string b = write_values(folder, "b", {{"same", {1}}, {"w", {1, 2.5}}, {"new", {5, 6}}, {"added", {8}}});
+  const ProgramRun run = run_ballast({"diff", a, b});
+  EXPECT_EQ(run.exit_code, 1);
+  for (const char* text : {"changed", "renamed", "-> new", "only in A", "gone", "only in B", "added", "different: "}) {
+    EXPECT_THAT(run.out, HasSubstr(text));
+  }
+  EXPECT_THAT(run.out, Not(HasSubstr("  same\n")));
+  EXPECT_THAT(run_ballast({"diff", a, b, "--all"}).out, HasSubstr("  same\n"));
+}
+
+TEST(Diff, JsonCountsAndMeasures) {
+  const TempFolder folder;
+  const std::string a = write_values(folder, "a", {{"w", {1, 2}}, {"v", {3}}});
+  const std::string b = write_values(folder, "b", {{"w", {1, 2.5}}, {"v", {3}}});
+  const ProgramRun run = run_ballast({"diff", a, b, "--json"});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_EQ(json_at(run.out, "equal"), "false");
+  EXPECT_EQ(json_at(run.out, "counts"), R"({"same":1,"changed":1,"renamed":0,"only_in_a":0,"only_in_b":0})");
+  EXPECT_EQ(json_at(run.out, "entries/0/name_a"), "\"w\"");
+  EXPECT_EQ(json_at(run.out, "entries/0/differing"), "1");
+  EXPECT_EQ(json_at(run.out, "entries/0/max_abs"), "0.5");
+  EXPECT_EQ(json_at(run.out, "entries/1"), "");
+}
+
+TEST(Diff, TolerancesDecideWhatIsEqual) {
+  const TempFolder folder;
+  const std::string a = write_values(folder, "a", {{"w", {1, 2}}});
+  const std::string b = write_values(folder, "b", {{"w", {1, 2.5}}});
+  EXPECT_EQ(run_ballast({"diff", a, b, "--atol", "0.4"}).exit_code, 1);
+  EXPECT_EQ(run_ballast({"diff", a, b, "--atol", "0.5"}).exit_code, 0);
+  EXPECT_EQ(run_ballast({"diff", a, b, "--rtol", "0.2"}).exit_code, 0);
+}
+
+TEST(Diff, AMissingFileIsExitCode2) {
+  const TempFolder folder;
+  EXPECT_EQ(run_ballast({"diff", write_sample(folder), folder.path("none")}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace ballast::testing
