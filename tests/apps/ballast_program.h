@@ -38,7 +38,9 @@ inline WritePlan sample_plan() {
 
 inline std::string write_plan(const TempFolder& folder, const std::string& name, const WritePlan& plan) {
   const std::string path = folder.path(name);
-  const auto report = write_archive(path, *find_format("safetensors"), plan);
+  WriteSettings settings;
+  settings.commit.overwrite = true;
+  const auto report = write_archive(path, *find_format("safetensors"), plan, settings);
   EXPECT_TRUE(report) << (report ? "" : report.error().message);
   return path;
 }

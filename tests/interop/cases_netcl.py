@@ -159,7 +159,7 @@ def checkpoint_cases(suite, queue, rng):
     with suite.case("write", "checkpoint through safetensors and back, byte for byte, read by load_checkpoint"):
         middle = suite.ballast.convert(folder / "their" / "step_10", folder / "middle.safetensors")
         ours = folder / "our" / "step_10"
-        suite.ballast.convert(middle, ours, "--to", "netcl-legacy")
+        suite.ballast.convert(middle, ours, "--to", "netcl-checkpoint")
         for suffix, path in theirs.items():
             same_bytes(ours.with_name(ours.name + suffix), path)
         tensors = blank(queue, arrays)
