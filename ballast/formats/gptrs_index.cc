@@ -382,10 +382,6 @@ std::optional<uint32_t> gptrs_dtype_tag(DType dtype) {
   return static_cast<uint32_t>(found - kTags.begin());
 }
 
-bool is_ascii(std::string_view text) {
-  return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-}
-
 SniffMatch sniff_gptrs(const GptrsKind& kind, const SniffInput& input) {
   return as_text(input.head).starts_with(kind.magic) ? SniffMatch::kCertain : SniffMatch::kNo;
 }
