@@ -22,6 +22,7 @@ constexpr uint64_t kRecordWindow = 4 * 1024;
 
 // What a tensor costs in memory, less its name and shape where they are long.
 constexpr uint64_t kTensorMemory = sizeof(TensorInfo) + sizeof(StoredExtent) + 3 * sizeof(uint32_t);
+constexpr uint64_t kHeapBlock = 32;  // what an allocation costs beyond its size
 
 // In the order of their tags.
 constexpr std::array kTags = {DType::kF32, DType::kF16, DType::kBF16, DType::kI32};
@@ -30,6 +31,18 @@ Shape load_shape(ByteSpan bytes) {
   std::vector<uint64_t> dims(bytes.size() / sizeof(uint64_t));
   for (size_t i = 0; i < dims.size(); ++i) dims[i] = load_le<uint64_t>(bytes.data() + i * sizeof(uint64_t));
   return Shape(dims);
+}
+
+// Names and shapes as error texts show them: a hostile one may be as long as the file.
+std::string shown(std::string_view name) {
+  constexpr size_t kMost = 200;
+  if (name.size() <= kMost) return fmt::format("\"{}\"", name);
+  return fmt::format("\"{:.{}}...\" ({} bytes)", name, kMost, name.size());
+}
+
+std::string shown(const Shape& shape) {
+  constexpr size_t kMost = 16;
+  return shape.rank() <= kMost ? shape.to_string() : fmt::format("of {} dimensions", shape.rank());
 }
 
 Error not_the_magic(const ByteSource& source, const GptrsKind& kind) {
@@ -159,7 +172,7 @@ class ContentsParser {
     BALLAST_TRY(const bool type_is_known, set_dtype(info, tag, record_offset));
     BALLAST_TRY(const bool size_fits, check_size(info, extent, type_is_known, record_offset));
     BALLAST_TRY(const bool in_file, check_extent(info, extent, record_offset));
-    if (sequential_ && !in_file) return fields_.ends_inside("the payload of " + info.name);
+    if (sequential_ && !in_file) return fields_.ends_inside("the payload of " + shown(info.name));
     if (sequential_) fields_.skip(extent.length);
     info.byte_size = extent.length;
     // Findings are being collected: nothing must ever be read by a wrong extent.
@@ -173,19 +186,19 @@ class ContentsParser {
     const uint64_t offset = fields_.position();
     BALLAST_TRY(const uint32_t length, fields_.take_le<uint32_t>("a name's length"));
     BALLAST_TRY(const ByteSpan bytes, fields_.take(length, "a name"));
-    constexpr uint64_t kHeapBlock = 32;  // what an allocation costs beyond its size
-    constexpr size_t kInside = 15;       // characters that need none
+    constexpr size_t kInside = 15;  // characters that need no allocation
     if (length > kInside) BALLAST_CHECK(charge(length + kHeapBlock));
     std::string name(as_text(bytes));
+    // Not even findings could name this tensor.
     if (!is_valid_utf8(name)) {
+      return make_error(ErrorCode::kCorrupt, fmt::format("{}: byte {}: the name of tensor {} is not UTF-8",
+                                                         source_.name(), offset, contents_.tensors.size()));
+    }
+    if (kind_.is_checkpoint && !is_ascii(name)) {
       BALLAST_CHECK(findings_.error("name", offset, name,
-                                    fmt::format("{}: byte {}: the name of tensor {} is not UTF-8", source_.name(),
-                                                offset, contents_.tensors.size())));
-    } else if (kind_.is_checkpoint && !is_ascii(name)) {
-      BALLAST_CHECK(findings_.error("name", offset, name,
-                                    fmt::format("{}: byte {}: tensor name \"{}\" is not ASCII, which checkpoints must "
-                                                "be; gpt.rs refuses the file too",
-                                                source_.name(), offset, name)));
+                                    fmt::format("{}: byte {}: tensor name {} is not ASCII, which checkpoints must be; "
+                                                "gpt.rs refuses the file too",
+                                                source_.name(), offset, shown(name))));
     }
     return name;
   }
@@ -201,8 +214,8 @@ class ContentsParser {
     if (stored == expected) return false;
     BALLAST_CHECK(findings_.error(
         "base_id", offset, name,
-        fmt::format("{}: tensor \"{}\": the stored base id is {}, its name gives {}; the name or the id was changed",
-                    source_.name(), name, stored.to_number_hex(), expected.to_number_hex())));
+        fmt::format("{}: tensor {}: the stored base id is {}, its name gives {}; the name or the id was changed",
+                    source_.name(), shown(name), stored.to_number_hex(), expected.to_number_hex())));
     return false;
   }
 
@@ -211,12 +224,12 @@ class ContentsParser {
     const uint64_t rank_offset = fields_.position() - sizeof(uint32_t);
     BALLAST_TRY(const ByteSpan bytes, fields_.take(uint64_t{rank} * sizeof(uint64_t), "a shape"));
     constexpr uint32_t kInside = 4;  // dimensions that Shape holds without an allocation
-    if (rank > kInside) BALLAST_CHECK(charge(bytes.size()));
+    if (rank > kInside) BALLAST_CHECK(charge(bytes.size() + kHeapBlock));
     info.shape = load_shape(bytes);
     if (rank == 0) {
       findings_.warning("rank_0", rank_offset, info.name, [&] {
-        return fmt::format("{}: tensor \"{}\" has no dimensions; gpt.rs dies when it reads such a tensor",
-                           source_.name(), info.name);
+        return fmt::format("{}: tensor {} has no dimensions; gpt.rs dies when it reads such a tensor", source_.name(),
+                           shown(info.name));
       });
     }
     return {};
@@ -226,7 +239,7 @@ class ContentsParser {
     info.requires_grad = flag != 0;
     if (flag <= 1) return;
     findings_.warning("requires_grad", offset, info.name, [&] {
-      return fmt::format("{}: tensor \"{}\": the requires_grad byte is {}, taken as 1", source_.name(), info.name,
+      return fmt::format("{}: tensor {}: the requires_grad byte is {}, taken as 1", source_.name(), shown(info.name),
                          flag);
     });
   }
@@ -238,9 +251,9 @@ class ContentsParser {
     }
     info.dtype = DType::kOpaque;
     BALLAST_CHECK(findings_.error("dtype", offset, info.name,
-                                  fmt::format("{}: tensor \"{}\" has dtype tag {}; the tags are 0 (f32), 1 (f16), 2 "
+                                  fmt::format("{}: tensor {} has dtype tag {}; the tags are 0 (f32), 1 (f16), 2 "
                                               "(bf16) and 3 (i32)",
-                                              source_.name(), info.name, tag)));
+                                              source_.name(), shown(info.name), tag)));
     return false;
   }
 
@@ -250,27 +263,27 @@ class ContentsParser {
     if (expected == extent.length) return true;
     BALLAST_CHECK(findings_.error(
         "size", offset, info.name,
-        expected ? fmt::format("{}: tensor \"{}\": {} bytes are stored, shape {} of {} needs {}", source_.name(),
-                               info.name, extent.length, info.shape.to_string(), dtype_name(info.dtype), *expected)
-                 : fmt::format("{}: tensor \"{}\": shape {} of {} has 2^64 bytes or more", source_.name(), info.name,
-                               info.shape.to_string(), dtype_name(info.dtype))));
+        expected ? fmt::format("{}: tensor {}: {} bytes are stored, shape {} of {} needs {}", source_.name(),
+                               shown(info.name), extent.length, shown(info.shape), dtype_name(info.dtype), *expected)
+                 : fmt::format("{}: tensor {}: shape {} of {} has 2^64 bytes or more", source_.name(), shown(info.name),
+                               shown(info.shape), dtype_name(info.dtype))));
     return false;
   }
 
   Result<bool> check_extent(const TensorInfo& info, const StoredExtent& extent, uint64_t offset) {
     if (!sequential_ && extent.offset < end_) {
       BALLAST_CHECK(findings_.error("offset", offset, info.name,
-                                    fmt::format("{}: tensor \"{}\" claims to begin at byte {}, inside the header, "
+                                    fmt::format("{}: tensor {} claims to begin at byte {}, inside the header, "
                                                 "which ends at {}",
-                                                source_.name(), info.name, extent.offset, end_)));
+                                                source_.name(), shown(info.name), extent.offset, end_)));
       return false;
     }
     if (range_fits(extent.offset, extent.length, source_.size())) return true;
     BALLAST_CHECK(
         findings_.error("truncated", source_.size(), info.name,
-                        fmt::format("{}: tensor \"{}\" has {} bytes from byte {}, but the file has only {}; "
+                        fmt::format("{}: tensor {} has {} bytes from byte {}, but the file has only {}; "
                                     "it was probably cut short",
-                                    source_.name(), info.name, extent.length, extent.offset, source_.size())));
+                                    source_.name(), shown(info.name), extent.length, extent.offset, source_.size())));
     return false;
   }
 
@@ -314,10 +327,10 @@ class ContentsParser {
     if (offset == covered) return;
     const bool overlap = offset < covered;
     findings_.warning(overlap ? "overlap" : "hole", std::min(offset, covered), name, [&] {
-      return overlap ? fmt::format("{}: tensor \"{}\" begins at byte {}, before the one in front of it ends, at {}",
-                                   source_.name(), name, offset, covered)
-                     : fmt::format("{}: {} unused bytes stand in front of tensor \"{}\", which begins at byte {}",
-                                   source_.name(), offset - covered, name, offset);
+      return overlap ? fmt::format("{}: tensor {} begins at byte {}, before the one in front of it ends, at {}",
+                                   source_.name(), shown(name), offset, covered)
+                     : fmt::format("{}: {} unused bytes stand in front of tensor {}, which begins at byte {}",
+                                   source_.name(), offset - covered, shown(name), offset);
     });
   }
 
@@ -333,9 +346,9 @@ class ContentsParser {
         ++next;
         findings_.warning("duplicate_name", contents_.extents[i].offset, tensors[i].name, [&] {
           return fmt::format(
-              "{}: tensor name \"{}\" stands again further down; gpt.rs uses the last, so this one is "
+              "{}: tensor name {} stands again further down; gpt.rs uses the last, so this one is "
               "left out",
-              source_.name(), tensors[i].name);
+              source_.name(), shown(tensors[i].name));
         });
         continue;
       }

@@ -319,6 +319,17 @@ TEST(GptrsHostile, ALongNameOrShapeCostsLittle) {
   EXPECT_TRUE(check_survives(kGptrsTensorsDriver, build_gptrs(spec), "long shape"));
 }
 
+TEST(GptrsHostile, AnErrorAboutALongNameOrShapeIsShort) {
+  constexpr size_t kShort = 1000;
+  GptrsFileSpec spec = one_entry(false);
+  spec.entries[0].name = std::string(1 << 20, 'n');
+  spec.entries[0].dims = {3};
+  EXPECT_LT(expect_refused(spec, "long name").message.size(), kShort);
+  spec.entries[0].name = "w";
+  spec.entries[0].dims.assign(1 << 20, kMax64);
+  EXPECT_LT(expect_refused(spec, "long shape").message.size(), kShort);
+}
+
 TEST(GptrsHostile, ALongConfigOrOriginCostsLittle) {
   GptrsFileSpec spec = one_entry();
   std::string quotes;
