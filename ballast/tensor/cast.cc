@@ -35,20 +35,15 @@ double to_sticky_double(int64_t value) {
 
 double to_sticky_double(double value) { return value; }
 
-// |value - rounded| where `rounded` is near `value`: the halves are exact, and so is their sum.
+// How far `rounded` is from the value it stands for. Of integers the halves are exact, and so is their sum.
 template <std::integral Number>
-double distance(Number value, double rounded) {
+double rounding_error(Number value, double rounded) {
   const auto low = static_cast<double>(static_cast<uint64_t>(value) & 0xFFFFFFFFU);
   const double high = std::ldexp(static_cast<double>(value >> 32), 32);
-  const double difference = std::abs((high - rounded) + low);
-  return std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
+  return std::isnan(rounded) ? std::numeric_limits<double>::infinity() : std::abs((high - rounded) + low);
 }
 
-double distance(double value, double rounded) {
-  if (value == rounded || (std::isnan(value) && std::isnan(rounded))) return 0;
-  const double difference = std::abs(value - rounded);
-  return std::isnan(difference) ? std::numeric_limits<double>::infinity() : difference;
-}
+double rounding_error(double value, double rounded) { return distance_between(value, rounded); }
 
 // The bits of `value` in the target type and how far they are from it; nullopt where it cannot be held.
 template <typename Bits>
@@ -64,7 +59,7 @@ std::optional<Rounded<typename E::Bits>> to_float(Number value) {
   }
   // Straight to the widest type; through a sticky double to the others.
   const auto bits = E::kBits == 64 ? E::encode(static_cast<double>(value)) : E::encode(to_sticky_double(value));
-  return Rounded<typename E::Bits>{bits, distance(value, static_cast<double>(E::decode(bits)))};
+  return Rounded<typename E::Bits>{bits, rounding_error(value, static_cast<double>(E::decode(bits)))};
 }
 
 template <typename E, typename Number>
@@ -107,14 +102,16 @@ struct CastJob {
 
   template <typename E>
   Status store_block(size_t begin, std::span<const Number> numbers) {
+    double worst = 0;  // not the report's, which the compiler must assume to change with every byte stored
     for (size_t i = 0; i < numbers.size(); ++i) {
       std::optional<Rounded<typename E::Bits>> rounded;
       if constexpr (E::kKind == DTypeKind::kFloat) rounded = to_float<E>(numbers[i]);
       else rounded = to_integer<E>(numbers[i]);
       if (!rounded) return cannot_hold(begin + i, numbers[i]);
       store_bits<E>(out.data(), begin + i, rounded->bits);
-      report.max_abs_error = std::max(report.max_abs_error, rounded->error);
+      worst = std::max(worst, rounded->error);
     }
+    report.max_abs_error = std::max(report.max_abs_error, worst);
     return {};
   }
 

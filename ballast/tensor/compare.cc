@@ -22,13 +22,7 @@ struct Distance {
   double reference;
 };
 
-double apart(double a, double b) {
-  if (a == b || (std::isnan(a) && std::isnan(b))) return 0;
-  const double difference = std::abs(a - b);
-  return std::isnan(difference) ? kInfinity : difference;
-}
-
-Distance distance(double a, double b) { return {apart(a, b), std::abs(b)}; }
+Distance distance(double a, double b) { return {distance_between(a, b), std::abs(b)}; }
 
 uint64_t magnitude(uint64_t value) { return value; }
 uint64_t magnitude(int64_t value) {
@@ -46,8 +40,8 @@ Distance distance(A a, B b) {
 }
 
 Distance distance(const double* a, const double* b) {  // complex numbers
-  const double real = apart(a[0], b[0]);
-  const double imaginary = apart(a[1], b[1]);
+  const double real = distance_between(a[0], b[0]);
+  const double imaginary = distance_between(a[1], b[1]);
   return {std::hypot(real, imaginary), std::hypot(b[0], b[1])};
 }
 

@@ -1,7 +1,6 @@
 #include "ballast/tensor/elements.h"
 
 #include <algorithm>
-#include <cmath>
 
 #include "ballast/tensor/element.h"
 

@@ -1,7 +1,9 @@
 // Payload bytes as numbers, a chunk at a time.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
+#include <limits>
 #include <span>
 
 #include "ballast/base/bytes.h"
@@ -28,6 +30,13 @@ inline void to_doubles(DType dtype, ByteSpan in, std::span<double> out) { to_dou
 // The same for integer types, exact wherever `out` has the signedness of the type.
 void to_integers(DType dtype, ByteSpan in, size_t first, std::span<int64_t> out);
 void to_integers(DType dtype, ByteSpan in, size_t first, std::span<uint64_t> out);
+
+// |a - b|, where equal infinities, and NaN and NaN, are 0 apart, and NaN is infinitely far from everything else.
+inline double distance_between(double a, double b) {
+  const double difference = std::abs(a - b);
+  if (!std::isnan(difference)) return difference;
+  return a == b || (std::isnan(a) && std::isnan(b)) ? 0 : std::numeric_limits<double>::infinity();
+}
 
 // What is not a finite number in a payload of a floating or complex type; nothing for other types.
 struct NonFinite {

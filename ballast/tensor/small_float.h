@@ -117,7 +117,8 @@ struct SmallFloat {
     const uint64_t code = base + (uint64_t{significand} >> drop);
     const uint64_t rest = significand & ((uint64_t{1} << drop) - 1);
     const uint64_t half = uint64_t{1} << (drop - 1);
-    return code + (rest > half || (rest == half && (code & 1) != 0) ? 1 : 0);
+    // Up when rest > half, or rest == half and code is odd; without a branch, which random values would mispredict.
+    return code + static_cast<uint64_t>(rest + (code & 1) > half);
   }
 
   static constexpr Bits overflow(uint32_t sign) {
