@@ -103,6 +103,7 @@ int main(int count, char** arguments) {
   if (work == "digest") return run(work, [&] { return digest(first); });
   if (work == "diff") return run(work, [&] { return diff(first, second); });
   if (work == "convert") return run(work, [&] { return convert(first, second); });
-  fmt::print(stderr, "usage: ballast_bench mapping|open|read|digest FILE\n       ballast_bench diff|convert FILE FILE\n");
+  fmt::print(stderr,
+             "usage: ballast_bench mapping|open|read|digest FILE\n       ballast_bench diff|convert FILE FILE\n");
   return 2;
 }

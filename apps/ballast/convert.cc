@@ -42,10 +42,10 @@ Result<const FormatDriver*> choose_format(const ConvertFlags& flags) {
   if (!flags.format.empty()) {
     if (const FormatDriver* format = find_format(flags.format)) return format;
     const std::string_view meant = nearest(flags.format, names);
-    return make_error(ErrorCode::kInvalidArgument,
-                      meant.empty() ? fmt::format("there is no format \"{}\"; there are: {}", flags.format,
-                                                  fmt::join(names, ", "))
-                                    : fmt::format("there is no format \"{}\"; did you mean \"{}\"?", flags.format, meant));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        meant.empty() ? fmt::format("there is no format \"{}\"; there are: {}", flags.format, fmt::join(names, ", "))
+                      : fmt::format("there is no format \"{}\"; did you mean \"{}\"?", flags.format, meant));
   }
   const std::string file_name = std::filesystem::path(flags.destination).filename().string();
   if (const FormatDriver* format = format_for_extension(file_name)) return format;
@@ -147,7 +147,8 @@ void print_convert(const ConvertFlags& flags, const ConvertReport& report, Conso
 }
 
 constexpr const char* kFooter =
-    "Nothing is lost: what the target has no field for travels in its metadata as ballast.origin and comes back when the\n"
+    "Nothing is lost: what the target has no field for travels in its metadata as ballast.origin and comes back when "
+    "the\n"
     "file is converted again. Where even that is impossible the command says what would be lost and stops with exit\n"
     "code 2. The destination appears whole or not at all.\n"
     "\n"
@@ -168,10 +169,12 @@ RunCommand add_convert(CLI::App& program, Console& console) {
   add_path(*command, "DST", flags->destination, "Where to; its extension tells the format unless --to does");
   command->add_option("--to", flags->format, "Format to write; `ballast formats` lists them")->option_text("FORMAT");
   add_pattern_option(*command, "--only", options.only, "Take only tensors whose name this finds; may be repeated");
-  add_pattern_option(*command, "--exclude", options.exclude, "Leave out tensors whose name this finds; may be repeated");
+  add_pattern_option(*command, "--exclude", options.exclude,
+                     "Leave out tensors whose name this finds; may be repeated");
   command->add_option("--config", flags->config_path, "Model config (JSON) for formats that need one")
       ->option_text("FILE");
-  command->add_flag("--allow-lossy", options.allow_lossy, "Go on where something cannot be kept, and say what was lost");
+  command->add_flag("--allow-lossy", options.allow_lossy,
+                    "Go on where something cannot be kept, and say what was lost");
   command->add_flag("--dry-run", options.dry_run, "Say what would be done and lost; write nothing");
   command->add_flag("--overwrite", options.write.commit.overwrite, "Replace what stands at DST");
   command->add_flag("--compress", write.compress, "Deflate (npz)");

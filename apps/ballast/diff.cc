@@ -61,7 +61,8 @@ Result<DiffReport> diff(const DiffFlags& flags, Console& console) {
 
 // ---------------------------------------------------------------- JSON
 
-void add_name(JsonWriter& json, std::string_view key, const DiffEntry& entry, DiffKind absent, const std::string& name) {
+void add_name(JsonWriter& json, std::string_view key, const DiffEntry& entry, DiffKind absent,
+              const std::string& name) {
   if (entry.kind == absent) add_null(json, key);
   else add_text(json, key, name);
 }
@@ -120,7 +121,8 @@ void print_changed(const DiffReport& report, Console& console) {
     if (change.comparable) {
       table.add_row(printable(entry.name_a), grouped(change.differing), grouped(change.elements),
                     fmt::format("{:.3g}", change.max_abs), fmt::format("{:.3g}", change.max_rel),
-                    change.max_ulp == kUlpOfNan ? "NaN" : grouped(change.max_ulp), Cell(std::move(remark), Paint::kDim));
+                    change.max_ulp == kUlpOfNan ? "NaN" : grouped(change.max_ulp),
+                    Cell(std::move(remark), Paint::kDim));
     } else {
       table.add_row(printable(entry.name_a), "", "", "", "", "", Cell(std::move(remark), Paint::kYellow));
     }
@@ -172,7 +174,8 @@ void print_diff(const DiffFlags& flags, const DiffReport& report, Console& conso
 }
 
 constexpr const char* kFooter =
-    "Compares tensors by name and content, whatever the formats and the order. Exit code 0 when everything is equal, 1\n"
+    "Compares tensors by name and content, whatever the formats and the order. Exit code 0 when everything is equal, "
+    "1\n"
     "when something differs; a tensor that only changed its name counts as different.\n"
     "\n"
     "Examples:\n"

@@ -1,5 +1,3 @@
-#include "ballast/formats/format.h"
-
 #include <fmt/format.h>
 
 #include <memory>
@@ -9,6 +7,7 @@
 #include "apps/ballast/flags.h"
 #include "apps/ballast/json_output.h"
 #include "apps/ballast/table.h"
+#include "ballast/formats/format.h"
 
 namespace ballast::cli {
 

@@ -96,11 +96,12 @@ void print_check(const HashFlags& flags, const Hashed& hashed, Console& console)
   std::string& out = console.out();
   const std::string manifest = printable(manifest_path(flags.path));
   if (hashed.differences.empty()) {
-    out += fmt::format("{}: {} {}\n", printable(flags.path), painted(console.output(), Paint::kGreen, "matches"), manifest);
+    out += fmt::format("{}: {} {}\n", printable(flags.path), painted(console.output(), Paint::kGreen, "matches"),
+                       manifest);
     return;
   }
-  out += fmt::format("{}: {} {}\n", printable(flags.path),
-                     painted(console.output(), Paint::kRed, "does not match"), manifest);
+  out += fmt::format("{}: {} {}\n", printable(flags.path), painted(console.output(), Paint::kRed, "does not match"),
+                     manifest);
   for (const std::string& difference : hashed.differences) out += fmt::format("  {}\n", printable(difference));
 }
 
@@ -120,8 +121,10 @@ void print_digests(const HashFlags& flags, const Hashed& hashed, Console& consol
 }
 
 constexpr const char* kFooter =
-    "Digests are BLAKE3 over type, shape and values; they are the same in every format and order, so that equal archive\n"
-    "digests mean equal tensors. --write keeps them in <PATH>.ballast.json; --check compares with that, exit code 1 when\n"
+    "Digests are BLAKE3 over type, shape and values; they are the same in every format and order, so that equal "
+    "archive\n"
+    "digests mean equal tensors. --write keeps them in <PATH>.ballast.json; --check compares with that, exit code 1 "
+    "when\n"
     "something differs.\n"
     "\n"
     "Examples:\n"

@@ -60,9 +60,8 @@ void sort_tensors(const Archive& archive, InspectSort sort, std::vector<size_t>&
       std::ranges::stable_sort(shown, std::greater<>(), [&](size_t i) { return tensors[i].byte_size; });
       return;
     case InspectSort::kOffset:
-      std::ranges::stable_sort(shown, std::less<>(), [&](size_t i) {
-        return std::pair(archive.extent(i).source, archive.extent(i).offset);
-      });
+      std::ranges::stable_sort(shown, std::less<>(),
+                               [&](size_t i) { return std::pair(archive.extent(i).source, archive.extent(i).offset); });
       return;
   }
 }
@@ -88,7 +87,8 @@ Status inspect(const InspectOptions& options, Console& console) {
 }
 
 constexpr const char* kFooter =
-    "PATH is a file of any known format (found by content, not by name), a folder or an *.index.json of shards, or the\n"
+    "PATH is a file of any known format (found by content, not by name), a folder or an *.index.json of shards, or "
+    "the\n"
     "common prefix of a pair such as model.json and model.npz. Only the header is read, unless --hash asks for more.\n"
     "\n"
     "Examples:\n"

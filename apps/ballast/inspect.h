@@ -15,7 +15,7 @@ enum class InspectSort : unsigned char { kStored, kName, kSize, kOffset };
 struct Inspection {
   const std::string& path;
   const Archive& archive;
-  std::vector<size_t> shown;         // positions of the tensors to show, in the order to show them
+  std::vector<size_t> shown;          // positions of the tensors to show, in the order to show them
   std::vector<TensorDigest> digests;  // one per tensor of the archive, when `hashed`
   bool hashed = false;
   InspectSort sort = InspectSort::kStored;

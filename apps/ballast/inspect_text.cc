@@ -193,8 +193,11 @@ void append_tree(const Inspection& inspection, Console& console) {
     const TensorInfo& tensor = inspection.archive.tensors()[index];
     items.push_back({tensor.name, tensor.byte_size, items.size()});
   }
-  Table table(
-      {{"name", Align::kLeft, true}, {"dtype"}, {"shape"}, {"MiB", Align::kRight}, {inspection.hashed ? "blake3" : ""}});
+  Table table({{"name", Align::kLeft, true},
+               {"dtype"},
+               {"shape"},
+               {"MiB", Align::kRight},
+               {inspection.hashed ? "blake3" : ""}});
   const std::vector<TreeLine> lines = make_tree(items, tree_order(inspection.sort));
   table.reserve(lines.size());
   for (const TreeLine& line : lines) {

@@ -93,8 +93,9 @@ class Program {
     for (const CLI::App* command : commands()) names.push_back(command->get_name());
     if (std::ranges::find(names, word) != names.end()) return 0;
     const std::string_view meant = nearest(word, names);
-    console_.complain(meant.empty() ? fmt::format("there is no command \"{}\"; there are: {}", word, fmt::join(names, ", "))
-                                    : fmt::format("there is no command \"{}\"; did you mean \"{}\"?", word, meant));
+    console_.complain(meant.empty()
+                          ? fmt::format("there is no command \"{}\"; there are: {}", word, fmt::join(names, ", "))
+                          : fmt::format("there is no command \"{}\"; did you mean \"{}\"?", word, meant));
     return kExitFailed;
   }
 
@@ -124,7 +125,8 @@ class Program {
 
   std::string usage_error_text(const CLI::ParseError& error) {
     const auto remaining = app_.remaining(/*recurse=*/true);
-    if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::ExtrasError) || remaining.empty()) return error.what();
+    if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::ExtrasError) || remaining.empty())
+      return error.what();
     const std::string& word = remaining.front();
     if (!word.starts_with('-')) return fmt::format("\"{}\" is one argument too many", word);
     std::vector<std::string> names;

@@ -21,17 +21,17 @@ struct Range {
 
 // Two columns wide: East Asian wide and full-width characters, and pictographs.
 constexpr std::array kWide = {
-    Range{0x1100, 0x115F}, Range{0x2E80, 0x303E}, Range{0x3041, 0xA4CF}, Range{0xAC00, 0xD7A3},   Range{0xF900, 0xFAFF},
-    Range{0xFE30, 0xFE6F}, Range{0xFF00, 0xFF60}, Range{0xFFE0, 0xFFE6}, Range{0x1F300, 0x1F64F}, Range{0x1F900, 0x1F9FF},
-    Range{0x20000, 0x3FFFD},
+    Range{0x1100, 0x115F},   Range{0x2E80, 0x303E},   Range{0x3041, 0xA4CF},   Range{0xAC00, 0xD7A3},
+    Range{0xF900, 0xFAFF},   Range{0xFE30, 0xFE6F},   Range{0xFF00, 0xFF60},   Range{0xFFE0, 0xFFE6},
+    Range{0x1F300, 0x1F64F}, Range{0x1F900, 0x1F9FF}, Range{0x20000, 0x3FFFD},
 };
 // No column of their own: combining marks and variation selectors.
 constexpr std::array kCombining = {Range{0x0300, 0x036F}, Range{0x1AB0, 0x1AFF}, Range{0x20D0, 0x20FF},
                                    Range{0xFE00, 0xFE0F}, Range{0xFE20, 0xFE2F}};
 // Shown by their number: C1 controls, and characters that hide or reorder the text around them.
-constexpr std::array kUnseen = {Range{0x80, 0x9F},       Range{0xAD, 0xAD},     Range{0x061C, 0x061C},
-                                Range{0x200B, 0x200F},   Range{0x2028, 0x202E}, Range{0x2060, 0x2069},
-                                Range{0xFEFF, 0xFEFF},   Range{0xFFF9, 0xFFFB}, Range{0xE0000, 0xE0FFF}};
+constexpr std::array kUnseen = {Range{0x80, 0x9F},     Range{0xAD, 0xAD},     Range{0x061C, 0x061C},
+                                Range{0x200B, 0x200F}, Range{0x2028, 0x202E}, Range{0x2060, 0x2069},
+                                Range{0xFEFF, 0xFEFF}, Range{0xFFF9, 0xFFFB}, Range{0xE0000, 0xE0FFF}};
 
 template <size_t N>
 bool within(uint32_t code_point, const std::array<Range, N>& ranges) {
@@ -143,7 +143,8 @@ std::string mib_digits(uint64_t bytes, uint64_t largest) {
   const uint64_t units = whole * scale + ((rest * scale + (1 << 19)) >> 20);
   const bool tiny = units == 0;
   std::string text = std::to_string(tiny ? 1 : units);
-  if (text.size() <= static_cast<size_t>(decimals)) text.insert(0, static_cast<size_t>(decimals) + 1 - text.size(), '0');
+  if (text.size() <= static_cast<size_t>(decimals))
+    text.insert(0, static_cast<size_t>(decimals) + 1 - text.size(), '0');
   text.insert(text.size() - static_cast<size_t>(decimals), ".");
   return tiny ? "<" + text : text;
 }

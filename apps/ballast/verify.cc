@@ -114,7 +114,8 @@ int verify(const VerifyFlags& flags, Console& console) {
 }
 
 constexpr const char* kFooter =
-    "Reports every finding with its byte offset, not only the first. Warnings are things that a format's own reader may\n"
+    "Reports every finding with its byte offset, not only the first. Warnings are things that a format's own reader "
+    "may\n"
     "accept in silence; a file with a warning or an error is not sound, and the exit code is 1.\n"
     "\n"
     "Levels:\n"

@@ -16,6 +16,19 @@ namespace ballast {
 
 namespace {
 
+class NullSink final : public ByteSink {
+ public:
+  Status write(ByteSpan bytes) override {
+    taken_ += bytes.size();
+    return {};
+  }
+  Status patch(uint64_t, ByteSpan) override { return {}; }
+  uint64_t position() const override { return taken_; }
+
+ private:
+  uint64_t taken_ = 0;
+};
+
 // One conversion, step by step. `plan_` holds what is to be written; its description speaks the source's language
 // until the origin, if one is needed, has been put in.
 class Conversion {
@@ -159,14 +172,28 @@ class Conversion {
     std::map<std::string_view, size_t> position;
     for (size_t i = 0; i < plan_.description.tensors.size(); ++i) position[plan_.description.tensors[i].name] = i;
     std::vector<bool> keep(plan_.description.tensors.size(), true);
-    for (const Loss& loss : report_.losses) {
+    for (Loss& loss : report_.losses) {
       const auto found = position.find(loss.tensor);
       if (found == position.end()) continue;
-      if (loss.cast_to) BALLAST_CHECK(cast_tensor(found->second, *loss.cast_to));
-      else if (loss.drop) keep[found->second] = false;
+      if (loss.cast_to) BALLAST_CHECK(cast_or_drop(found->second, loss));
+      if (loss.drop) keep[found->second] = false;
     }
     position.clear();
     keep_tensors(keep);
+    return {};
+  }
+
+  // A value that the other type cannot hold at all is found here, before anything is written: the tensor is left out.
+  Status cast_or_drop(size_t index, Loss& loss) {
+    BALLAST_CHECK(cast_tensor(index, *loss.cast_to));
+    if (options_.dry_run) return {};
+    NullSink nowhere;
+    const auto tried = plan_.providers[index](nowhere);
+    if (tried) return {};
+    if (tried.error().code != ErrorCode::kInvalidArgument) return tried;
+    loss.what += fmt::format("; but {}, so the tensor is left out", tried.error().message);
+    loss.cast_to.reset();
+    loss.drop = true;
     return {};
   }
 
@@ -210,7 +237,10 @@ class Conversion {
     BALLAST_TRY(const Description written,
                 preview_description(format_, plan_.description, write_options(), file_name_));
     if (!needs_origin(logical, written)) return {};
-    if (!format_.stores_origin) return report_unstorable(logical, written);
+    if (!format_.stores_origin) {
+      // How the original spelled things is no content: nothing is lost without it.
+      return same_content_description(logical, written) ? Status() : report_unstorable(logical, written);
+    }
     report_.notes.push_back(
         fmt::format("{} has no field for: {}; kept in ballast.origin", format_.name, differences(logical, written)));
     if (options_.dry_run) return {};

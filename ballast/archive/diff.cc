@@ -96,10 +96,12 @@ class Comparer {
     for (const Piece& piece : pieces_) total += piece.size_a + piece.size_b;
     SharedProgress progress(options_.progress, "comparing", total);
     std::vector<PieceOutcome> outcomes(pieces_.size());
+    BALLAST_CHECK(progress.add(0));
     BALLAST_CHECK(parallel_for(pieces_.size(), options_.threads, [&](size_t i) -> Status {
       BALLAST_CHECK(compare_piece(pieces_[i], outcomes[i]));
       return progress.add(pieces_[i].size_a + pieces_[i].size_b);
     }));
+    BALLAST_CHECK(progress.add(0));
     for (size_t i = 0; i < pieces_.size(); ++i) {
       DiffEntry& entry = report_.entries[pairs_[pieces_[i].pair].entry];
       entry.change.merge(outcomes[i].difference);

@@ -85,6 +85,7 @@ Result<std::vector<TensorDigest>> digest_plan(const WritePlan& plan, const Diges
     std::vector<size_t> order(tensors.size());
     std::iota(order.begin(), order.end(), size_t{0});
     std::ranges::stable_sort(order, std::greater{}, [&](size_t i) { return tensors[i].byte_size; });
+    BALLAST_CHECK(progress.add(0));
     BALLAST_CHECK(parallel_for(tensors.size(), options.threads, [&](size_t position) -> Status {
       const size_t index = order[position];
       HashingSink sink(tensors[index], options.sha256, progress);
@@ -92,6 +93,7 @@ Result<std::vector<TensorDigest>> digest_plan(const WritePlan& plan, const Diges
       digests[index] = sink.finish();
       return {};
     }));
+    BALLAST_CHECK(progress.add(0));
     return digests;
   });
 }

@@ -9,7 +9,8 @@
 namespace ballast {
 
 // Counts the bytes done by all threads, but reports only on the thread that made it, as Progress promises. Once the
-// callback has asked to stop, add() fails on every thread.
+// callback has asked to stop, add() fails on every thread. The maker calls add(0) before the work, because other
+// threads may leave nothing for it to do, and after, so that the last report is of everything.
 class SharedProgress {
  public:
   // `progress` must outlive it.

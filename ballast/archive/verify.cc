@@ -91,11 +91,13 @@ class ArchiveCheck {
       total += archive_.extent(i).length;
     }
     SharedProgress progress(options_.progress, "checking", total);
-    return parallel_for(checked.size(), options_.threads, [&](size_t position) -> Status {
+    BALLAST_CHECK(progress.add(0));
+    BALLAST_CHECK(parallel_for(checked.size(), options_.threads, [&](size_t position) -> Status {
       const size_t index = checked[position];
       BALLAST_CHECK(keep_damage(archive_.check_crc(index), checks_[index]));
       return progress.add(archive_.extent(index).length);
-    });
+    }));
+    return progress.add(0);
   }
 
   Result<std::vector<TensorDigest>> digest_and_scan() {

@@ -1,6 +1,12 @@
 #include "ballast/base/utf8.h"
 
+#include <algorithm>
+
 namespace ballast {
+
+bool is_ascii(std::string_view text) {
+  return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+}
 
 void append_utf8(std::string& out, uint32_t code_point) {
   const auto put = [&out](uint32_t byte) { out.push_back(static_cast<char>(byte)); };

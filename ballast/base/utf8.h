@@ -12,6 +12,8 @@ namespace ballast {
 // True for well-formed UTF-8 (no surrogates, no overlong forms).
 bool is_valid_utf8(std::string_view text);
 
+bool is_ascii(std::string_view text);
+
 // Length of the well-formed sequence at `at`, which must be inside `text`; 0 if there is none.
 size_t utf8_sequence_length(std::string_view text, size_t at);
 

@@ -45,21 +45,6 @@ std::optional<Enum> find_word(std::span<const Word> words, std::string_view name
   return static_cast<Enum>(found - words.begin());
 }
 
-unsigned bits_of(QuantValue value) {
-  switch (value) {
-    case QuantValue::kQ8F:
-    case QuantValue::kE5M2:
-    case QuantValue::kE4M3:
-    case QuantValue::kQ8S: return 8;
-    case QuantValue::kQ4F:
-    case QuantValue::kE2M1:
-    case QuantValue::kQ4S: return 4;
-    case QuantValue::kQ2F:
-    case QuantValue::kQ2S: return 2;
-  }
-  return 8;
-}
-
 uint64_t size_of(ScaleType type) {
   switch (type) {
     case ScaleType::kF32: return 4;
@@ -499,6 +484,21 @@ std::optional<QuantScheme> parse_quant_scheme(std::string_view text) {
   return scheme;
 }
 
+unsigned quant_value_bits(QuantValue value) {
+  switch (value) {
+    case QuantValue::kQ8F:
+    case QuantValue::kE5M2:
+    case QuantValue::kE4M3:
+    case QuantValue::kQ8S: return 8;
+    case QuantValue::kQ4F:
+    case QuantValue::kE2M1:
+    case QuantValue::kQ4S: return 4;
+    case QuantValue::kQ2F:
+    case QuantValue::kQ2S: return 2;
+  }
+  return 8;
+}
+
 std::optional<QuantLength> quant_length(const QuantScheme& scheme, const Shape& shape) {
   const auto values = shape.element_count();
   const auto scales = scale_bytes(scheme, shape);
@@ -513,7 +513,7 @@ std::optional<QuantLength> quant_length(const QuantScheme& scheme, const Shape& 
     return QuantLength{*total, *total};
   }
   const uint64_t word_size = scheme.store == QuantStore::kPackedU32 ? 4 : 1;
-  const uint64_t per_word = word_size * 8 / bits_of(scheme.value);
+  const uint64_t per_word = word_size * 8 / quant_value_bits(scheme.value);
   const auto by_line = with_scales(count_words_by_line(scheme, shape, per_word), word_size);
   const auto flat = with_scales(divide_up(*values, per_word), word_size);
   if (!by_line || !flat) return std::nullopt;

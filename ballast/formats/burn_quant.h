@@ -70,6 +70,8 @@ void write_quant_scheme(CborWriter& cbor, const QuantScheme& scheme, QuantSpelli
 std::string quant_scheme_text(const QuantScheme& scheme);
 std::optional<QuantScheme> parse_quant_scheme(std::string_view text);
 
+unsigned quant_value_bits(QuantValue value);
+
 // Bytes that a tensor of this shape should take: values, scales of blocks, scale of the tensor.
 struct QuantLength {
   uint64_t by_line = 0;  // packed words begin anew with each line of the packed axis, as Burn 0.22 and later pack

@@ -18,7 +18,8 @@ namespace {
 class Speller {
  public:
   Speller(const Description& description, const WriteOptions& options)
-      : keeps_forms_(options.keep_form && description.format == kBurnpackDriver.name),
+      : from_burn_(description.format == kBurnpackDriver.name),
+        keeps_forms_(options.keep_form && from_burn_),
         any_generation_(options.target.empty()) {
     const auto* found = std::ranges::find(kBurnTargets, options.target, &BurnTarget::name);
     target_ = found == kBurnTargets.end() ? &kBurnTargets.back() : found;
@@ -45,11 +46,29 @@ class Speller {
     return understood && can_spell(scheme, stored) ? stored : QuantSpelling::k022;
   }
 
+  // Whether the wanted Burn takes these bytes for the same values. Up to 0.21 packed words run across lines, values are
+  // filled up to whole words, and half a byte per value has no length; since 0.22 each line begins a word.
+  bool packs_alike(const TensorInfo& tensor, const QuantScheme& scheme) const {
+    if (any_generation_) return true;
+    const bool from_old = from_burn_ && parse_quant_form(tensor.stored_form()) < QuantSpelling::k022;
+    const bool to_old = !target_->scales;
+    if (from_old == to_old) return true;
+    const auto length = quant_length(scheme, tensor.shape);
+    if (!length) return false;
+    if (scheme.store == QuantStore::kNative) {
+      const bool whole_words = tensor.shape.element_count().value_or(1) % 4 == 0;
+      return tensor.byte_size == length->by_line && (!to_old || (quant_value_bits(scheme.value) == 8 && whole_words));
+    }
+    // Only lines of the last axis were ever packed apart.
+    return scheme.packed_axis != 0 || (tensor.byte_size == length->by_line && length->flat == length->by_line);
+  }
+
  private:
   bool keeps(const TensorInfo& tensor, std::string_view form) const {
     return keeps_forms_ && any_generation_ && tensor.dtype == DType::kBool && tensor.stored_form() == form;
   }
 
+  bool from_burn_;
   bool keeps_forms_;
   bool any_generation_;
   bool unaligned_ = false;
@@ -67,7 +86,7 @@ bool has_word(const Speller& speller, const TensorInfo& tensor) {
     return speller.target().bool_stores ? knows_dtype(tensor.dtype) : knows_dtype_020(tensor.dtype);
   }
   const auto scheme = parse_quant_scheme(tensor.scheme());
-  return scheme && speller.quant_spelling(tensor, *scheme);
+  return scheme && speller.quant_spelling(tensor, *scheme) && speller.packs_alike(tensor, *scheme);
 }
 
 // ---------------------------------------------------------------- metadata

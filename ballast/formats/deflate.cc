@@ -30,6 +30,7 @@ Error broken_stream(const ByteSource& source, uint64_t offset, const std::string
 }  // namespace
 
 uint32_t crc32_of(ByteSpan bytes, uint32_t crc) {
+  if (bytes.empty()) return crc;  // zlib takes a null pointer for a request to start anew
   return static_cast<uint32_t>(crc32_z(crc, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
 

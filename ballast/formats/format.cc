@@ -13,15 +13,9 @@ namespace ballast {
 namespace {
 
 constexpr std::array kFormats = {
-    &kGptrsCheckpointDriver,
-    &kGptrsTensorsDriver,
-    &kBurnpackDriver,
-    &kSafetensorsDriver,
+    &kGptrsCheckpointDriver, &kGptrsTensorsDriver,    &kBurnpackDriver, &kSafetensorsDriver,
     &kNetclDriver,  // before npz: a netcl model is an NPZ with something more
-    &kNetclLegacyDriver,
-    &kNetclCheckpointDriver,
-    &kNpzDriver,
-    &kNpyDriver,
+    &kNetclLegacyDriver,     &kNetclCheckpointDriver, &kNpzDriver,      &kNpyDriver,
 };
 
 bool ends_with_ignoring_case(std::string_view text, std::string_view ending) {

@@ -9,6 +9,7 @@
 #include "ballast/base/checked.h"
 #include "ballast/base/json.h"
 #include "ballast/base/param_id.h"
+#include "ballast/base/utf8.h"
 #include "ballast/formats/gptrs_fields.h"
 
 namespace ballast {
@@ -380,10 +381,6 @@ std::optional<uint32_t> gptrs_dtype_tag(DType dtype) {
   const auto* found = std::ranges::find(kTags, dtype);
   if (found == kTags.end()) return std::nullopt;
   return static_cast<uint32_t>(found - kTags.begin());
-}
-
-bool is_ascii(std::string_view text) {
-  return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
 SniffMatch sniff_gptrs(const GptrsKind& kind, const SniffInput& input) {

@@ -27,8 +27,6 @@ inline constexpr std::string_view kGptrsZeroIdForm = "id=0";
 std::optional<DType> gptrs_dtype(uint32_t tag);
 std::optional<uint32_t> gptrs_dtype_tag(DType dtype);
 
-bool is_ascii(std::string_view text);
-
 // Bytes of an index entry: u32 name length, name, [u128 base id], u32 rank, u64 dims, u32 dtype, u8 requires_grad,
 // u64 offset, u64 length.
 inline constexpr uint64_t kGptrsRecordSize = 29;  // of an archive, without name and dims

@@ -9,6 +9,7 @@
 #include "ballast/base/checked.h"
 #include "ballast/base/json.h"
 #include "ballast/base/param_id.h"
+#include "ballast/base/utf8.h"
 #include "ballast/formats/gptrs_index.h"
 
 namespace ballast {

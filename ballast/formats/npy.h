@@ -27,10 +27,10 @@ struct NpyHeader {
   uint32_t length = 0;        // bytes before the payload
   uint64_t payload_size = 0;  // shape * item size
   std::string version;        // "1.0"
-  // The header as text, with its version and padding, so that the same bytes can be written again.
-  std::string spelling;
   // NumPy itself would write this header for the canonical payload.
   bool is_canonical = false;
+  // Otherwise: the header as text, with its version and padding, so that the same bytes can be written again.
+  std::string spelling;
 };
 
 // Gives the first `length` bytes of the file or member; asked for no more than it has.

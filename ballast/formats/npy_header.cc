@@ -36,6 +36,7 @@ Version version_of(ByteSpan header) {
 // Versions 1 and 2 are Latin-1, version 3 is UTF-8.
 std::optional<std::string> decode_text(ByteSpan bytes, Version version) {
   const std::string_view stored = as_text(bytes);
+  if (is_ascii(stored)) return std::string(stored);
   if (version.is_utf8()) return is_valid_utf8(stored) ? std::optional<std::string>(stored) : std::nullopt;
   std::string text;
   text.reserve(stored.size());
@@ -44,7 +45,7 @@ std::optional<std::string> decode_text(ByteSpan bytes, Version version) {
 }
 
 std::optional<std::string> encode_text(std::string_view text, Version version) {
-  if (version.is_utf8()) return std::string(text);
+  if (version.is_utf8() || is_ascii(text)) return std::string(text);
   std::string stored;
   for (size_t at = 0; at < text.size();) {
     const auto code_point = take_code_point(text, at);
@@ -160,7 +161,6 @@ Result<NpyHeader> parse_header(ByteSpan bytes, const std::string& where) {
   header.fortran_order = fields.fortran_order && header.shape.rank() > 1;
   header.length = static_cast<uint32_t>(bytes.size());
   header.version = fmt::format("{}.{}", version.major, version.minor);
-  header.spelling = make_spelling(*text, version);
   const auto elements = header.shape.element_count();
   const auto payload = elements ? checked_mul(*elements, header.type.item_size) : std::nullopt;
   if (!payload) {
@@ -170,6 +170,7 @@ Result<NpyHeader> parse_header(ByteSpan bytes, const std::string& where) {
   header.payload_size = *payload;
   const auto descr = npy_descr(npy_tensor("", header));
   header.is_canonical = descr && as_text(bytes) == canonical_header(*descr, header.shape);
+  if (!header.is_canonical) header.spelling = make_spelling(*text, version);
   return header;
 }
 

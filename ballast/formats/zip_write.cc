@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ballast/base/utf8.h"
 #include "ballast/formats/zip.h"
 #include "ballast/formats/zip_records.h"
 
@@ -19,10 +20,6 @@ constexpr uint16_t kHostUnix = 3 << 8;
 constexpr uint16_t kHostWindows = 0;
 constexpr uint32_t kOwnerMayReadAndWrite = 0600U << 16;
 constexpr uint16_t kAlignment = 64;
-
-bool is_ascii(std::string_view text) {
-  return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-}
 
 bool has_large_sizes(const ZipMember& member) { return member.size > kZip64Limit || member.stored_size > kZip64Limit; }
 

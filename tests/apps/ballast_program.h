@@ -26,7 +26,8 @@ inline WritePlan sample_plan() {
   plan.description.metadata = {{"format", std::string("pt")}, {"note", std::string("for tests")}};
   const auto add = [&](std::string name, DType dtype, Shape shape, unsigned first) {
     TensorInfo info = make_info(std::move(name), dtype, std::move(shape));
-    plan.add_tensor(info, [bytes = counting_bytes(info.byte_size, first)](ByteSink& sink) { return sink.write(bytes); });
+    plan.add_tensor(info,
+                    [bytes = counting_bytes(info.byte_size, first)](ByteSink& sink) { return sink.write(bytes); });
   };
   add("blocks.0.weight", DType::kF32, {2, 3}, 1);
   add("blocks.2.weight", DType::kF32, {2, 3}, 2);
@@ -37,7 +38,9 @@ inline WritePlan sample_plan() {
 
 inline std::string write_plan(const TempFolder& folder, const std::string& name, const WritePlan& plan) {
   const std::string path = folder.path(name);
-  const auto report = write_archive(path, *find_format("safetensors"), plan);
+  WriteSettings settings;
+  settings.commit.overwrite = true;
+  const auto report = write_archive(path, *find_format("safetensors"), plan, settings);
   EXPECT_TRUE(report) << (report ? "" : report.error().message);
   return path;
 }
@@ -49,7 +52,8 @@ inline std::string write_sample(const TempFolder& folder, const std::string& nam
 // A safetensors file of one f32 tensor of this many MiB, all zeros, that takes no room on the disk.
 inline std::string write_sparse_file(const TempFolder& folder, const std::string& name, uint64_t mebibytes) {
   const uint64_t bytes = mebibytes << 20;
-  std::string header = fmt::format(R"({{"big":{{"dtype":"F32","shape":[{}],"data_offsets":[0,{}]}}}})", bytes / 4, bytes);
+  std::string header =
+      fmt::format(R"({{"big":{{"dtype":"F32","shape":[{}],"data_offsets":[0,{}]}}}})", bytes / 4, bytes);
   header.resize((header.size() + 7) / 8 * 8, ' ');
   std::string head;
   append_le<uint64_t>(head, header.size());

@@ -113,7 +113,8 @@ TEST(Convert, AFormatThatNeedsAConfigTakesItFromAFile) {
   const ProgramRun run = run_ballast({"convert", source, target, "--config", config});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(json_at(run_ballast({"inspect", target, "--json"}).out, "config"), R"({"kind":"gpt","config":{}})");
-  const ProgramRun broken = run_ballast({"convert", source, folder.path("b.gptrs"), "--config", folder.write("c", "{")});
+  const ProgramRun broken =
+      run_ballast({"convert", source, folder.path("b.gptrs"), "--config", folder.write("c", "{")});
   EXPECT_EQ(broken.exit_code, 2);
   EXPECT_THAT(broken.err, HasSubstr("--config"));
 }

@@ -135,7 +135,8 @@ TEST(Inspect, AFolderWithoutWeightsIsExitCode2) {
 
 TEST(Inspect, AnUnknownFileIsExitCode2) {
   const TempFolder folder;
-  const ProgramRun run = run_ballast({"inspect", folder.write("x.safetensors", "This is a shopping list: bread, milk.")});
+  const ProgramRun run =
+      run_ballast({"inspect", folder.write("x.safetensors", "This is a shopping list: bread, milk.")});
   EXPECT_EQ(run.exit_code, 2);
 }
 

@@ -42,8 +42,8 @@ TEST(Signals, AnInterruptedOverwriteLeavesTheOldFile) {
   const TempFolder folder;
   const std::string source = write_sparse_file(folder, "big.safetensors", kBig);
   const std::string target = folder.write("copy.safetensors", "precious");
-  const ProgramRun run = run_ballast({"convert", source, target, "--overwrite", "--no-sync"},
-                                     interrupt_writing(folder, 2, SIGINT, 1));
+  const ProgramRun run =
+      run_ballast({"convert", source, target, "--overwrite", "--no-sync"}, interrupt_writing(folder, 2, SIGINT, 1));
   EXPECT_EQ(run.exit_code, 130);
   EXPECT_EQ(read_text_file(target), "precious");
   EXPECT_THAT(folder.names(), ElementsAre("big.safetensors", "copy.safetensors"));

@@ -79,7 +79,8 @@ TEST(Terminal, LongWorkShowsRateAndTimeLeftAndTidiesUp) {
   const TempFolder folder;
   ProgramSetting setting = on_terminal(100);
   setting.timeout_seconds = 120;
-  const ProgramRun run = run_ballast({"hash", write_sparse_file(folder, "big", 4096), "--sha256", "--threads", "1"}, setting);
+  const ProgramRun run =
+      run_ballast({"hash", write_sparse_file(folder, "big", 4096), "--sha256", "--threads", "1"}, setting);
   EXPECT_EQ(run.exit_code, 0);
   EXPECT_THAT(run.out, HasSubstr("hashing ["));
   EXPECT_THAT(run.out, HasSubstr(" MiB/s"));

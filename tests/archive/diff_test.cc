@@ -6,6 +6,8 @@
 #include <limits>
 #include <thread>
 
+#include "ballast/archive/write.h"
+#include "ballast/formats/drivers.h"
 #include "tests/support/memory_archive.h"
 
 namespace ballast::testing {
@@ -256,6 +258,38 @@ TEST(Diff, StoredFormsDoNotMatter) {
   EXPECT_EQ(entry.change.differing, 1U);
   EXPECT_EQ(entry.change.max_abs, 2);
   EXPECT_EQ(diff(MemoryArchive().add("x", DType::kF32, {3}, F32{1, 2, 3}), swapped).count(DiffKind::kRenamed), 1U);
+}
+
+TEST(Diff, EveryFormatThatHoldsATensorHoldsTheSameTensor) {
+  const MemoryArchive content = MemoryArchive()
+                                    .add("0:weight", DType::kF32, {2, 3}, F32{1, 2, 3, 4, 5, 6})
+                                    .add("0:bias", DType::kF32, {3}, F32{7, 8, 9});
+  const Archive source = content.build();
+  for (const FormatDriver* format : {&kSafetensorsDriver, &kBurnpackDriver, &kGptrsTensorsDriver, &kNpzDriver}) {
+    const auto bytes = write_archive_bytes(*format, make_plan(source));
+    ASSERT_TRUE(bytes) << format->name << ": " << bytes.error().message;
+    EXPECT_TRUE(diff(source, open_or_die(*format, *bytes)).equal()) << format->name;
+  }
+  WriteOptions options;
+  options.compress = true;
+  const auto compressed = write_archive_bytes(kNpzDriver, make_plan(source), options);
+  ASSERT_TRUE(compressed);
+  EXPECT_TRUE(diff(source, open_or_die(kNpzDriver, *compressed)).equal());
+}
+
+TEST(Diff, ADamagedCompressedPayloadIsAnError) {
+  F32 values(1000);  // hardly compressible, so that the damage below misses the NPY header
+  for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));
+  const Archive source = MemoryArchive().add("w", DType::kF32, {1000}, values).build();
+  WriteOptions options;
+  options.compress = true;
+  auto bytes = write_archive_bytes(kNpzDriver, make_plan(source), options);
+  ASSERT_TRUE(bytes);
+  const StoredExtent extent = open_or_die(kNpzDriver, *bytes).extent(0);
+  (*bytes)[extent.offset + extent.length / 2] ^= std::byte{0xFF};
+  const auto report = diff_archives(source, open_or_die(kNpzDriver, *bytes));
+  ASSERT_FALSE(report);
+  EXPECT_EQ(report.error().code, ErrorCode::kCorrupt);
 }
 
 // Large enough for many pieces, with changes at both ends, on a piece's edge and in the middle.

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <fstream>
 #include <limits>
@@ -21,9 +22,10 @@ class Verify : public ::testing::Test {
  protected:
   // Writes the archive as safetensors and returns the path.
   std::string write(const MemoryArchive& content, const std::string& name = "m.safetensors",
-                    const FormatDriver& format = kSafetensorsDriver) {
+                    const FormatDriver& format = kSafetensorsDriver, bool compress = false) {
     const Archive archive = content.build();
     WriteSettings settings;
+    settings.format.compress = compress;
     settings.commit.overwrite = true;
     const auto written = write_archive(folder_.path(name), format, make_plan(archive), settings);
     EXPECT_TRUE(written) << (written ? "" : written.error().message);
@@ -269,6 +271,47 @@ TEST_F(Verify, StopsWhenAskedTo) {
   const auto report = verify_archive(path, options);
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().code, ErrorCode::kCancelled);
+}
+
+TEST_F(Verify, DamagedMembersOfAZipAreFoundByTheirChecksumAtBothLevels) {
+  for (const bool compress : {false, true}) {
+    std::vector<float> values(1000);  // hardly compressible, so that the damage below misses the NPY header
+    for (size_t i = 0; i < values.size(); ++i) values[i] = std::sin(static_cast<float>(i));
+    const MemoryArchive content = MemoryArchive()
+                                      .add("a", DType::kF32, {1000}, values)
+                                      .add("b", DType::kF32, {1000}, values)
+                                      .add("c", DType::kF32, {1000}, std::vector<float>(1000, kInf));
+    const std::string path = write(content, "m.npz", kNpzDriver, compress);
+    EXPECT_TRUE(verify(path, VerifyLevel::kStructure).findings.empty());
+    write_manifest(path);
+    const auto archive = open_archive(path);
+    ASSERT_TRUE(archive);
+    const StoredExtent extent = archive->extent(*archive->find("b"));
+    poke(path, extent.offset + extent.length / 2, 0xEE);
+    for (const VerifyLevel level : {VerifyLevel::kStructure, VerifyLevel::kContent}) {
+      const VerifyReport report = verify(path, level);
+      EXPECT_FALSE(report.sound());
+      const auto found = only(report, "checksum");
+      ASSERT_EQ(found.size(), 1U) << compress;
+      EXPECT_EQ(found[0].severity, Severity::kError);
+      EXPECT_EQ(found[0].tensor, "b");
+      EXPECT_EQ(found[0].offset, extent.offset);
+      // The rest of the content is still looked at; what is damaged is told once.
+      EXPECT_EQ(only(report, "non_finite").size(), level == VerifyLevel::kContent ? 1U : 0U);
+      EXPECT_EQ(only(report, "manifest").size(), 0U);
+      EXPECT_EQ(only(report, "duplicate_payload").size(), 0U);
+    }
+  }
+}
+
+TEST_F(Verify, TheFirstNonFiniteValueOfACompressedTensorHasTheOffsetOfItsMember) {
+  const std::string path = write(MemoryArchive().add("w", DType::kF32, {2}, std::vector<float>{1, kInf}), "m.npz",
+                                 kNpzDriver, /*compress=*/true);
+  const auto archive = open_archive(path);
+  ASSERT_TRUE(archive);
+  const auto found = only(verify(path), "non_finite");
+  ASSERT_EQ(found.size(), 1U);
+  EXPECT_EQ(found[0].offset, archive->extent(0).offset);
 }
 
 TEST_F(Verify, TooManyFindingsAreCountedAndTheWorstIsNotForgotten) {

@@ -201,8 +201,18 @@ TEST_P(BurnpackFixture, BecomesAFileForTodaysBurnWithTheSameContent) {
   }
 }
 
+// Burn 0.20 knows no length for half a byte, fills values up to whole words, and packs words across lines.
+bool is_packed_otherwise_in_020(const TensorInfo& tensor) {
+  const auto scheme = parse_quant_scheme(tensor.scheme());
+  if (!scheme) return false;
+  const auto length = quant_length(*scheme, tensor.shape);
+  if (scheme->store != QuantStore::kNative) return scheme->packed_axis == 0 && length->flat != length->by_line;
+  return quant_value_bits(scheme->value) < 8 || *tensor.shape.element_count() % 4 != 0;
+}
+
 TEST_P(BurnpackFixture, BecomesAFileForBurn020OrSaysWhatCannot) {
   const Archive archive = open();
+  const bool is_old = is_of("0.19") || is_of("0.20") || is_of("0.21") || is_of("0.22.0-pre.2");
   WriteOptions options;
   options.target = "burn-0.20";
   std::vector<std::string> lost;
@@ -212,7 +222,9 @@ TEST_P(BurnpackFixture, BecomesAFileForBurn020OrSaysWhatCannot) {
     const std::string& scheme = tensor.scheme();
     const bool two_levels = scheme.find(":block=") != std::string::npos && scheme.find(":tensor=") != std::string::npos;
     const bool lookup = scheme.find("lookup") != std::string::npos;
-    if (tensor.dtype == DType::kBool32 || two_levels || lookup) expected.push_back(tensor.name);
+    if (tensor.dtype == DType::kBool32 || two_levels || lookup || (!is_old && is_packed_otherwise_in_020(tensor))) {
+      expected.push_back(tensor.name);
+    }
   }
   EXPECT_EQ(lost, expected);
   ArchiveFeed feed(archive, archive.description());

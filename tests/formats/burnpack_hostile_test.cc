@@ -13,7 +13,8 @@ namespace {
 
 using namespace ballast::testing;
 
-constexpr size_t kSmall = 16 << 10;
+// Larger fixtures repeat what the smaller ones have: of them not every byte is damaged.
+constexpr size_t kSmall = 8 << 10;
 
 size_t header_size(ByteSpan bytes) { return 10 + load_le<uint32_t>(bytes.data() + 6); }
 
@@ -51,14 +52,14 @@ TEST_P(BurnpackDamage, ByTruncationGivesAnErrorOrTheSameTensors) {
 TEST_P(BurnpackDamage, ByASingleBitGivesAnErrorOrASoundArchive) {
   const size_t header = header_size(bytes_);
   size_t opened = 0;
-  bit_flips(bytes_, bytes_.size() <= kSmall ? header : 1024, [&](ByteSpan flipped, const std::string& what) {
+  bit_flips(bytes_, bytes_.size() <= kSmall ? header : 256, [&](ByteSpan flipped, const std::string& what) {
     opened += check_survives(kBurnpackDriver, flipped, what) ? 1 : 0;
   });
   EXPECT_GT(opened, 0U) << "a changed letter of a name is still a name";
 }
 
 TEST_P(BurnpackDamage, AtRandomGivesAnErrorOrASoundArchive) {
-  random_mutations(bytes_, fresh_seed(), 200,
+  random_mutations(bytes_, fresh_seed(), 100,
                    [&](ByteSpan mutant, const std::string& what) { check_survives(kBurnpackDriver, mutant, what); });
 }
 

@@ -135,7 +135,7 @@ def parameter_cases(suite, queue, rng):
         if arrays is mixed:
             continue  # load_params itself turns everything but float32 into garbage
         with suite.case("write", f"our aligned npz, read by load_params: {what}"):
-            ours = suite.ballast.convert(middle, folder / f"aligned {what}.npz")
+            ours = suite.ballast.convert(theirs, folder / f"aligned {what}.npz")
             tensors = blank(queue, arrays)
             load_params(queue, tensors, ours, names=names)
             compare(of_arrays(arrays), {name: of_array(t.to_host()) for name, t in zip(arrays, tensors)})
@@ -159,7 +159,7 @@ def checkpoint_cases(suite, queue, rng):
     with suite.case("write", "checkpoint through safetensors and back, byte for byte, read by load_checkpoint"):
         middle = suite.ballast.convert(folder / "their" / "step_10", folder / "middle.safetensors")
         ours = folder / "our" / "step_10"
-        suite.ballast.convert(middle, ours, "--to", "netcl-legacy")
+        suite.ballast.convert(middle, ours, "--to", "netcl-checkpoint")
         for suffix, path in theirs.items():
             same_bytes(ours.with_name(ours.name + suffix), path)
         tensors = blank(queue, arrays)

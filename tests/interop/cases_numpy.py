@@ -185,10 +185,10 @@ def write_npz(suite, sets):
         stored, deflated = suite.folder / "theirs.npz", suite.folder / "theirs_deflated.npz"
         np.savez(stored, **arrays)
         np.savez_compressed(deflated, **arrays)
-        with suite.case("write", f"npz, aligned by default: {what}"):
-            ours = convert(stored, suite.folder / "default.npz", "--overwrite")
+        with suite.case("write", f"npz re-encoded is savez's file, byte for byte: {what}"):
+            ours = convert(stored, suite.folder / "again.npz", "--overwrite")
             loaded_equals(ours, arrays)
-            mappable(ours, arrays)
+            same_bytes(ours, stored)
         with suite.case("write", f"npz --target aligned: {what}"):
             ours = convert(deflated, suite.folder / "aligned.npz", "--target", "aligned", "--overwrite")
             loaded_equals(ours, arrays)
@@ -196,8 +196,7 @@ def write_npz(suite, sets):
         with suite.case("write", f"npz --compress: {what}"):
             loaded_equals(convert(stored, suite.folder / "small.npz", "--compress", "--overwrite"), arrays)
         with suite.case("write", f"npz --target numpy is savez's file, byte for byte: {what}"):
-            aligned = convert(stored, suite.folder / "between.npz", "--target", "aligned", "--overwrite")
-            ours = convert(aligned, suite.folder / "numpy.npz", "--target", "numpy", "--overwrite")
+            ours = convert(stored, suite.folder / "numpy.npz", "--target", "numpy", "--overwrite")
             loaded_equals(ours, arrays)
             same_bytes(ours, stored)
         with suite.case("write", f"npz --target numpy from a deflated file is savez's too: {what}"):
@@ -218,7 +217,7 @@ def write_npy(suite):
     for name, shape in SHAPES.items():
         with suite.case("write", f"npy out of an npz of one array: shape {name}"):
             array = noise("float32", shape)
-            np.savez(suite.folder / "one.npz", only=array)
+            np.savez(suite.folder / "one.npz", array)
             ours = suite.ballast.convert(suite.folder / "one.npz", suite.folder / "one.npy", "--overwrite")
             seen = np.load(ours, allow_pickle=False)
             if of_array(seen) != of_array(array):

@@ -85,12 +85,11 @@ def read_and_write(suite, what, tensors):
         same_bytes(suite.ballast.convert(theirs, suite.folder / "again.safetensors", "--overwrite"), theirs)
     if any("/" in name or "\\" in name for name in tensors):
         return  # NumPy does not promise to keep these as member names
-    with suite.case("write", f"from an npz in another order, read by load_file: {what}"):
+    with suite.case("write", f"from an npz in another order: load_file reads it, save_file would write it so: {what}"):
         names = sorted(tensors, key=lambda name: sha256(name.encode()))
         np.savez(npz, **{name: tensors[name] for name in names})
         ours = suite.ballast.convert(npz, suite.folder / "ours.safetensors", "--overwrite")
         compare(of_arrays(tensors), of_arrays(load_file(ours)))
-    with suite.case("write", f"from an npz: what save_file makes of the same tensors and metadata: {what}"):
         reference = suite.folder / "reference.safetensors"
         metadata = metadata_of(ours) or None
         require(not metadata or len(metadata) == 1, "more than one entry: the library's order would be random")
@@ -126,8 +125,8 @@ def shards_of_ours(suite):
     tensors = {f"layers.{i}.weight": noise("float32", (16, 16), i) for i in range(40)}
     source = suite.folder / "whole.safetensors"
     save_file(tensors, source, metadata={"format": "pt"})
+    folder = suite.folder / "sharded"
     with suite.case("write", "--shard-size: shards loaded one by one along the index"):
-        folder = suite.folder / "sharded"
         suite.ballast.convert(source, folder / "model.safetensors", "--shard-size", "10KiB", "--overwrite")
         index = json.loads((folder / "model.safetensors.index.json").read_text())
         files = sorted(set(index["weight_map"].values()))

@@ -179,7 +179,7 @@ TEST_F(AtomicFile, RefusesAFolder) {
 
 TEST_F(AtomicFile, RefusesDevicesAndPipes) {
   ASSERT_EQ(::mkfifo(folder_.path("pipe").c_str(), 0600), 0);
-  ::alarm(10);
+  ::alarm(60);
   EXPECT_THAT(outcome(write_file(folder_.path("pipe"), "x", kOverwrite)),
               StartsWith("invalid_argument: " + folder_.path("pipe") + ": is a named pipe"));
   EXPECT_THAT(outcome(write_file("/dev/full", "x", kOverwrite)),

@@ -170,7 +170,7 @@ TEST_P(File, RefusesWhatIsNotARegularFile) {
 
 TEST_P(File, RefusesANamedPipeWithoutWaitingForAWriter) {
   ASSERT_EQ(::mkfifo(folder_.path("pipe").c_str(), 0600), 0);
-  ::alarm(10);  // a wait ends the test program
+  ::alarm(60);  // a wait ends the test program
   EXPECT_THAT(failure(folder_.path("pipe")),
               HasSubstr("invalid_argument: " + folder_.path("pipe") + ": is a named pipe"));
   ::alarm(0);
@@ -194,7 +194,7 @@ class SwappingFileSystem final : public FileSystem {
 TEST_P(File, RefusesANamedPipeThatTookTheFilesPlaceMeanwhile) {
   ASSERT_EQ(::mkfifo(folder_.path("pipe").c_str(), 0600), 0);
   const SwappingFileSystem files(folder_.write("a", "x"), folder_.path("pipe"));
-  ::alarm(10);
+  ::alarm(60);
   const auto source = open_file(folder_.path("a"), GetParam(), &files);
   ::alarm(0);
   ASSERT_FALSE(source);

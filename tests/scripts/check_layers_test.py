@@ -1,22 +1,23 @@
 """The layer check finds what it is there to find: each test builds a small bad tree and looks at what is said of it."""
 
+import contextlib
+import io
 import pathlib
-import subprocess
+import runpy
 import tempfile
 import unittest
 
-SCRIPT = pathlib.Path(__file__).resolve().parents[2] / "scripts" / "check_layers"
+SCRIPT = runpy.run_path(str(pathlib.Path(__file__).resolve().parents[2] / "scripts" / "check_layers"))
 
 
 def check(files):
     """Exit code and output of the check over a tree of these files."""
-    with tempfile.TemporaryDirectory() as root:
+    with tempfile.TemporaryDirectory() as root, contextlib.redirect_stdout(io.StringIO()) as output:
         for name, text in files.items():
             path = pathlib.Path(root, name)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        done = subprocess.run([SCRIPT, root], capture_output=True, text=True)
-        return done.returncode, done.stdout
+        return SCRIPT["main"]([root]), output.getvalue()
 
 
 class CheckLayers(unittest.TestCase):

@@ -281,9 +281,9 @@ TEST(Cast, TheSameTypeIsACopyOfEveryBit) {
 TEST(Cast, RefusesPairsWithoutMeaning) {
   std::vector<std::byte> in(32);
   std::vector<std::byte> out(32);
-  const std::pair<DType, DType> pairs[] = {{DType::kF128, DType::kF64},   {DType::kF64, DType::kF128},
-                                           {DType::kC64, DType::kF32},    {DType::kF32, DType::kC64},
-                                           {DType::kC256, DType::kC128},  {DType::kU8, DType::kOpaque},
+  const std::pair<DType, DType> pairs[] = {{DType::kF128, DType::kF64},  {DType::kF64, DType::kF128},
+                                           {DType::kC64, DType::kF32},   {DType::kF32, DType::kC64},
+                                           {DType::kC256, DType::kC128}, {DType::kU8, DType::kOpaque},
                                            {DType::kOpaque, DType::kU8}, {DType::kF32, DType::kQFloat}};
   for (const auto& [from, to] : pairs) {
     EXPECT_FALSE(can_cast(from, to));
