@@ -79,7 +79,8 @@ Result<ConvertReport> convert(ConvertFlags& flags, Console& console) {
   BALLAST_TRY(const FormatDriver* format, choose_format(flags));
   BALLAST_CHECK(refuse_same_file(flags));
   if (!flags.config_path.empty()) BALLAST_CHECK(assign(flags.options.config_text, read_config(flags.config_path)));
-  BALLAST_TRY(const Archive source, open_archive(flags.source));
+  // Read, not mapped: pages of a mapping would count as memory, and a source that shrinks meanwhile is then an error.
+  BALLAST_TRY(const Archive source, open_archive(flags.source, {.access = FileAccess::kPositional}));
   flags.options.write.commit.sync = !flags.no_sync;
   ProgressBar bar(console.errors());
   flags.options.write.progress = bar.callback();
