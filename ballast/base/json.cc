@@ -1,14 +1,42 @@
 #include "ballast/base/json.h"
 
+#include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <cstring>
+
+#include "ballast/base/bytes.h"
 
 namespace ballast {
 
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// The first byte at or behind `at` that a string cannot simply hold: a quote, a backslash, a control character, or one
+// of a longer UTF-8 sequence. Eight bytes at a time, because headers are mostly strings.
+size_t plain_run_end(std::string_view text, size_t at) {
+  constexpr uint64_t kOnes = 0x0101010101010101;
+  constexpr uint64_t kHighs = kOnes << 7;
+  const std::byte* bytes = as_bytes(text).data();
+  for (; text.size() - at >= sizeof(uint64_t); at += sizeof(uint64_t)) {
+    const auto word = load_le<uint64_t>(bytes + at);
+    // A byte's high bit is set where a subtraction borrowed. Borrows spoil only bytes behind the first that is found.
+    const auto equal_to = [word](char c) {
+      const uint64_t difference = word ^ (kOnes * static_cast<unsigned char>(c));
+      return (difference - kOnes) & ~difference;
+    };
+    const uint64_t control = (word - kOnes * 0x20) & ~word;
+    const uint64_t found = (equal_to('"') | equal_to('\\') | control | word) & kHighs;
+    if (found != 0) return at + static_cast<size_t>(std::countr_zero(found)) / 8;
+  }
+  for (; at < text.size(); ++at) {
+    const auto c = static_cast<unsigned char>(text[at]);
+    if (c == '"' || c == '\\' || c < 0x20 || c >= 0x80) break;
+  }
+  return at;
+}
 
 }  // namespace
 
@@ -54,56 +82,52 @@ Result<JsonType> JsonReader::peek() {
   return error_here("not a JSON value");
 }
 
-Status JsonReader::enter_object() {
-  BALLAST_CHECK(expect('{', "expected a JSON object"));
-  if (fresh_.size() >= kMaxDepth) return error_here("JSON is nested too deeply");
-  fresh_.push_back(true);
+Status JsonReader::enter(char bracket, std::string_view what) {
+  BALLAST_CHECK(expect(bracket, what));
+  if (depth_ >= kMaxDepth) return error_here("JSON is nested too deeply");
+  fresh_[depth_++] = true;
   return {};
 }
 
-Status JsonReader::enter_array() {
-  BALLAST_CHECK(expect('[', "expected a JSON array"));
-  if (fresh_.size() >= kMaxDepth) return error_here("JSON is nested too deeply");
-  fresh_.push_back(true);
-  return {};
-}
+Status JsonReader::enter_object() { return enter('{', "expected a JSON object"); }
 
-Result<bool> JsonReader::next_key(std::string& key) {
+Status JsonReader::enter_array() { return enter('[', "expected a JSON array"); }
+
+Result<bool> JsonReader::next_key(std::string_view& key) {
   skip_space();
   if (position_ < text_.size() && text_[position_] == '}') {
     ++position_;
-    fresh_.pop_back();
+    --depth_;
     return false;
   }
-  if (!fresh_.back()) BALLAST_CHECK(expect(',', "expected ',' or '}' in a JSON object"));
-  fresh_.back() = false;
-  skip_space();
-  BALLAST_TRY(key, read_string());
+  if (!fresh_[depth_ - 1]) BALLAST_CHECK(expect(',', "expected ',' or '}' in a JSON object"));
+  fresh_[depth_ - 1] = false;
+  BALLAST_TRY(key, read_string_view());
   BALLAST_CHECK(expect(':', "expected ':' after a key"));
   return true;
+}
+
+Result<bool> JsonReader::next_key(std::string& key) {
+  std::string_view view;
+  BALLAST_TRY(const bool more, next_key(view));
+  if (more) key = view;
+  return more;
 }
 
 Result<bool> JsonReader::next_element() {
   skip_space();
   if (position_ < text_.size() && text_[position_] == ']') {
     ++position_;
-    fresh_.pop_back();
+    --depth_;
     return false;
   }
-  if (!fresh_.back()) {
+  if (!fresh_[depth_ - 1]) {
     BALLAST_CHECK(expect(',', "expected ',' or ']' in a JSON array"));
     skip_space();
     if (position_ < text_.size() && text_[position_] == ']') return error_here("a comma before ']'");
   }
-  fresh_.back() = false;
+  fresh_[depth_ - 1] = false;
   return true;
-}
-
-Status JsonReader::skip_utf8() {
-  const size_t length = utf8_sequence_length(text_, position_);
-  if (length == 0) return error_here("a string that is not UTF-8");
-  position_ += length;
-  return {};
 }
 
 Result<uint32_t> JsonReader::read_hex4() {
@@ -145,38 +169,36 @@ Status JsonReader::read_escape(std::string& out) {
   return {};
 }
 
-Result<std::string> JsonReader::read_string() {
+Result<std::string_view> JsonReader::read_string_view() {
   BALLAST_CHECK(expect('"', "expected a JSON string"));
-  std::string out;
   size_t run_start = position_;
-  const auto flush = [&] { out.append(text_, run_start, position_ - run_start); };
-  while (position_ < text_.size()) {
+  bool escaped = false;
+  for (;;) {
+    position_ = plain_run_end(text_, position_);
+    if (position_ >= text_.size()) return error_here("the JSON text ends inside a string");
     const auto c = static_cast<unsigned char>(text_[position_]);
-    if (c == '"') {
-      flush();
-      ++position_;
-      return out;
+    if (c >= 0x80) {
+      const size_t length = utf8_sequence_length(text_, position_);
+      if (length == 0) return error_here("a string that is not UTF-8");
+      position_ += length;
+      continue;
     }
-    if (c == '\\') {
-      flush();
-      ++position_;
-      BALLAST_CHECK(read_escape(out));
-      run_start = position_;
-    } else if (c < 0x20) {
-      return error_here("a control character inside a string");
-    } else if (c < 0x80) {
-      ++position_;
-    } else {
-      BALLAST_CHECK(skip_utf8());
-    }
+    if (c < 0x20) return error_here("a control character inside a string");
+    const std::string_view run = text_.substr(run_start, position_ - run_start);
+    ++position_;
+    if (c == '"' && !escaped) return run;
+    if (!escaped) unescaped_.clear();
+    unescaped_ += run;
+    if (c == '"') return std::string_view(unescaped_);
+    escaped = true;
+    BALLAST_CHECK(read_escape(unescaped_));
+    run_start = position_;
   }
-  return error_here("the JSON text ends inside a string");
 }
 
-Status JsonReader::skip_string() {
-  // Skipping decodes too: an invalid string is invalid wherever it stands.
-  BALLAST_TRY([[maybe_unused]] const std::string ignored, read_string());
-  return {};
+Result<std::string> JsonReader::read_string() {
+  BALLAST_TRY(const std::string_view view, read_string_view());
+  return std::string(view);
 }
 
 Result<std::string_view> JsonReader::number_token() {
@@ -214,6 +236,22 @@ Result<std::string_view> JsonReader::number_token() {
 }
 
 Result<uint64_t> JsonReader::read_u64() {
+  skip_space();
+  constexpr size_t kMostDigits = 19;  // which cannot overflow
+  const size_t start = position_;
+  const size_t limit = std::min(text_.size(), start + kMostDigits);
+  size_t at = start;
+  uint64_t value = 0;
+  for (; at < limit && is_digit(text_[at]); ++at) value = value * 10 + static_cast<uint64_t>(text_[at] - '0');
+  const auto may_end_with = [](char c) { return !is_digit(c) && c != '.' && c != 'e' && c != 'E'; };
+  const bool ends = at == text_.size() || may_end_with(text_[at]);
+  if (!ends || at == start || (text_[start] == '0' && at != start + 1)) return read_long_u64();
+  position_ = at;
+  return value;
+}
+
+// Twenty digits, and everything that is an error.
+Result<uint64_t> JsonReader::read_long_u64() {
   BALLAST_TRY(const std::string_view token, number_token());
   uint64_t value = 0;
   const auto [end, failure] = std::from_chars(token.data(), token.data() + token.size(), value);
@@ -245,15 +283,21 @@ Result<double> JsonReader::read_double() {
   return value;
 }
 
-Result<std::vector<uint64_t>> JsonReader::read_u64_array() {
-  std::vector<uint64_t> values;
+Status JsonReader::read_u64_array(std::vector<uint64_t>& values) {
+  values.clear();
   BALLAST_CHECK(enter_array());
   for (;;) {
     BALLAST_TRY(const bool more, next_element());
-    if (!more) return values;
+    if (!more) return {};
     BALLAST_TRY(const uint64_t value, read_u64());
     values.push_back(value);
   }
+}
+
+Result<std::vector<uint64_t>> JsonReader::read_u64_array() {
+  std::vector<uint64_t> values;
+  BALLAST_CHECK(read_u64_array(values));
+  return values;
 }
 
 Result<bool> JsonReader::read_bool() {
@@ -278,20 +322,22 @@ Status JsonReader::skip_literal(std::string_view word) {
 
 Status JsonReader::skip_scalar(JsonType type) {
   switch (type) {
-    case JsonType::kString: return skip_string();
+    case JsonType::kString: break;
     case JsonType::kTrue: return skip_literal("true");
     case JsonType::kFalse: return skip_literal("false");
     case JsonType::kNull: return skip_literal("null");
     default: break;
   }
-  BALLAST_TRY([[maybe_unused]] const std::string_view token, number_token());
+  // Skipping decodes too: an invalid string is invalid wherever it stands.
+  BALLAST_TRY([[maybe_unused]] const std::string_view token,
+              type == JsonType::kString ? read_string_view() : number_token());
   return {};
 }
 
 Status JsonReader::skip_value() {
   // Iterative: `kinds` holds the containers that this call has opened.
   std::vector<JsonType> kinds;
-  std::string key;
+  std::string_view key;
   do {
     if (!kinds.empty()) {
       const bool in_object = kinds.back() == JsonType::kObject;
