@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "ballast/base/bytes.h"
 
@@ -49,21 +50,6 @@ Error JsonReader::error_here(std::string_view what) const {
   return make_error(ErrorCode::kCorrupt, where_ + ": byte " + std::to_string(offset()) + ": " + std::string(what));
 }
 
-void JsonReader::skip_space() {
-  while (position_ < text_.size()) {
-    const char c = text_[position_];
-    if (c != ' ' && c != '\n' && c != '\t' && c != '\r') return;
-    ++position_;
-  }
-}
-
-Status JsonReader::expect(char c, std::string_view what) {
-  skip_space();
-  if (position_ >= text_.size() || text_[position_] != c) return error_here(what);
-  ++position_;
-  return {};
-}
-
 Result<JsonType> JsonReader::peek() {
   skip_space();
   if (position_ >= text_.size()) return error_here("the JSON text ends where a value was expected");
@@ -83,7 +69,7 @@ Result<JsonType> JsonReader::peek() {
 }
 
 Status JsonReader::enter(char bracket, std::string_view what) {
-  BALLAST_CHECK(expect(bracket, what));
+  if (!take(bracket)) return error_here(what);
   if (depth_ >= kMaxDepth) return error_here("JSON is nested too deeply");
   fresh_[depth_++] = true;
   return {};
@@ -94,16 +80,15 @@ Status JsonReader::enter_object() { return enter('{', "expected a JSON object");
 Status JsonReader::enter_array() { return enter('[', "expected a JSON array"); }
 
 Result<bool> JsonReader::next_key(std::string_view& key) {
-  skip_space();
-  if (position_ < text_.size() && text_[position_] == '}') {
-    ++position_;
+  if (take('}')) {
     --depth_;
     return false;
   }
-  if (!fresh_[depth_ - 1]) BALLAST_CHECK(expect(',', "expected ',' or '}' in a JSON object"));
-  fresh_[depth_ - 1] = false;
+  if (!std::exchange(fresh_[depth_ - 1], false) && !take(',')) {
+    return error_here("expected ',' or '}' in a JSON object");
+  }
   BALLAST_TRY(key, read_string_view());
-  BALLAST_CHECK(expect(':', "expected ':' after a key"));
+  if (!take(':')) return error_here("expected ':' after a key");
   return true;
 }
 
@@ -115,18 +100,14 @@ Result<bool> JsonReader::next_key(std::string& key) {
 }
 
 Result<bool> JsonReader::next_element() {
-  skip_space();
-  if (position_ < text_.size() && text_[position_] == ']') {
-    ++position_;
+  if (take(']')) {
     --depth_;
     return false;
   }
-  if (!fresh_[depth_ - 1]) {
-    BALLAST_CHECK(expect(',', "expected ',' or ']' in a JSON array"));
-    skip_space();
-    if (position_ < text_.size() && text_[position_] == ']') return error_here("a comma before ']'");
-  }
-  fresh_[depth_ - 1] = false;
+  if (std::exchange(fresh_[depth_ - 1], false)) return true;
+  if (!take(',')) return error_here("expected ',' or ']' in a JSON array");
+  skip_space();
+  if (position_ < text_.size() && text_[position_] == ']') return error_here("a comma before ']'");
   return true;
 }
 
@@ -170,7 +151,7 @@ Status JsonReader::read_escape(std::string& out) {
 }
 
 Result<std::string_view> JsonReader::read_string_view() {
-  BALLAST_CHECK(expect('"', "expected a JSON string"));
+  if (!take('"')) return error_here("expected a JSON string");
   size_t run_start = position_;
   bool escaped = false;
   for (;;) {

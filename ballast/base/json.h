@@ -69,9 +69,18 @@ class JsonReader {
  private:
   static constexpr size_t kMaxDepth = 256;
 
-  void skip_space();
+  // Called for every token, so they are inline.
+  void skip_space() {
+    while (position_ < text_.size() && is_space(text_[position_])) ++position_;
+  }
+  bool take(char c) {
+    skip_space();
+    if (position_ >= text_.size() || text_[position_] != c) return false;
+    ++position_;
+    return true;
+  }
+  static bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
   Status enter(char bracket, std::string_view what);
-  Status expect(char c, std::string_view what);
   Result<std::string_view> number_token();
   Result<uint64_t> read_long_u64();
   Status read_escape(std::string& out);

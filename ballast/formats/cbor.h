@@ -45,6 +45,9 @@ class CborReader {
   // calls the caller reads its name and what it carries.
   Status enter_variant();
   Status leave_variant();
+  // What the container just entered claims to hold, at most one entry for each two bytes of the rest; nullopt where its
+  // length is indefinite. Whoever reserves memory on it must know how short an entry can be.
+  std::optional<uint64_t> claimed_entries() const;
   // How many times next() will still say true in the container just entered: found by walking over what is there, so
   // that memory may be reserved on it.
   Result<uint64_t> count_ahead() const;
@@ -96,6 +99,7 @@ class CborReader {
   void note_oddity(size_t position, std::string_view what);
   size_t remaining() const { return bytes_.size() - position_; }
   bool at_break() const;
+  bool take_plain_head(uint8_t major, Head& head);
   Result<Head> parse_head();
   Status skip_tags();
   Result<Head> take_head();

@@ -132,7 +132,7 @@ class HeaderParser {
     HeaderEntry& entry = entries_.emplace_back();
     TensorInfo& info = tensors_.emplace_back();
     entry.header_offset = json_.offset();
-    info.name = name;
+    info.name = std::string(name);  // just as long as it needs to be
     Fields seen;
     BALLAST_CHECK(json_.enter_object());
     std::string_view field;
