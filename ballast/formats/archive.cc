@@ -10,6 +10,19 @@ namespace ballast {
 
 namespace {
 
+// Stored bytes into memory, a piece at a time while the source is told what comes next: a disk then always has several
+// requests to work on.
+Status read_plain(const ByteSource& source, uint64_t offset, MutableByteSpan out) {
+  constexpr size_t kPiece = size_t{4} << 20;
+  constexpr size_t kWindow = 8 * kPiece;
+  if (out.size() > kPiece) source.prefetch(offset, std::min(out.size(), kWindow));
+  for (size_t at = 0; at < out.size(); at += kPiece) {
+    if (at + kWindow < out.size()) source.prefetch(offset + at + kWindow, std::min(kPiece, out.size() - at - kWindow));
+    BALLAST_CHECK(source.read_at(offset + at, out.subspan(at, std::min(kPiece, out.size() - at))));
+  }
+  return {};
+}
+
 enum class Namesake : uint8_t { kEarlier, kLater };
 
 // Positions of all tensors of a name but the first (kLater) or the last (kEarlier), ascending.
@@ -125,7 +138,7 @@ Status Archive::read_into(size_t index, MutableByteSpan out, Checksum checksum) 
   }
   if (extent.is_canonical()) {
     if (checksum == Checksum::kCheck) BALLAST_CHECK(check_stored_crc(index));
-    return source_of(index).read_at(extent.offset, out);
+    return read_plain(source_of(index), extent.offset, out);
   }
   BALLAST_TRY(const Payload bytes, payload(index, checksum));
   std::ranges::copy(bytes.bytes(), out.begin());
@@ -138,7 +151,7 @@ Status Archive::read_range(size_t index, uint64_t offset, MutableByteSpan out) c
     return make_error(ErrorCode::kInvalidArgument,
                       "tensor \"" + description_.tensors[index].name + "\" has no such range of bytes");
   }
-  if (extent.is_canonical()) return source_of(index).read_at(extent.offset + offset, out);
+  if (extent.is_canonical()) return read_plain(source_of(index), extent.offset + offset, out);
   BALLAST_TRY(const Payload bytes, payload(index));
   std::ranges::copy(bytes.bytes().subspan(static_cast<size_t>(offset), out.size()), out.begin());
   return {};

@@ -57,7 +57,7 @@ fn burnpack_read(path: &str) -> Outcome<u64> {
 }
 
 /// The tensors of `from`, in memory, and then their atomic, synced write: only that is timed.
-fn burnpack_write(tensors: &[(String, TensorView)], to: &str) -> Outcome<(u64, f64)> {
+fn burnpack_write(tensors: &[(String, TensorView)], to: &str) -> Outcome<f64> {
     let copies = tensors.iter().map(|(name, view)| {
         let bytes = burn_pack::Bytes::from_bytes_vec(view.data().to_vec());
         Tensor::new(name.clone(), DType::F32, view.shape().to_vec(), None, bytes)
@@ -65,7 +65,7 @@ fn burnpack_write(tensors: &[(String, TensorView)], to: &str) -> Outcome<(u64, f
     let copies = copies.collect();
     let start = Instant::now();
     Writer::new(copies).overwrite(true).write_to_file(to)?;
-    Ok((tensors.len() as u64, start.elapsed().as_secs_f64() * 1e3))
+    Ok(start.elapsed().as_secs_f64() * 1e3)
 }
 
 // --- timing -------------------------------------------------------------------------------------------------
@@ -77,9 +77,7 @@ fn timed(body: impl Fn() -> Outcome<u64>) -> Outcome<f64> {
 }
 
 fn repeated(runs: usize, once: impl Fn() -> Outcome<f64>) -> Outcome<Vec<f64>> {
-    let mut times = (0..runs).map(|_| once()).collect::<Outcome<Vec<f64>>>()?;
-    times.sort_by(f64::total_cmp);
-    Ok(times)
+    (0..runs).map(|_| once()).collect()
 }
 
 fn run(runs: usize, work: &str, first: &str, second: &str) -> Outcome<Vec<f64>> {
@@ -91,9 +89,12 @@ fn run(runs: usize, work: &str, first: &str, second: &str) -> Outcome<Vec<f64>> 
         "safetensors-write" | "burnpack-write" => {
             let map = map(first)?;
             let tensors = SafeTensors::deserialize(&map)?.tensors();
-            repeated(runs, || match work {
-                "safetensors-write" => timed(|| safetensors_write(&tensors, second)),
-                _ => Ok(burnpack_write(&tensors, second)?.1),
+            repeated(runs, || {
+                let _ = std::fs::remove_file(second); // a new file each time, as for everyone
+                match work {
+                    "safetensors-write" => timed(|| safetensors_write(&tensors, second)),
+                    _ => burnpack_write(&tensors, second),
+                }
             })
         }
         _ => Err(format!("unknown work {work}").into()),
@@ -105,7 +106,7 @@ fn main() {
     let word = |i: usize| arguments.get(i).map_or("", String::as_str);
     let runs = word(1).parse().unwrap_or(5);
     match run(runs, word(2), word(3), word(4)) {
-        Ok(times) => println!("{{\"runs\":{runs},\"best_ms\":{:.4},\"median_ms\":{:.4}}}", times[0], times[times.len() / 2]),
+        Ok(times) => println!("{{\"work\":\"{}\",\"times_ms\":{times:?}}}", word(2)),
         Err(error) => {
             eprintln!("bench-peers: {}: {error}", word(2));
             std::process::exit(2);
