@@ -177,9 +177,8 @@ Status CborReader::enter(uint8_t major) {
   return push(head);
 }
 
-Result<bool> CborReader::next() {
+Result<bool> CborReader::next_or_end() {
   const Frame& top = frames_.back();
-  if (!top.indefinite && top.left > 0) return true;
   if (top.indefinite) {
     if (!at_break()) return true;
     if (top.map && top.odd) return error_here("a map ends between a key and its value");

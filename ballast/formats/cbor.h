@@ -40,7 +40,10 @@ class CborReader {
   // next() consumes the end of the container and returns false there.
   Status enter_array() { return enter(kArrayMajor); }
   Status enter_map() { return enter(kMapMajor); }
-  Result<bool> next();
+  Result<bool> next() {
+    if (const Frame& top = frames_.back(); !top.indefinite && top.left > 0) return true;
+    return next_or_end();
+  }
   // A value of an enumeration that carries something, as serde spells it: a map of exactly one entry. Between the two
   // calls the caller reads its name and what it carries.
   Status enter_variant();
@@ -99,6 +102,7 @@ class CborReader {
   void note_oddity(size_t position, std::string_view what);
   size_t remaining() const { return bytes_.size() - position_; }
   bool at_break() const;
+  Result<bool> next_or_end();
   bool take_plain_head(uint8_t major, Head& head);
   Result<Head> parse_head();
   Status skip_tags();
