@@ -342,7 +342,7 @@ class Storage:
             yield Row(f"cold: {work}, {self.size_mib} MiB", {
                 "ballast": self.ours(name, "large.safetensors", threads=threads, cold=True), "dd iflag=direct": dd},
                 target, size=self.size, threads=threads)
-        for work, words in (("`verify --content`", ("verify", "--content", "--threads", "2")),
+        for work, words in (("`verify --level content`", ("verify", "--level", "content", "--threads", "2")),
                             ("`hash`", ("hash", "--threads", "2"))):
             yield Row(f"cold: {work}, whole process, {self.size_mib} MiB", {
                 "ballast": self.process(self.programs.ballast, *words, large, cold=("large.safetensors",)),

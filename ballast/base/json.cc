@@ -79,6 +79,33 @@ Status JsonReader::enter_object() { return enter('{', "expected a JSON object");
 
 Status JsonReader::enter_array() { return enter('[', "expected a JSON array"); }
 
+// What nearly every string is: a run of plain characters up to a quote. False, and nothing is consumed, for others.
+inline bool JsonReader::take_plain_string(std::string_view& out) {
+  skip_space();
+  if (position_ >= text_.size() || text_[position_] != '"') return false;
+  const size_t end = plain_run_end(text_, position_ + 1);
+  if (end >= text_.size() || text_[end] != '"') return false;
+  out = text_.substr(position_ + 1, end - position_ - 1);
+  position_ = end + 1;
+  return true;
+}
+
+// A whole number that cannot overflow. False, and nothing but white space is consumed, for anything else.
+inline bool JsonReader::take_short_u64(uint64_t& value) {
+  constexpr size_t kMostDigits = 19;
+  skip_space();
+  const size_t start = position_;
+  const size_t limit = std::min(text_.size(), start + kMostDigits);
+  size_t at = start;
+  value = 0;
+  for (; at < limit && is_digit(text_[at]); ++at) value = value * 10 + static_cast<uint64_t>(text_[at] - '0');
+  const auto may_follow = [](char c) { return !is_digit(c) && c != '.' && c != 'e' && c != 'E'; };
+  if (at == start || (text_[start] == '0' && at != start + 1)) return false;
+  if (at != text_.size() && !may_follow(text_[at])) return false;
+  position_ = at;
+  return true;
+}
+
 Result<bool> JsonReader::next_key(std::string_view& key) {
   if (take('}')) {
     --depth_;
@@ -87,7 +114,7 @@ Result<bool> JsonReader::next_key(std::string_view& key) {
   if (!std::exchange(fresh_[depth_ - 1], false) && !take(',')) {
     return error_here("expected ',' or '}' in a JSON object");
   }
-  BALLAST_TRY(key, read_string_view());
+  if (!take_plain_string(key)) BALLAST_CHECK(assign(key, read_long_string()));
   if (!take(':')) return error_here("expected ':' after a key");
   return true;
 }
@@ -151,6 +178,13 @@ Status JsonReader::read_escape(std::string& out) {
 }
 
 Result<std::string_view> JsonReader::read_string_view() {
+  std::string_view plain;
+  if (take_plain_string(plain)) return plain;
+  return read_long_string();
+}
+
+// Strings with escapes or beyond ASCII, and everything that is an error.
+Result<std::string_view> JsonReader::read_long_string() {
   if (!take('"')) return error_here("expected a JSON string");
   size_t run_start = position_;
   bool escaped = false;
@@ -217,18 +251,9 @@ Result<std::string_view> JsonReader::number_token() {
 }
 
 Result<uint64_t> JsonReader::read_u64() {
-  skip_space();
-  constexpr size_t kMostDigits = 19;  // which cannot overflow
-  const size_t start = position_;
-  const size_t limit = std::min(text_.size(), start + kMostDigits);
-  size_t at = start;
   uint64_t value = 0;
-  for (; at < limit && is_digit(text_[at]); ++at) value = value * 10 + static_cast<uint64_t>(text_[at] - '0');
-  const auto may_end_with = [](char c) { return !is_digit(c) && c != '.' && c != 'e' && c != 'E'; };
-  const bool ends = at == text_.size() || may_end_with(text_[at]);
-  if (!ends || at == start || (text_[start] == '0' && at != start + 1)) return read_long_u64();
-  position_ = at;
-  return value;
+  if (take_short_u64(value)) return value;
+  return read_long_u64();
 }
 
 // Twenty digits, and everything that is an error.
@@ -267,12 +292,14 @@ Result<double> JsonReader::read_double() {
 Status JsonReader::read_u64_array(std::vector<uint64_t>& values) {
   values.clear();
   BALLAST_CHECK(enter_array());
-  for (;;) {
-    BALLAST_TRY(const bool more, next_element());
-    if (!more) return {};
-    BALLAST_TRY(const uint64_t value, read_u64());
+  --depth_;  // nothing can stand inside the numbers
+  if (take(']')) return {};
+  do {
+    uint64_t value = 0;
+    if (!take_short_u64(value)) BALLAST_CHECK(assign(value, read_long_u64()));
     values.push_back(value);
-  }
+  } while (take(','));
+  return take(']') ? Status() : error_here("expected ',' or ']' in a JSON array");
 }
 
 Result<std::vector<uint64_t>> JsonReader::read_u64_array() {

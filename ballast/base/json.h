@@ -82,6 +82,9 @@ class JsonReader {
   static bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
   Status enter(char bracket, std::string_view what);
   Result<std::string_view> number_token();
+  bool take_plain_string(std::string_view& out);
+  bool take_short_u64(uint64_t& value);
+  Result<std::string_view> read_long_string();
   Result<uint64_t> read_long_u64();
   Status read_escape(std::string& out);
   Result<uint32_t> read_hex4();

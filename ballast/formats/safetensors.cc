@@ -166,8 +166,8 @@ class HeaderParser {
     *flag = true;
     if (flag == &seen.dtype) return parse_dtype_field(info);
     if (flag == &seen.offsets) return parse_offsets(entry);
-    BALLAST_CHECK(json_.read_u64_array(dims_));
-    info.shape = Shape(dims_);
+    BALLAST_CHECK(json_.read_u64_array(numbers_));
+    info.shape = Shape(numbers_);
     return {};
   }
 
@@ -189,14 +189,11 @@ class HeaderParser {
   }
 
   Status parse_offsets(HeaderEntry& entry) {
-    BALLAST_CHECK(json_.enter_array());
-    for (uint64_t* to : {&entry.begin, &entry.end}) {
-      BALLAST_TRY(const bool more, json_.next_element());
-      if (!more) return json_.error_here("data_offsets needs two numbers");
-      BALLAST_TRY(*to, json_.read_u64());
-    }
-    BALLAST_TRY(const bool more, json_.next_element());
-    if (more) return json_.error_here("data_offsets has more than two numbers");
+    BALLAST_CHECK(json_.read_u64_array(numbers_));
+    if (numbers_.size() < 2) return json_.error_here("data_offsets needs two numbers");
+    if (numbers_.size() > 2) return json_.error_here("data_offsets has more than two numbers");
+    entry.begin = numbers_[0];
+    entry.end = numbers_[1];
     return {};
   }
 
@@ -223,7 +220,7 @@ class HeaderParser {
   std::vector<TensorInfo> tensors_;
   std::vector<HeaderEntry> entries_;
   const TypeName* type_ = &kTypeNames.front();  // of the last tensor
-  std::vector<uint64_t> dims_;                  // of the last tensor
+  std::vector<uint64_t> numbers_;               // of the last list
   bool seen_metadata_ = false;
 };
 
@@ -353,8 +350,8 @@ SniffMatch sniff(const SniffInput& input) {
 
 Result<Archive> open(const OpenRequest& request, Findings& findings) {
   const uint64_t head_size = std::min<uint64_t>(request.source->size(), kSniffBytes);
-  BALLAST_TRY(const ByteVector head, read_bytes(*request.source, 0, head_size));
-  if (looks_like_safetensors_index(head)) return open_safetensors_index(request, findings);
+  BALLAST_TRY(const BytesOrView head, BytesOrView::of(*request.source, 0, head_size));
+  if (looks_like_safetensors_index(head.bytes())) return open_safetensors_index(request, findings);
   BALLAST_TRY(SafetensorsFile file, parse_safetensors(*request.source, findings));
   return Archive(std::move(file.description), std::move(file.extents), {request.source});
 }
