@@ -1,6 +1,7 @@
 #include "apps/ballast/command_tree.h"
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 
 #include "apps/ballast/topics.h"
 #include "ballast/formats/format.h"
@@ -85,9 +86,12 @@ CommandArgument read_argument(const CLI::Option& option) {
   return result;
 }
 
-Command read_command(const CLI::App& app) {
-  Command result{.name = app.get_name(), .description = app.get_description(), .options = {}, .arguments = {},
-                 .footer = app.get_footer()};
+CommandInfo read_command(const CLI::App& app) {
+  CommandInfo result{.name = app.get_name(),
+                     .description = app.get_description(),
+                     .options = {},
+                     .arguments = {},
+                     .footer = app.get_footer()};
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_positional()) result.arguments.push_back(read_argument(*option));
     else result.options.push_back(read_option(*option));
@@ -97,12 +101,17 @@ Command read_command(const CLI::App& app) {
 
 }  // namespace
 
-std::vector<Command> read_command_tree(const CLI::App& program) {
-  std::vector<Command> all = {read_command(program)};
+std::vector<CommandInfo> read_command_tree(const CLI::App& program) {
+  std::vector<CommandInfo> all = {read_command(program)};
   for (const CLI::App* command : program.get_subcommands([](const CLI::App*) { return true; })) {
     all.push_back(read_command(*command));
   }
   return all;
+}
+
+std::string command_help(const CLI::App& program, const std::string& name) {
+  const CLI::App* command = program.get_subcommand_no_throw(name);
+  return command == nullptr ? "" : command->help(program.get_name()) + '\n' + command->get_footer();
 }
 
 }  // namespace ballast::cli

@@ -11,8 +11,8 @@ class App;
 namespace ballast::cli {
 
 struct CommandOption {
-  std::vector<std::string> names;  // "-h", "--help"
-  std::string value;               // what its value is called; empty for a flag
+  std::vector<std::string> names;    // "-h", "--help"
+  std::string value;                 // what its value is called; empty for a flag
   std::vector<std::string> choices;  // the values it takes, where they can be listed
   bool takes_file = false;
   bool repeats = false;
@@ -27,7 +27,7 @@ struct CommandArgument {
   std::string description;
 };
 
-struct Command {
+struct CommandInfo {
   std::string name;
   std::string description;
   std::vector<CommandOption> options;
@@ -36,6 +36,9 @@ struct Command {
 };
 
 // The program itself, then its commands, in the order in which help lists them.
-std::vector<Command> read_command_tree(const CLI::App& program);
+std::vector<CommandInfo> read_command_tree(const CLI::App& program);
+
+// What `ballast NAME --help` prints; empty where there is no such command.
+std::string command_help(const CLI::App& program, const std::string& name);
 
 }  // namespace ballast::cli

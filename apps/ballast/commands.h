@@ -25,9 +25,13 @@ RunCommand add_convert(CLI::App& program, Console& console);
 RunCommand add_diff(CLI::App& program, Console& console);
 RunCommand add_hash(CLI::App& program, Console& console);
 RunCommand add_formats(CLI::App& program, Console& console);
+RunCommand add_help(CLI::App& program, Console& console);
+RunCommand add_completions(CLI::App& program, Console& console);
+RunCommand add_man(CLI::App& program, Console& console);
 
 // In the order in which help lists them.
-inline constexpr AddCommand kCommands[] = {add_inspect, add_verify, add_convert, add_diff, add_hash, add_formats};
+inline constexpr AddCommand kCommands[] = {add_inspect, add_verify, add_convert,     add_diff, add_hash,
+                                           add_formats, add_help,   add_completions, add_man};
 
 // What --version prints.
 std::string version_text();

@@ -1,19 +1,18 @@
 // `ballast completions`: scripts that let a shell complete commands, flags and their values.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <memory>
-#include <set>
 
 #include "apps/ballast/command_tree.h"
 #include "apps/ballast/commands.h"
 #include "apps/ballast/console.h"
+#include "apps/ballast/flags.h"
 
 namespace ballast::cli {
 
 namespace {
 
-using Commands = std::vector<Command>;
+using Commands = std::vector<CommandInfo>;
 
 // 'text' for a shell, whatever it holds.
 std::string quoted(std::string_view text) {
@@ -31,14 +30,15 @@ std::string with_escapes(std::string_view text, std::string_view special) {
   return out;
 }
 
-std::vector<std::string> option_names(const Command& command) {
+std::vector<std::string> option_names(const CommandInfo& command) {
   std::vector<std::string> names;
-  for (const CommandOption& option : command.options) names.insert(names.end(), option.names.begin(), option.names.end());
+  for (const CommandOption& option : command.options)
+    names.insert(names.end(), option.names.begin(), option.names.end());
   return names;
 }
 
 // Words that stand for an argument of the command; empty where arguments are paths.
-std::vector<std::string> argument_words(const Command& command, const Commands& all) {
+std::vector<std::string> argument_words(const CommandInfo& command, const Commands& all) {
   std::vector<std::string> words;
   for (const CommandArgument& argument : command.arguments) {
     words.insert(words.end(), argument.choices.begin(), argument.choices.end());
@@ -50,7 +50,7 @@ std::vector<std::string> argument_words(const Command& command, const Commands& 
 
 // ---------------------------------------------------------------- bash
 
-std::string bash_option_cases(const Command& command) {
+std::string bash_option_cases(const CommandInfo& command) {
   std::string text;
   for (const CommandOption& option : command.options) {
     if (option.value.empty()) continue;
@@ -59,12 +59,14 @@ std::string bash_option_cases(const Command& command) {
       pattern += fmt::format("{}'{} {}'", pattern.empty() ? "" : "|", command.name, name);
     }
     if (option.takes_file) text += fmt::format("    {}) kind=files ;;\n", pattern);
-    else text += fmt::format("    {}) kind=words words={} ;;\n", pattern, quoted(fmt::format("{}", fmt::join(option.choices, " "))));
+    else
+      text += fmt::format("    {}) kind=words words={} ;;\n", pattern,
+                          quoted(fmt::format("{}", fmt::join(option.choices, " "))));
   }
   return text;
 }
 
-std::string bash_command_case(const Command& command, const Commands& all) {
+std::string bash_command_case(const CommandInfo& command, const Commands& all) {
   const std::vector<std::string> words = argument_words(command, all);
   const bool files = words.empty() && !command.arguments.empty();
   return fmt::format("      {}) options={} words={} {};;\n", command.name,
@@ -144,7 +146,7 @@ std::string zsh_option(const CommandOption& option) {
   return one ? names + rest : fmt::format("'({})'{}{}", fmt::join(option.names, " "), names, rest);
 }
 
-std::string zsh_command(const Command& command, const Commands& all) {
+std::string zsh_command(const CommandInfo& command, const Commands& all) {
   std::string text = fmt::format("        {})\n          _arguments", command.name);
   for (const CommandOption& option : command.options) text += " \\\n            " + zsh_option(option);
   const std::vector<std::string> words = argument_words(command, all);
@@ -231,12 +233,6 @@ std::string fish_script(const Commands& all) {
 
 // ---------------------------------------------------------------- the command
 
-struct Shell {
-  const char* name;
-  std::string (*script)(const Commands& all);
-};
-constexpr Shell kShells[] = {{"bash", bash_script}, {"zsh", zsh_script}, {"fish", fish_script}};
-
 constexpr const char* kFooter =
     "Packages and `cmake --install` put the scripts where the shells look. By hand, once:\n"
     "  bash  ballast completions bash > ~/.local/share/bash-completion/completions/ballast\n"
@@ -250,19 +246,16 @@ constexpr const char* kFooter =
 }  // namespace
 
 RunCommand add_completions(CLI::App& program, Console& console) {
-  CLI::App* command = program.add_subcommand("completions", "Print a script that completes commands and flags");
-  auto name = std::make_shared<std::string>();
-  std::vector<std::string> names;
-  for (const Shell& shell : kShells) names.emplace_back(shell.name);
-  command->add_option("SHELL", *name, "Which shell: bash, zsh or fish")
-      ->required()
-      ->option_text(" ")
-      ->check(CLI::IsMember(names));
-  command->footer(kFooter);
-  return [name, &program, &console] {
-    for (const Shell& shell : kShells) {
-      if (*name == shell.name) console.out() += shell.script(read_command_tree(program));
-    }
+  Command command(program, "completions", "Print a script that completes commands and flags");
+  using Script = std::string (*)(const Commands& all);
+  auto script = std::make_shared<Script>();
+  command
+      .choice<Script>("SHELL", " ", *script, {{"bash", bash_script}, {"zsh", zsh_script}, {"fish", fish_script}},
+                      "Which shell: bash, zsh or fish")
+      .required();
+  command.footer(kFooter);
+  return [script, &program, &console] {
+    console.out() += (*script)(read_command_tree(program));
     return kExitYes;
   };
 }

@@ -15,6 +15,11 @@ Flag Flag::needs(Flag other) {
   return *this;
 }
 
+Flag Flag::required() {
+  option_->required();
+  return *this;
+}
+
 Command::Command(CLI::App& program, const std::string& name, const std::string& summary)
     : app_(*program.add_subcommand(name, summary)) {}
 

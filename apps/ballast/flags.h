@@ -23,6 +23,8 @@ class Flag {
   Flag excludes(Flag other);
   // This one alone is an error.
   Flag needs(Flag other);
+  // Leaving it out is an error.
+  Flag required();
 
  private:
   CLI::Option* option_;

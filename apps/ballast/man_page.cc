@@ -1,11 +1,10 @@
 // `ballast man`: the manual page, made from the parser and the topics, so that no text exists twice.
 #include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-
 #include "apps/ballast/command_tree.h"
 #include "apps/ballast/commands.h"
 #include "apps/ballast/console.h"
+#include "apps/ballast/flags.h"
 #include "apps/ballast/topics.h"
 #include "ballast/base/version.h"
 
@@ -98,7 +97,7 @@ std::string argument_entry(const CommandArgument& argument) {
                      roff(argument.description));
 }
 
-std::string usage(const Command& command) {
+std::string usage(const CommandInfo& command) {
   std::string text = bold("ballast " + command.name);
   for (const CommandArgument& argument : command.arguments) {
     const std::string name = italic(argument.name) + (argument.repeats ? "..." : "");
@@ -107,19 +106,19 @@ std::string usage(const Command& command) {
   return text + " [" + italic("OPTIONS") + "]";
 }
 
-std::string command_section(const Command& command) {
+std::string command_section(const CommandInfo& command) {
   std::string text = fmt::format(".SS {}\n{}\n.PP\n{}.\n", command.name, usage(command), roff(command.description));
   for (const CommandArgument& argument : command.arguments) text += argument_entry(argument);
   for (const CommandOption& option : command.options) text += option_entry(option);
   return text + ".PP\n" + TextToRoff(".PP\n.B").convert(command.footer);
 }
 
-std::string man_page(const std::vector<Command>& all) {
-  const Command& program = all.front();
+std::string man_page(const std::vector<CommandInfo>& all) {
+  const CommandInfo& program = all.front();
   std::string text = fmt::format(
       ".\\\" Made by `ballast man`.\n"
       ".TH BALLAST 1 \"\" \"ballast {}\" \"User Commands\"\n.SH NAME\nballast \\- {}\n.SH SYNOPSIS\n",
-      kVersion, roff(program.description));
+      version(), roff(program.description));
   for (size_t i = 1; i < all.size(); ++i) text += usage(all[i]) + "\n.br\n";
   text += ".SH OPTIONS\n";
   for (const CommandOption& option : program.options) text += option_entry(option);
@@ -136,8 +135,8 @@ std::string man_page(const std::vector<Command>& all) {
 }  // namespace
 
 RunCommand add_man(CLI::App& program, Console& console) {
-  CLI::App* command = program.add_subcommand("man", "Print the manual page");
-  command->footer(
+  Command command(program, "man", "Print the manual page");
+  command.footer(
       "Packages and `cmake --install` put the page where man looks.\n"
       "\n"
       "Examples:\n"
