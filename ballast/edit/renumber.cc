@@ -37,7 +37,7 @@ class NameTree {
   }
 
   // What stands below a path that `keep` finds is not renumbered.
-  Status close_gaps(const std::vector<Pattern>& keep, const std::string& name) {
+  Status close_gaps(const std::vector<Pattern>& keep, std::string_view name) {
     size_t node = 0;
     Status status;
     for_components(name, [&](std::string_view component, size_t at) {
@@ -95,9 +95,9 @@ class NameTree {
     return found->second;
   }
 
-  static Status settle(Node& node, const std::vector<Pattern>& keep, std::string prefix) {
+  static Status settle(Node& node, const std::vector<Pattern>& keep, std::string_view prefix) {
     node.settled = true;
-    if (prefix.ends_with('.')) prefix.pop_back();
+    if (prefix.ends_with('.')) prefix.remove_suffix(1);
     BALLAST_TRY(const bool kept, any_found(keep, prefix));
     if (kept) return {};
     uint64_t next = 0;
