@@ -11,6 +11,7 @@
 #include "ballast/edit/huggingface_config.h"
 #include "ballast/edit/name_groups.h"
 #include "ballast/edit/tensor_stream.h"
+#include "ballast/edit/transpose.h"
 
 namespace ballast {
 
@@ -46,31 +47,34 @@ Error wrong_shape(const TensorInfo& tensor, std::string_view wanted) {
                                                          dtype_name(tensor.dtype), tensor.shape.to_string(), wanted));
 }
 
-Result<size_t> matrix_element_bytes(const TensorInfo& tensor) {
-  const unsigned bits = dtype_info(tensor.dtype).bits;
-  if (tensor.shape.rank() != 2) return wrong_shape(tensor, "a matrix is needed");
-  if (bits == 0 || bits % 8 != 0) return wrong_shape(tensor, "elements of this type cannot be transposed");
-  return size_t{bits / 8};
+Status check_matrix(const TensorInfo& tensor) {
+  if (can_transpose(tensor)) return {};
+  return wrong_shape(tensor, "a matrix of elements of whole bytes is needed");
 }
 
-Result<PlannedTensor> transpose(PlannedTensor tensor) {
-  BALLAST_TRY(const size_t bytes, matrix_element_bytes(tensor.info));
+size_t element_bytes(const TensorInfo& tensor) { return dtype_info(tensor.dtype).bits / 8; }
+
+using Gate = std::shared_ptr<MemoryGate>;
+
+Result<PlannedTensor> transpose(PlannedTensor tensor, const Gate& gate) {
+  BALLAST_CHECK(check_matrix(tensor.info));
   const uint64_t rows = tensor.info.shape[0];
   const uint64_t columns = tensor.info.shape[1];
   tensor.info.shape = Shape{columns, rows};
-  tensor.provider = transposed(std::move(tensor.provider), rows, columns, bytes);
+  tensor.provider = transposed(std::move(tensor.provider), rows, columns, element_bytes(tensor.info), gate);
   return tensor;
 }
 
 // Columns [begin, end) of a matrix, which become rows.
-Result<PlannedTensor> transpose_columns(PlannedTensor tensor, uint64_t begin, uint64_t end) {
-  BALLAST_TRY(const size_t bytes, matrix_element_bytes(tensor.info));
+Result<PlannedTensor> transpose_columns(PlannedTensor tensor, uint64_t begin, uint64_t end, const Gate& gate) {
+  BALLAST_CHECK(check_matrix(tensor.info));
+  const uint64_t bytes = element_bytes(tensor.info);
   const uint64_t rows = tensor.info.shape[0];
   const uint64_t columns = tensor.info.shape[1];
   tensor.provider = row_ranges(std::move(tensor.provider), columns * bytes, begin * bytes, end * bytes);
   tensor.info.shape = Shape{rows, end - begin};
   tensor.info.byte_size = rows * (end - begin) * bytes;
-  return transpose(std::move(tensor));
+  return transpose(std::move(tensor), gate);
 }
 
 // Matrices of the same width under each other.
@@ -80,7 +84,7 @@ Result<PlannedTensor> stack(std::vector<PlannedTensor> parts) {
   uint64_t bytes = 0;
   std::vector<TensorProvider> providers;
   for (PlannedTensor& part : parts) {
-    BALLAST_TRY([[maybe_unused]] const size_t element, matrix_element_bytes(part.info));
+    BALLAST_CHECK(check_matrix(part.info));
     if (part.info.dtype != whole.info.dtype || part.info.shape[1] != whole.info.shape[1]) {
       return wrong_shape(part.info, fmt::format("it is to be joined with \"{}\", which is {} {}", whole.info.name,
                                                 dtype_name(whole.info.dtype), whole.info.shape.to_string()));
@@ -142,6 +146,7 @@ class Adaptation {
  protected:
   virtual Status convert(const NameGroup& group) = 0;
 
+  const Gate& gate() const { return gate_; }
   const std::vector<TensorInfo>& tensors() const { return plan_.description.tensors; }
   PlannedTensor tensor(size_t position) const { return {tensors()[position], plan_.providers[position]}; }
   PlannedTensor slot(const NameGroup& group, size_t index) const { return tensor(*group.slots[index]); }
@@ -184,6 +189,7 @@ class Adaptation {
   WritePlan& plan_;
   NameGroups groups_;
   Side from_;
+  Gate gate_ = std::make_shared<MemoryGate>();
   std::vector<size_t> by_name_;
   std::vector<PlannedTensor> made_;
   HuggingFaceReport report_;
@@ -209,13 +215,13 @@ class ToHuggingFace final : public Adaptation {
   }
 
   Status make_transposed(const NameGroup& group) {
-    BALLAST_TRY(PlannedTensor turned, transpose(slot(group, 0)));
+    BALLAST_TRY(PlannedTensor turned, transpose(slot(group, 0), gate()));
     make(std::move(turned), other_name(group));
     return {};
   }
 
   Status make_head(const NameGroup& group) {
-    BALLAST_TRY(PlannedTensor head, transpose(slot(group, 0)));
+    BALLAST_TRY(PlannedTensor head, transpose(slot(group, 0), gate()));
     const auto embedding = find(group.rule->beside);
     if (embedding) BALLAST_CHECK(assign(report().tied, same_content(head, tensor(*embedding))));
     if (!report().tied) make(std::move(head), other_name(group));
@@ -224,9 +230,9 @@ class ToHuggingFace final : public Adaptation {
 
   Status split(const NameGroup& group) {
     PlannedTensor joint = slot(group, 0);
-    BALLAST_TRY([[maybe_unused]] const size_t bytes, matrix_element_bytes(joint.info));
+    BALLAST_CHECK(check_matrix(joint.info));
     const TensorInfo& projection = tensors()[*find(fill_name(group.rule->beside, group.numbers))];
-    BALLAST_TRY([[maybe_unused]] const size_t projection_bytes, matrix_element_bytes(projection));
+    BALLAST_CHECK(check_matrix(projection));
     const uint64_t all = joint.info.shape[1];
     const uint64_t queries = projection.shape[0];
     if (queries > all || (all - queries) % 2 != 0) {
@@ -237,7 +243,7 @@ class ToHuggingFace final : public Adaptation {
     const uint64_t keys = (all - queries) / 2;
     const uint64_t bounds[] = {0, queries, queries + keys, all};
     for (size_t part = 0; part < 3; ++part) {
-      BALLAST_TRY(PlannedTensor matrix, transpose_columns(joint, bounds[part], bounds[part + 1]));
+      BALLAST_TRY(PlannedTensor matrix, transpose_columns(joint, bounds[part], bounds[part + 1], gate()));
       make(std::move(matrix), other_name(group, part));
     }
     return {};
@@ -246,7 +252,7 @@ class ToHuggingFace final : public Adaptation {
   // gpt.rs takes either orientation and tells them apart by the bias.
   Status make_linear(const NameGroup& group) {
     PlannedTensor weight = slot(group, 0);
-    BALLAST_TRY([[maybe_unused]] const size_t bytes, matrix_element_bytes(weight.info));
+    BALLAST_CHECK(check_matrix(weight.info));
     const TensorInfo& bias = tensors()[*find(group.rule->beside)];
     if (bias.shape.rank() == 1 && weight.info.shape[0] != bias.shape[0]) return make_transposed(group);
     make(std::move(weight), other_name(group));
@@ -284,7 +290,7 @@ class ToGptrs final : public Adaptation {
       const auto embedding =
           std::ranges::find(groups().groups, rule.beside, [](const NameGroup& group) { return group.rule->gptrs; });
       if (embedding == groups().groups.end()) return {};  // check_complete names it
-      BALLAST_TRY(PlannedTensor head, transpose(slot(*embedding, 0)));
+      BALLAST_TRY(PlannedTensor head, transpose(slot(*embedding, 0), gate()));
       make(std::move(head), std::string(rule.gptrs));
       report().tied = true;
     }
@@ -298,7 +304,7 @@ class ToGptrs final : public Adaptation {
       case NameChange::kCopy:
       case NameChange::kLinear: break;
       case NameChange::kTranspose:
-      case NameChange::kHead: BALLAST_CHECK(assign(first, transpose(std::move(first)))); break;
+      case NameChange::kHead: BALLAST_CHECK(assign(first, transpose(std::move(first), gate()))); break;
       case NameChange::kJoin: BALLAST_CHECK(assign(first, join(group))); break;
       case NameChange::kFold: return fold(group);
     }
@@ -314,7 +320,7 @@ class ToGptrs final : public Adaptation {
                                                   keys.info.name, keys.info.shape.to_string()));
     }
     BALLAST_TRY(PlannedTensor whole, stack({slot(group, 0), keys, values}));
-    return transpose(std::move(whole));
+    return transpose(std::move(whole), gate());
   }
 
   Status fold(const NameGroup& group) {
@@ -352,6 +358,14 @@ void note_result(const HuggingFaceReport& report, size_t before, size_t after, s
   }
 }
 
+// A stored form of another format would mean nothing to the tensors that are made here. That of gpt.rs (no id) stays
+// true whatever a tensor is called.
+void drop_foreign_forms(Description& description) {
+  if (description.format == kGptrsFormat) return;
+  description.stored_form.clear();
+  for (TensorInfo& tensor : description.tensors) tensor.set_stored_form({});
+}
+
 Result<HuggingFaceReport> to_huggingface(WritePlan& plan, std::vector<std::string>& notes) {
   Description& description = plan.description;
   if (!description.config || description.config->schema != kGptrsSchema) {
@@ -368,6 +382,7 @@ Result<HuggingFaceReport> to_huggingface(WritePlan& plan, std::vector<std::strin
         ErrorCode::kUnsupported,
         fmt::format("models of kind \"{}\" have no names over there; these have: {}", config.kind, kind_names()));
   }
+  drop_foreign_forms(description);
   const size_t before = description.tensors.size();
   ToHuggingFace work(plan, group_names(description.tensors, *kind, kind->styles.front(), Side::kGptrs), Side::kGptrs);
   BALLAST_CHECK(work.build());
@@ -410,13 +425,6 @@ Result<std::string> choose_gptrs_config(const Description& description, const Hu
                            notes);
 }
 
-// Spellings of another format mean nothing to a file that holds other tensors.
-void drop_foreign_forms(Description& description) {
-  if (description.format == kGptrsFormat) return;
-  description.stored_form.clear();
-  for (TensorInfo& tensor : description.tensors) tensor.set_stored_form({});
-}
-
 Status check_tying(const HuggingFaceOptions& options, const HuggingFaceReport& report) {
   if (!report.tied || !options.config_text || is_gptrs_config(*options.config_text)) return {};
   BALLAST_TRY(const auto tied, says_tied({*options.config_text, options.config_name}));
@@ -435,6 +443,7 @@ Result<HuggingFaceReport> to_gptrs(WritePlan& plan, const HuggingFaceOptions& op
     return make_error(ErrorCode::kUnsupported, fmt::format("no tensor has a name that {} would have", kind_names()));
   }
   const ModelKind& kind = *groups.kind;
+  drop_foreign_forms(description);
   const size_t before = description.tensors.size();
   ToGptrs work(plan, std::move(groups), Side::kHuggingFace);
   BALLAST_CHECK(work.make_tied_head());
@@ -448,7 +457,6 @@ Result<HuggingFaceReport> to_gptrs(WritePlan& plan, const HuggingFaceOptions& op
   description.config = ModelConfig{std::string(kGptrsSchema), report.config_text};
   std::erase(description.metadata, torch_mark());
   work.replace_plan();
-  drop_foreign_forms(description);
   return std::move(report);
 }
 

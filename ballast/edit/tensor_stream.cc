@@ -1,11 +1,7 @@
 #include "ballast/edit/tensor_stream.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <array>
 #include <bit>
-#include <memory>
 
 namespace ballast {
 
@@ -30,25 +26,6 @@ class Filter : public ByteSink {
 
  private:
   uint64_t taken_ = 0;
-};
-
-class Holder final : public Filter {
- public:
-  explicit Holder(MutableByteSpan room) : room_(room) {}
-  uint64_t missing() const { return room_.size() - filled_; }
-
- private:
-  Status take(ByteSpan bytes) override {
-    if (bytes.size() > missing()) {
-      return make_error(ErrorCode::kCorrupt, fmt::format("a tensor has more than its {} bytes", room_.size()));
-    }
-    std::ranges::copy(bytes, room_.begin() + static_cast<ptrdiff_t>(filled_));
-    filled_ += bytes.size();
-    return {};
-  }
-
-  MutableByteSpan room_;
-  uint64_t filled_ = 0;
 };
 
 class RangeFilter final : public Filter {
@@ -107,60 +84,14 @@ class ValueFilter final : public Filter {
   uint64_t position_ = 0;
 };
 
-// Columns [first, first + count) of the matrix become rows of `out`.
-template <size_t kBytes>
-void gather_columns(ByteSpan matrix, uint64_t rows, uint64_t columns, uint64_t first, uint64_t count,
-                    MutableByteSpan out) {
-  // Tiles keep both sides in the cache; a plain double loop is many times slower on large matrices.
-  constexpr uint64_t kTile = 32;
-  for (uint64_t row0 = 0; row0 < rows; row0 += kTile) {
-    const uint64_t row_end = std::min(rows, row0 + kTile);
-    for (uint64_t column0 = 0; column0 < count; column0 += kTile) {
-      const uint64_t column_end = std::min(count, column0 + kTile);
-      for (uint64_t column = column0; column < column_end; ++column) {
-        for (uint64_t row = row0; row < row_end; ++row) {
-          std::memcpy(&out[(column * rows + row) * kBytes], &matrix[(row * columns + first + column) * kBytes], kBytes);
-        }
-      }
-    }
-  }
-}
-
-using Gather = void (*)(ByteSpan, uint64_t, uint64_t, uint64_t, uint64_t, MutableByteSpan);
-
-Gather gather_for(size_t element_bytes) {
-  switch (element_bytes) {
-    case 1: return gather_columns<1>;
-    case 2: return gather_columns<2>;
-    case 4: return gather_columns<4>;
-    case 8: return gather_columns<8>;
-    default: return gather_columns<16>;
-  }
-}
-
 }  // namespace
 
 Result<ByteVector> draw_all(const TensorProvider& provider, uint64_t size) {
   ByteVector bytes(static_cast<size_t>(size));
-  Holder holder(bytes);
-  BALLAST_CHECK(provider(holder));
-  if (holder.missing() == 0) return bytes;
-  return make_error(ErrorCode::kCorrupt, fmt::format("a tensor has {} of its {} bytes", size - holder.missing(), size));
-}
-
-TensorProvider transposed(TensorProvider provider, uint64_t rows, uint64_t columns, size_t element_bytes) {
-  return [provider = std::move(provider), rows, columns, element_bytes](ByteSink& sink) -> Status {
-    BALLAST_TRY(const ByteVector matrix, draw_all(provider, rows * columns * element_bytes));
-    const uint64_t column_bytes = std::max<uint64_t>(rows * element_bytes, 1);
-    const uint64_t at_once = std::clamp<uint64_t>(kChunkBytes / column_bytes, 1, std::max<uint64_t>(columns, 1));
-    ByteVector out(static_cast<size_t>(at_once * rows * element_bytes));
-    for (uint64_t first = 0; first < columns; first += at_once) {
-      const uint64_t count = std::min(at_once, columns - first);
-      gather_for(element_bytes)(matrix, rows, columns, first, count, out);
-      BALLAST_CHECK(sink.write(ByteSpan(out).first(static_cast<size_t>(count * rows * element_bytes))));
-    }
-    return {};
-  };
+  SpanSink sink(bytes);
+  BALLAST_CHECK(provider(sink));
+  BALLAST_CHECK(sink.finish());
+  return bytes;
 }
 
 TensorProvider row_ranges(TensorProvider provider, uint64_t row_bytes, uint64_t begin, uint64_t end) {

@@ -1,5 +1,5 @@
-// Tensors changed while they are drawn: transposed, cut, joined, scaled. A plan edited with these still holds nothing;
-// what a change must hold while it runs is said at each.
+// Tensors changed while they are drawn: cut, joined, scaled. A plan edited with these still holds nothing; what a
+// change must hold while it runs is said at each.
 #pragma once
 
 #include <cstdint>
@@ -12,9 +12,6 @@ namespace ballast {
 
 // All bytes of a provider that gives `size` of them.
 Result<ByteVector> draw_all(const TensorProvider& provider, uint64_t size);
-
-// A matrix of `rows` x `columns` elements becomes `columns` x `rows`. Holds the matrix.
-TensorProvider transposed(TensorProvider provider, uint64_t rows, uint64_t columns, size_t element_bytes);
 
 // Of every row of `row_bytes` only the bytes [begin, end). Holds nothing.
 TensorProvider row_ranges(TensorProvider provider, uint64_t row_bytes, uint64_t begin, uint64_t end);

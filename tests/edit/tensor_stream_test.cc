@@ -7,6 +7,7 @@
 
 #include "ballast/edit/json_object.h"
 #include "ballast/edit/name_pattern.h"
+#include "ballast/edit/transpose.h"
 #include "tests/support/test_files.h"
 
 namespace ballast::testing {
@@ -29,11 +30,12 @@ ByteVector drawn(const TensorProvider& provider, uint64_t size) {
 }
 
 TEST(TensorStream, TransposesEverySizeOfElement) {
+  const auto gate = std::make_shared<MemoryGate>();
   for (const size_t width : {1, 2, 4, 8, 16}) {
     const uint64_t rows = 37;
     const uint64_t columns = 70;
     const ByteVector matrix = counting_bytes(rows * columns * width, 3);
-    const ByteVector turned = drawn(transposed(in_pieces(matrix), rows, columns, width), matrix.size());
+    const ByteVector turned = drawn(transposed(in_pieces(matrix), rows, columns, width, gate), matrix.size());
     for (uint64_t row = 0; row < rows; ++row) {
       for (uint64_t column = 0; column < columns; ++column) {
         ASSERT_EQ(std::memcmp(&turned[(column * rows + row) * width], &matrix[(row * columns + column) * width], width),
@@ -44,12 +46,13 @@ TEST(TensorStream, TransposesEverySizeOfElement) {
 }
 
 TEST(TensorStream, TransposesMatricesLargerThanItsBufferAndEmptyOnes) {
+  const auto gate = std::make_shared<MemoryGate>();
   const uint64_t rows = 1100;
   const uint64_t columns = 600;
   const ByteVector matrix = counting_bytes(rows * columns * 4, 9);
-  const TensorProvider there = transposed(in_pieces(matrix), rows, columns, 4);
-  EXPECT_EQ(drawn(transposed(there, columns, rows, 4), matrix.size()), matrix);
-  EXPECT_EQ(drawn(transposed(in_pieces({}), 0, 5, 4), 0), ByteVector());
+  const TensorProvider there = transposed(in_pieces(matrix), rows, columns, 4, gate);
+  EXPECT_EQ(drawn(transposed(there, columns, rows, 4, std::make_shared<MemoryGate>()), matrix.size()), matrix);
+  EXPECT_EQ(drawn(transposed(in_pieces({}), 0, 5, 4, gate), 0), ByteVector());
 }
 
 TEST(TensorStream, KeepsAColumnRangeOfEveryRow) {
