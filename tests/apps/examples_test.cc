@@ -1,0 +1,210 @@
+// Runs the examples of every topic and of every command's --help, as a user would paste them.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <regex>
+
+#include "ballast/archive/convert.h"
+#include "ballast/archive/open.h"
+#include "tests/apps/ballast_program.h"
+
+namespace ballast::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+// ---------------------------------------------------------------- what the examples are
+
+// "  name  what it is" lines between a heading and an empty line.
+std::vector<std::string> listed_names(const std::string& text, const std::string& heading) {
+  std::vector<std::string> names;
+  const size_t begin = text.find(heading);
+  EXPECT_NE(begin, std::string::npos) << heading;
+  std::istringstream lines(text.substr(begin));
+  std::string line;
+  std::getline(lines, line);
+  while (std::getline(lines, line) && line.starts_with("  ")) names.push_back(line.substr(2, line.find(' ', 2) - 2));
+  return names;
+}
+
+std::vector<std::string> all_topics() { return listed_names(run_ballast({"help"}).out, "Topics"); }
+std::vector<std::string> all_commands() { return listed_names(run_ballast({"help"}).out, "Commands"); }
+
+// Examples of a topic begin with "  $ "; those of --help with "  ballast " below "Examples:". An explanation may follow
+// after two spaces.
+std::vector<std::string> examples_in(const std::string& text) {
+  std::vector<std::string> examples;
+  bool below_heading = false;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    if (line == "Examples:") below_heading = true;
+    else if (!line.starts_with("  ")) below_heading = false;
+    std::string example;
+    if (line.starts_with("  $ ")) example = line.substr(4);
+    else if (below_heading) example = line.substr(2);
+    else continue;
+    examples.push_back(example.substr(0, example.find("  ")));
+  }
+  return examples;
+}
+
+// ---------------------------------------------------------------- the files that they name
+
+void convert_to(const TempFolder& folder, const std::string& source, const std::string& name,
+                const ConvertOptions& options = {}) {
+  const auto archive = open_archive(source);
+  ASSERT_TRUE(archive) << archive.error().message;
+  const auto report = convert_archive(*archive, folder.path(name), *format_for_extension(name), options);
+  ASSERT_TRUE(report) << name << ": " << report.error().message;
+}
+
+void copy_data(const TempFolder& folder, const std::string& data, const std::string& name) {
+  std::filesystem::copy_file(test_file_path(data), folder.path(name));
+}
+
+// The tensors that examples talk of.
+WritePlan example_plan(unsigned first) {
+  WritePlan plan;
+  const auto add = [&](std::string name, Shape shape) {
+    TensorInfo info = make_info(std::move(name), DType::kF32, std::move(shape));
+    std::vector<float> values(info.byte_size / 4);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>((i * 7 + first) % 64) / 32 - 1;
+    const auto bytes = std::as_bytes(std::span(values));
+    plan.add_tensor(info, [copy = ByteVector(bytes.begin(), bytes.end())](ByteSink& sink) { return sink.write(copy); });
+  };
+  for (const char* block : {"0", "1", "10"}) {
+    add(std::string("blocks.") + block + ".attn.weight", {8, 8});
+    add(std::string("blocks.") + block + ".norm.weight", {8});
+  }
+  add("encoder.weight", {16, 8});
+  add("encoder.bias", {16});
+  add("head.weight", {4, 16});
+  return plan;
+}
+
+// Every file that an example reads. A new example with another file needs a line here.
+void make_sample_files(const TempFolder& folder) {
+  write_plan(folder, "model.safetensors", example_plan(1));
+  const std::string model = folder.path("model.safetensors");
+  for (const char* name : {"model.npz", "model.bpk", "big.npz", "before.npz"}) convert_to(folder, model, name);
+  std::filesystem::copy_file(model, folder.path("a.safetensors"));
+  write_plan(folder, "b.safetensors", example_plan(2));
+  convert_to(folder, folder.path("b.safetensors"), "after.npz");
+  std::filesystem::create_directory(folder.path("checkpoints"));
+  for (const char* name : {"checkpoints/1.bpk", "checkpoints/2.bpk"}) convert_to(folder, model, name);
+  copy_data(folder, "gptrs/gpt_micro/model.gptrs", "checkpoint.gptrs");
+  folder.write("config.json", R"({"kind":"gpt","config":{}})");
+}
+
+// ---------------------------------------------------------------- running them
+
+bool can_run(const std::string& example) {
+  for (const char* program : {"jq", "man"}) {
+    if (!std::regex_search(example, std::regex(std::string("\\| ") + program + "\\b"))) continue;
+    if (run_program({"/bin/sh", "-c", std::string("command -v ") + program}).exit_code != 0) return false;
+  }
+  return true;
+}
+
+ProgramRun run_example(const TempFolder& folder, const std::string& example) {
+  const std::string programs = std::filesystem::path(BALLAST_PROGRAM).parent_path().string();
+  return run_program(
+      {"/bin/bash", "-c", fmt::format("set -o pipefail; PATH={}:$PATH; cd {}; {}", programs, folder.path(), example)});
+}
+
+// A destination that is also a sample file must not be there yet: take it away and try once more.
+ProgramRun run_with_free_destination(const TempFolder& folder, const std::string& example) {
+  ProgramRun run = run_example(folder, example);
+  std::smatch found;
+  const std::regex exists("^ballast: ([^:]+): (?:already )?exists");
+  if (run.exit_code != 2 || !std::regex_search(run.err, found, exists)) return run;
+  std::filesystem::path taken(found[1].str());
+  std::filesystem::remove(taken.is_absolute() ? taken : folder.path() / taken);
+  return run_example(folder, example);
+}
+
+// Examples of one text run in one folder, one after the other, as a reader would try them.
+void expect_examples_run(const std::string& title, const std::string& text) {
+  const std::vector<std::string> examples = examples_in(text);
+  EXPECT_FALSE(examples.empty()) << title << " has no examples";
+  const TempFolder folder;
+  make_sample_files(folder);
+  for (const std::string& example : examples) {
+    if (!can_run(example)) continue;
+    const ProgramRun run = run_with_free_destination(folder, example);
+    // 1 is an answer: files differ.
+    EXPECT_TRUE(run.exit_code == 0 || run.exit_code == 1)
+        << title << ": " << example << "\nexit code " << run.exit_code << "\n"
+        << run.out << run.err;
+  }
+}
+
+// ---------------------------------------------------------------- tests
+
+TEST(Examples, OfEveryTopicRun) {
+  const auto topics = all_topics();
+  EXPECT_GE(topics.size(), 9U);
+  for (const std::string& topic : topics) expect_examples_run("help " + topic, run_ballast({"help", topic}).out);
+}
+
+TEST(Examples, OfEveryCommandRun) {
+  const auto commands = all_commands();
+  EXPECT_GE(commands.size(), 9U);
+  for (const std::string& command : commands) {
+    expect_examples_run(command + " --help", run_ballast({command, "--help"}).out);
+  }
+  expect_examples_run("--help", run_ballast({"--help"}).out);
+}
+
+TEST(Examples, AnExampleThatDoesNotWorkIsFound) {
+  const TempFolder folder;
+  make_sample_files(folder);
+  EXPECT_EQ(run_with_free_destination(folder, "ballast inspect no_such_file.npz").exit_code, 2);
+  EXPECT_THAT(examples_in("Text\n\nExamples:\n  ballast formats  what is read?\n\nNo example:\n  ballast x\n"),
+              ::testing::ElementsAre("ballast formats"));
+  EXPECT_THAT(examples_in("  $ ballast help\n  not one\n"), ::testing::ElementsAre("ballast help"));
+}
+
+// ---------------------------------------------------------------- help itself
+
+TEST(HelpTopics, AreListedWithTheCommands) {
+  const ProgramRun run = run_ballast({"help"});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_EQ(run.err, "");
+  EXPECT_THAT(run.out, HasSubstr("\n  convert "));
+  EXPECT_THAT(run.out, HasSubstr("\n  exit-codes "));
+}
+
+TEST(HelpTopics, OfACommandIsItsHelp) {
+  for (const std::string& command : all_commands()) {
+    EXPECT_EQ(run_ballast({"help", command}).out, run_ballast({command, "--help"}).out) << command;
+  }
+}
+
+TEST(HelpTopics, SuggestWhatWasMeant) {
+  EXPECT_EQ(run_ballast({"help", "patern"}).err,
+            "ballast: there is no topic or command \"patern\"; did you mean \"patterns\"?\n");
+  EXPECT_EQ(run_ballast({"help", "convrt"}).err,
+            "ballast: there is no topic or command \"convrt\"; did you mean \"convert\"?\n");
+  const ProgramRun far = run_ballast({"help", "xylophone"});
+  EXPECT_EQ(far.exit_code, 2);
+  EXPECT_THAT(far.err, HasSubstr("topics are: formats, patterns"));
+}
+
+TEST(HelpTopics, FitATerminalAndNameNoTopicTwice) {
+  std::set<std::string> seen;
+  for (const std::string& topic : all_topics()) {
+    EXPECT_TRUE(seen.insert(topic).second) << topic;
+    std::istringstream lines(run_ballast({"help", topic}).out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120U) << topic << ": " << line;
+  }
+}
+
+TEST(HelpTopics, ShowTheExitCodesThatHelpShows) {
+  const std::string row = "  1    the check says no: files differ, a recognised file is damaged\n";
+  EXPECT_THAT(run_ballast({"help", "exit-codes"}).out, HasSubstr(row));
+  EXPECT_THAT(run_ballast({"--help"}).out, HasSubstr(row));
+}
+
+}  // namespace
+}  // namespace ballast::testing
