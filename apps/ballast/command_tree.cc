@@ -110,8 +110,9 @@ std::vector<CommandInfo> read_command_tree(const CLI::App& program) {
 }
 
 std::string command_help(const CLI::App& program, const std::string& name) {
-  const CLI::App* command = program.get_subcommand_no_throw(name);
-  return command == nullptr ? "" : command->help(program.get_name()) + '\n' + command->get_footer();
+  const auto found = program.get_subcommands([&](const CLI::App* command) { return command->get_name() == name; });
+  if (found.empty()) return "";
+  return found.front()->help(program.get_name()) + '\n' + found.front()->get_footer();
 }
 
 }  // namespace ballast::cli

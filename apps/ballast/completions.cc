@@ -137,13 +137,18 @@ std::string zsh_value(const CommandOption& option) {
   return fmt::format(":{}: ", name);
 }
 
-// An _arguments specification: '(-h --help)'{-h,--help}'[Print this help]'
+// An _arguments specification: '(-h --help)'{-h,--help}'[Print this help]'. A value may follow as -oVALUE or
+// --out=VALUE.
 std::string zsh_option(const CommandOption& option) {
+  std::vector<std::string> names = option.names;
+  for (std::string& name : names) {
+    if (!option.value.empty()) name += name.starts_with("--") ? "=" : "+";
+  }
   const std::string rest = quoted(fmt::format("[{}]{}", with_escapes(option.description, "[]:"), zsh_value(option)));
-  const bool one = option.names.size() == 1;
-  const std::string names = one ? option.names.front() : fmt::format("{{{}}}", fmt::join(option.names, ","));
-  if (option.repeats) return "'*'" + names + rest;
-  return one ? names + rest : fmt::format("'({})'{}{}", fmt::join(option.names, " "), names, rest);
+  const bool one = names.size() == 1;
+  const std::string spelled = one ? names.front() : fmt::format("{{{}}}", fmt::join(names, ","));
+  if (option.repeats) return "'*'" + spelled + rest;
+  return one ? spelled + rest : fmt::format("'({})'{}{}", fmt::join(option.names, " "), spelled, rest);
 }
 
 std::string zsh_command(const CommandInfo& command, const Commands& all) {

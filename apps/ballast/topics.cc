@@ -14,7 +14,7 @@ namespace {
   "  130  interrupted\n"
 
 constexpr Topic kTopics[] = {
-    {"formats", "Which files are read and written, and how they are recognised",
+    {"files", "What a path may be, and how the format of a file is found",
      R"(The content of a file decides what it is, never its name. A path may be
   a file of any known format
   a folder, or a *.index.json, of safetensors shards
@@ -122,7 +122,7 @@ lower-case hexadecimal.
 When the work could not be done the object is {"error": {"code": ..., "message": ...}}, and the exit code is as without
 --json. Wrong usage is told on standard error only.
 
-  $ ballast inspect missing.npz --json | jq -r .error.code
+  $ ballast inspect missing.npz --json || echo "exit code $?"
 )"},
 
     {"exit-codes", "What the exit code of a command means", BALLAST_EXIT_CODES R"(

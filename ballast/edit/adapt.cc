@@ -16,7 +16,7 @@ Status keep_report(Result<HuggingFaceReport> report, const AdaptOptions& options
 }
 
 Status adapt_gptrs_to_huggingface(WritePlan& plan, const AdaptOptions& options, std::vector<std::string>& notes) {
-  return keep_report(gptrs_to_huggingface(plan, notes), options);
+  return keep_report(gptrs_to_huggingface(plan, options.huggingface, notes), options);
 }
 
 Status adapt_huggingface_to_gptrs(WritePlan& plan, const AdaptOptions& options, std::vector<std::string>& notes) {

@@ -366,7 +366,8 @@ void drop_foreign_forms(Description& description) {
   for (TensorInfo& tensor : description.tensors) tensor.set_stored_form({});
 }
 
-Result<HuggingFaceReport> to_huggingface(WritePlan& plan, std::vector<std::string>& notes) {
+Result<HuggingFaceReport> to_huggingface(WritePlan& plan, const HuggingFaceOptions& options,
+                                         std::vector<std::string>& notes) {
   Description& description = plan.description;
   if (!description.config || description.config->schema != kGptrsSchema) {
     return make_error(
@@ -391,6 +392,10 @@ Result<HuggingFaceReport> to_huggingface(WritePlan& plan, std::vector<std::strin
   note_result(report, before, work.made().size(), notes);
   if (report.tied) notes.push_back("lm_head equals the transposed embedding: tied, so it is left out");
   BALLAST_CHECK(assign(report.config_text, make_huggingface_config(*kind, config, report.tied, notes)));
+  if (options.config_wanted && report.config_text.empty()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("{} has no config.json: torchvision's models are made by name", kind->described));
+  }
   const auto& metadata = description.metadata;
   if (std::ranges::find(metadata, "format", &MetaEntry::key) == metadata.end()) {
     description.metadata.push_back(torch_mark());
@@ -421,6 +426,7 @@ Result<std::string> choose_gptrs_config(const Description& description, const Hu
     return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: says kind \"{}\", but the tensors are those of {}",
                                                                options.config_name, config.kind, kind.name));
   }
+  if (!text.empty()) notes.push_back("the model config is made from " + options.config_name);
   return make_gptrs_config(kind, {text, options.config_name}, dimensions_of(work.made()), count_blocks(work.groups()),
                            notes);
 }
@@ -462,8 +468,9 @@ Result<HuggingFaceReport> to_gptrs(WritePlan& plan, const HuggingFaceOptions& op
 
 }  // namespace
 
-Result<HuggingFaceReport> gptrs_to_huggingface(WritePlan& plan, std::vector<std::string>& notes) {
-  return guarded([&] { return to_huggingface(plan, notes); });
+Result<HuggingFaceReport> gptrs_to_huggingface(WritePlan& plan, const HuggingFaceOptions& options,
+                                               std::vector<std::string>& notes) {
+  return guarded([&] { return to_huggingface(plan, options, notes); });
 }
 
 Result<HuggingFaceReport> huggingface_to_gptrs(WritePlan& plan, const HuggingFaceOptions& options,

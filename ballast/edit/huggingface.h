@@ -18,6 +18,8 @@ struct HuggingFaceOptions {
   std::string config_name = "config.json";  // for errors
   // The text was asked for; otherwise it only stands in where the plan carries no config of gpt.rs itself.
   bool config_was_chosen = false;
+  // To Hugging Face: a model that has no config.json over there is an error.
+  bool config_wanted = false;
 };
 
 // How many tensors one row of the table stood for.
@@ -38,7 +40,8 @@ struct HuggingFaceReport {
 
 // From a plan over a GPTRSCHK file. The output matrix is compared with the embedding, which reads both.
 // Convolutions of resnet34 and mobilenet_v2 get batch norms that change nothing: see docs/command.md.
-Result<HuggingFaceReport> gptrs_to_huggingface(WritePlan& plan, std::vector<std::string>& notes);
+Result<HuggingFaceReport> gptrs_to_huggingface(WritePlan& plan, const HuggingFaceOptions& options,
+                                               std::vector<std::string>& notes);
 
 // The kind of model is recognised from the names. Batch norms are folded into their convolutions as gpt.rs's exporter
 // does, in f32 and with the same roundings. A tensor that belongs to no row of the table is an error that names it.

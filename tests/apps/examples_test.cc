@@ -37,12 +37,11 @@ std::vector<std::string> examples_in(const std::string& text) {
   bool below_heading = false;
   std::istringstream lines(text);
   for (std::string line; std::getline(lines, line);) {
-    if (line == "Examples:") below_heading = true;
-    else if (!line.starts_with("  ")) below_heading = false;
-    std::string example;
-    if (line.starts_with("  $ ")) example = line.substr(4);
-    else if (below_heading) example = line.substr(2);
-    else continue;
+    const bool indented = line.starts_with("  ");
+    if (!indented) below_heading = line == "Examples:";
+    const bool prompted = line.starts_with("  $ ");
+    if (!prompted && !(indented && below_heading)) continue;
+    const std::string example = line.substr(prompted ? 4 : 2);
     examples.push_back(example.substr(0, example.find("  ")));
   }
   return examples;
@@ -188,7 +187,7 @@ TEST(HelpTopics, SuggestWhatWasMeant) {
             "ballast: there is no topic or command \"convrt\"; did you mean \"convert\"?\n");
   const ProgramRun far = run_ballast({"help", "xylophone"});
   EXPECT_EQ(far.exit_code, 2);
-  EXPECT_THAT(far.err, HasSubstr("topics are: formats, patterns"));
+  EXPECT_THAT(far.err, HasSubstr("topics are: files, patterns"));
 }
 
 TEST(HelpTopics, FitATerminalAndNameNoTopicTwice) {
