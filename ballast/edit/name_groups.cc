@@ -64,6 +64,20 @@ std::string_view family_of(const NameRule& rule) {
   return brace == std::string_view::npos ? std::string_view() : rule.gptrs.substr(0, brace + 1);
 }
 
+// The first of many names, and how many there are.
+struct NameList {
+  std::vector<std::string> names;
+  size_t count = 0;
+
+  bool has_room() const { return names.size() < kMostListed; }
+};
+
+std::string listed(const NameList& list) {
+  std::string text = fmt::format("\"{}\"", fmt::join(list.names, "\", \""));
+  if (list.count > list.names.size()) text += fmt::format(" and {} more", list.count - list.names.size());
+  return text;
+}
+
 class CompletenessCheck {
  public:
   CompletenessCheck(const NameGroups& groups, Side side) : groups_(groups), side_(side) {
@@ -74,7 +88,8 @@ class CompletenessCheck {
     families_[""].insert(NameNumbers{});
   }
 
-  std::vector<std::string> missing() {
+  // A hostile file may lack millions.
+  const NameList& missing() {
     for (const NameRule& rule : groups_.kind->rules) {
       if (rule.optional || (side_ == Side::kHuggingFace && rule.change == NameChange::kHead)) continue;
       for (const NameNumbers& numbers : families_[family_of(rule)]) {
@@ -82,7 +97,7 @@ class CompletenessCheck {
       }
     }
     for (const NameGroup& group : groups_.groups) add_missing_slots(group);
-    return std::move(missing_);
+    return missing_;
   }
 
   // The first block that is not there although a later one is.
@@ -100,7 +115,9 @@ class CompletenessCheck {
 
  private:
   void add(const NameRule& rule, const NameNumbers& numbers, size_t slot) {
-    missing_.push_back(fill_name(slot_patterns(rule, groups_.style, side_)[slot].pattern, numbers));
+    if (missing_.has_room())
+      missing_.names.push_back(fill_name(slot_patterns(rule, groups_.style, side_)[slot].pattern, numbers));
+    ++missing_.count;
   }
 
   void add_missing_slots(const NameGroup& group) {
@@ -114,18 +131,8 @@ class CompletenessCheck {
   Side side_;
   std::set<std::pair<const NameRule*, NameNumbers>> found_;
   std::map<std::string_view, std::set<NameNumbers>> families_;
-  std::vector<std::string> missing_;
+  NameList missing_;
 };
-
-template <typename Names>
-std::string listed(const Names& names) {
-  std::string text;
-  for (size_t i = 0; i < std::min(names.size(), kMostListed); ++i) {
-    text += fmt::format("{}\"{}\"", i == 0 ? "" : ", ", names[i]);
-  }
-  if (names.size() > kMostListed) text += fmt::format(" and {} more", names.size() - kMostListed);
-  return text;
-}
 
 // "h.3.attn" -> "h.{}.attn"
 std::string with_braces(std::string_view name) {
@@ -159,13 +166,15 @@ std::string nearest_pattern(const NameGroups& groups, std::string_view name, Sid
 
 Status refuse_unknown(const NameGroups& groups, const std::vector<TensorInfo>& tensors, Side side) {
   if (groups.unknown.empty()) return {};
-  std::vector<std::string_view> names;
-  for (const size_t position : groups.unknown) names.push_back(tensors[position].name);
-  const std::string near = nearest_pattern(groups, names.front(), side);
+  NameList unknown{.names = {}, .count = groups.unknown.size()};
+  for (const size_t position : groups.unknown) {
+    if (unknown.has_room()) unknown.names.push_back(tensors[position].name);
+  }
+  const std::string near = nearest_pattern(groups, unknown.names.front(), side);
   return make_error(
       ErrorCode::kUnsupported,
       fmt::format("{} of {} tensors have no counterpart in a model of kind {} ({}): {}.{} --exclude leaves tensors out",
-                  names.size(), tensors.size(), groups.kind->name, groups.kind->described, listed(names),
+                  unknown.count, tensors.size(), groups.kind->name, groups.kind->described, listed(unknown),
                   near.empty() ? "" : fmt::format(" The nearest name that it has is \"{}\".", near)));
 }
 
@@ -215,9 +224,9 @@ Status check_complete(const NameGroups& groups, const std::vector<TensorInfo>& t
   BALLAST_CHECK(refuse_unknown(groups, tensors, side));
   CompletenessCheck check(groups, side);
   const auto gap = check.gap();
-  const std::vector<std::string> missing = check.missing();
-  if (missing.empty() && !gap) return {};
-  const std::string what = missing.empty() ? fmt::format("all tensors of block {}", *gap) : listed(missing);
+  const NameList& missing = check.missing();
+  if (missing.count == 0 && !gap) return {};
+  const std::string what = missing.count == 0 ? fmt::format("all tensors of block {}", *gap) : listed(missing);
   return make_error(ErrorCode::kInvalidArgument, fmt::format("this looks like a model of kind {} ({}), but it lacks {}",
                                                              groups.kind->name, groups.kind->described, what));
 }
