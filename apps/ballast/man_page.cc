@@ -109,7 +109,9 @@ std::string usage(const CommandInfo& command) {
 std::string command_section(const CommandInfo& command) {
   std::string text = fmt::format(".SS {}\n{}\n.PP\n{}.\n", command.name, usage(command), roff(command.description));
   for (const CommandArgument& argument : command.arguments) text += argument_entry(argument);
-  for (const CommandOption& option : command.options) text += option_entry(option);
+  for (const CommandOption& option : command.options) {
+    if (option.names.back() != "--help") text += option_entry(option);  // said once, above
+  }
   return text + ".PP\n" + TextToRoff(".PP\n.B").convert(command.footer);
 }
 
@@ -118,7 +120,7 @@ std::string man_page(const std::vector<CommandInfo>& all) {
   std::string text = fmt::format(
       ".\\\" Made by `ballast man`.\n"
       ".TH BALLAST 1 \"\" \"ballast {}\" \"User Commands\"\n.SH NAME\nballast \\- {}\n.SH SYNOPSIS\n",
-      version(), roff(program.description));
+      version(), roff(program.description.substr(0, program.description.find_last_not_of('.') + 1)));
   for (size_t i = 1; i < all.size(); ++i) text += usage(all[i]) + "\n.br\n";
   text += ".SH OPTIONS\n";
   for (const CommandOption& option : program.options) text += option_entry(option);

@@ -100,7 +100,6 @@ TEST_P(EveryShell, IsToldEveryCommandAndFlag) {
       EXPECT_THAT(script, HasSubstr(fish ? "-l " + word.substr(2) : word)) << command;
     }
   }
-  EXPECT_EQ(std::ranges::count(script, '\''), std::ranges::count(script, '\'') / 2 * 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shells, EveryShell, ::testing::Values("bash", "zsh", "fish"));
