@@ -29,8 +29,8 @@ Result<std::vector<ModuleKind>> parse_modules(const std::vector<std::string>& na
   for (const std::string& name : names) {
     const auto kind = parse_module_kind(name);
     if (!kind) {
-      return make_error(ErrorCode::kInvalidArgument, fmt::format("there is no kind of module \"{}\"; there are: {}", name,
-                                                                 fmt::join(module_kind_names(), ", ")));
+      return make_error(ErrorCode::kInvalidArgument, fmt::format("there is no kind of module \"{}\"; there are: {}",
+                                                                 name, fmt::join(module_kind_names(), ", ")));
     }
     kinds.push_back(*kind);
   }
@@ -45,15 +45,16 @@ Ambiguous parse_ambiguous(const std::string& word) {
 // Walks the command line and turns each flag into an edit.
 class EditMaker {
  public:
-  EditMaker(const EditFlags& flags, const AdaptOptions& adapt, const std::shared_ptr<CastLog>& casts, bool with_adapters)
-      : flags_(flags), adapt_(adapt), casts_(casts), with_adapters_(with_adapters) {}
+  EditMaker(const EditFlags& flags, const AdaptOptions& adapt, const std::shared_ptr<CastLog>& casts, EditScope scope)
+      : flags_(flags), adapt_(adapt), casts_(casts), scope_(scope) {}
 
   Status take(const std::string& option) {
     if (option == "--rename") return take_rename();
     close_renames();
     if (option == "--renumber") edits_.push_back(renumber_tensors({flags_.renumber_except}));
-    else if (option == "--skip-enum-variants" && with_adapters_) edits_.push_back(skip_enum_variants());
-    else if (option == "--adapt" && with_adapters_) return take_adapter();
+    if (scope_ == EditScope::kNames) return {};
+    if (option == "--skip-enum-variants") edits_.push_back(skip_enum_variants());
+    else if (option == "--adapt") return take_adapter();
     else if (option == "--dtype") edits_.push_back(cast_floats({*parse_dtype(flags_.dtype), flags_.keep}, casts_));
     else if (option == "--half" || option == "--unhalf") return take_half();
     return {};
@@ -100,7 +101,7 @@ class EditMaker {
   const EditFlags& flags_;
   const AdaptOptions& adapt_;
   const std::shared_ptr<CastLog>& casts_;
-  bool with_adapters_;
+  EditScope scope_;
   bool half_taken_ = false;
   size_t renames_taken_ = 0;
   size_t adapters_taken_ = 0;
@@ -134,7 +135,8 @@ void add_exact_option(CLI::App& command, EditFlags& flags) {
 }
 
 void add_name_flags(CLI::App& command, EditFlags& flags) {
-  command.add_option("--rename", flags.renames, "Replace every match in every name; $1, ${name} are groups; repeatable")
+  command
+      .add_option("--rename", flags.renames, "Replace every match in every name; $1, ${name} are groups; repeatable")
       ->option_text("REGEX=NEW")
       ->allow_extra_args(false);
   command.add_flag("--renumber", flags.renumber, "Close gaps in the numbers of names: 0, 2, 4 become 0, 1, 2");
@@ -143,8 +145,9 @@ void add_name_flags(CLI::App& command, EditFlags& flags) {
 
 void add_adapt_flags(CLI::App& command, EditFlags& flags) {
   command
-      .add_option("--adapt", flags.adapters,
-                  fmt::format("Lay out and name tensors as another framework does: {}", fmt::join(adapter_names(), ", ")))
+      .add_option(
+          "--adapt", flags.adapters,
+          fmt::format("Lay out and name tensors as another framework does: {}", fmt::join(adapter_names(), ", ")))
       ->option_text("NAME")
       ->allow_extra_args(false);
   add_pattern_option(command, "--linear", flags.hints.linear, "Matrices with such a name are Linear weights");
@@ -181,14 +184,15 @@ Result<const Adapter*> choose_adapter(const std::string& name) {
   const std::vector<std::string_view> names = adapter_names();
   const std::string_view meant = nearest(name, names);
   return make_error(ErrorCode::kInvalidArgument,
-                    meant.empty() ? fmt::format("there is no adapter \"{}\"; there are: {}", name, fmt::join(names, ", "))
-                                  : fmt::format("there is no adapter \"{}\"; did you mean \"{}\"?", name, meant));
+                    meant.empty()
+                        ? fmt::format("there is no adapter \"{}\"; there are: {}", name, fmt::join(names, ", "))
+                        : fmt::format("there is no adapter \"{}\"; did you mean \"{}\"?", name, meant));
 }
 
 Result<std::vector<PlanEdit>> make_edits(const CLI::App& command, const EditFlags& flags, const AdaptOptions& adapt,
-                                         const std::shared_ptr<CastLog>& casts, bool with_adapters) {
+                                         const std::shared_ptr<CastLog>& casts, EditScope scope) {
   BALLAST_CHECK(check_modifiers(flags));
-  EditMaker maker(flags, adapt, casts, with_adapters);
+  EditMaker maker(flags, adapt, casts, scope);
   for (const CLI::Option* option : command.parse_order()) BALLAST_CHECK(maker.take(option->get_name()));
   return maker.finish();
 }
@@ -241,9 +245,10 @@ void print_casts(const CastLog& casts, Console& console) {
   out += fmt::format(" {:.6g} over {}\n", total.max_abs_error, counted(entries.size(), "tensor"));
   if (total.overflowed == 0) return;
   append_painted(out, console.output(), Paint::kRed, "OVERFLOW:");
-  out += fmt::format(" {} too large for the new type became infinite; --keep leaves a tensor as it is, bf16 has the "
-                     "range of f32\n",
-                     counted(total.overflowed, "value"));
+  out += fmt::format(
+      " {} too large for the new type became infinite; --keep leaves a tensor as it is, bf16 has the "
+      "range of f32\n",
+      counted(total.overflowed, "value"));
 }
 
 }  // namespace ballast::cli

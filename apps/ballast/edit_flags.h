@@ -40,10 +40,14 @@ void add_cast_flags(CLI::App& command, EditFlags& flags);
 AdaptOptions adapt_options(const EditFlags& flags);
 Result<const Adapter*> choose_adapter(const std::string& name);
 
-// The edits in the order in which their flags stand on the command line; --rename after --rename is one edit. Leaves
-// out --adapt when `with_adapters` is false.
+enum class EditScope : unsigned char {
+  kAll,
+  kNames,  // --rename and --renumber only: `apply` has another way with the rest
+};
+
+// The edits in the order in which their flags stand on the command line; --rename after --rename is one edit.
 Result<std::vector<PlanEdit>> make_edits(const CLI::App& command, const EditFlags& flags, const AdaptOptions& adapt,
-                                         const std::shared_ptr<CastLog>& casts, bool with_adapters = true);
+                                         const std::shared_ptr<CastLog>& casts, EditScope scope = EditScope::kAll);
 
 // "casts": [...], "max_abs_error", "overflowed": members of the object being written.
 void add_casts(JsonWriter& json, const CastLog& casts);

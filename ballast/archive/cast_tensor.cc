@@ -17,12 +17,13 @@ Status cast_tensor(WritePlan& plan, size_t index, DType to, CastDone done) {
   info.dtype = to;
   info.byte_size = *size;
   info.set_stored_form({});
-  plan.providers[index] = [draw = std::move(plan.providers[index]), from, to, done = std::move(done)](ByteSink& sink) {
+  plan.providers[index] = [draw = std::move(plan.providers[index]), from, to,
+                           done = std::move(done)](ByteSink& sink) -> Status {
     CastSink cast(from, to, sink);
     BALLAST_CHECK(draw(cast));
     BALLAST_CHECK(cast.finish());
     if (done) done(cast.report());
-    return Status();
+    return {};
   };
   return {};
 }

@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <map>
 
+#include "ballast/archive/cast_tensor.h"
 #include "ballast/archive/digest.h"
 #include "ballast/archive/guard.h"
 #include "ballast/archive/origin.h"
 #include "ballast/archive/pattern.h"
-#include "ballast/tensor/cast.h"
 
 namespace ballast {
 
@@ -100,8 +100,8 @@ class Conversion {
 
   Status select_tensors() {
     if (options_.only.empty() && options_.exclude.empty()) return {};
-    BALLAST_TRY(const auto only, compile(options_.only));
-    BALLAST_TRY(const auto exclude, compile(options_.exclude));
+    BALLAST_TRY(const auto only, Pattern::compile_all(options_.only));
+    BALLAST_TRY(const auto exclude, Pattern::compile_all(options_.exclude));
     std::vector<bool> keep;
     for (const TensorInfo& tensor : plan_.description.tensors) {
       BALLAST_TRY(const bool wanted, any_found(only, tensor.name));
@@ -111,23 +111,6 @@ class Conversion {
     keep_tensors(keep);
     if (!plan_.description.tensors.empty()) return {};
     return make_error(ErrorCode::kInvalidArgument, "no tensor is left after --only and --exclude");
-  }
-
-  static Result<std::vector<Pattern>> compile(const std::vector<std::string>& expressions) {
-    std::vector<Pattern> patterns;
-    for (const std::string& expression : expressions) {
-      BALLAST_TRY(Pattern pattern, Pattern::compile(expression));
-      patterns.push_back(std::move(pattern));
-    }
-    return patterns;
-  }
-
-  static Result<bool> any_found(const std::vector<Pattern>& patterns, const std::string& name) {
-    for (const Pattern& pattern : patterns) {
-      BALLAST_TRY(const bool found, pattern.found_in(name));
-      if (found) return true;
-    }
-    return false;
   }
 
   void keep_tensors(const std::vector<bool>& keep) {
@@ -183,7 +166,12 @@ class Conversion {
 
   // A value that the other type cannot hold at all is found here, before anything is written: the tensor is left out.
   Status cast_or_drop(size_t index, Loss& loss) {
-    BALLAST_CHECK(cast_tensor(index, *loss.cast_to));
+    TensorInfo& tensor = plan_.description.tensors[index];
+    if (!has_fixed_size(tensor.dtype)) {
+      reinterpret(tensor, *loss.cast_to);
+      return {};
+    }
+    BALLAST_CHECK(cast_tensor(plan_, index, *loss.cast_to));
     if (options_.dry_run) return {};
     NullSink nowhere;
     const auto tried = plan_.providers[index](nowhere);
@@ -195,30 +183,12 @@ class Conversion {
     return {};
   }
 
-  Status cast_tensor(size_t index, DType to) {
-    TensorInfo& info = plan_.description.tensors[index];
-    const DType from = info.dtype;
-    const bool raw_bytes = !has_fixed_size(from);
-    TensorInfo cast;
-    cast.name = info.name;
-    cast.dtype = to;
-    cast.shape = raw_bytes ? Shape{info.byte_size} : info.shape;
-    const auto size = packed_size(cast.shape, to);
-    if (!size) return make_error(ErrorCode::kUnsupported, "tensor \"" + info.name + "\" is too large for the cast");
-    cast.byte_size = *size;
-    cast.requires_grad = info.requires_grad;
-    cast.param_id = info.param_id;
-    if (!raw_bytes) {
-      plan_.providers[index] = [draw = plan_.providers[index], from, to, bytes = *size](ByteSink& sink) -> Status {
-        MemorySink memory;
-        BALLAST_CHECK(draw(memory));
-        ByteVector out(static_cast<size_t>(bytes));
-        if (auto done = cast_elements(from, memory.take(), to, out); !done) return std::move(done).error();
-        return sink.write(out);
-      };
-    }
-    info = std::move(cast);
-    return {};
+  // Bytes whose meaning only the writing program knows stay what they are, under another type.
+  static void reinterpret(TensorInfo& tensor, DType to) {
+    tensor.dtype = to;
+    tensor.shape = Shape{tensor.byte_size};
+    tensor.set_scheme({});
+    tensor.set_stored_form({});
   }
 
   // ---- what travels in ballast.origin

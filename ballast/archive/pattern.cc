@@ -70,10 +70,9 @@ Result<Pattern::Replaced> Pattern::replace_all(std::string_view text, const std:
       PCRE2_SUBSTITUTE_GLOBAL | PCRE2_SUBSTITUTE_UNSET_EMPTY | PCRE2_SUBSTITUTE_OVERFLOW_LENGTH;
   while (true) {
     PCRE2_SIZE length = result.text.size();
-    const int done = pcre2_substitute(
-        state_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), 0, kOptions, nullptr, state_->limits,
-        reinterpret_cast<PCRE2_SPTR>(replacement.data()), replacement.size(),
-        reinterpret_cast<PCRE2_UCHAR*>(result.text.data()), &length);
+    const int done = pcre2_substitute(state_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), 0, kOptions,
+                                      nullptr, state_->limits, reinterpret_cast<PCRE2_SPTR>(replacement.data()),
+                                      replacement.size(), reinterpret_cast<PCRE2_UCHAR*>(result.text.data()), &length);
     if (done == PCRE2_ERROR_NOMEMORY && length > result.text.size() && length <= kMaxReplaced) {
       result.text.resize(length);
       continue;
@@ -87,8 +86,8 @@ Result<Pattern::Replaced> Pattern::replace_all(std::string_view text, const std:
 }
 
 Error Pattern::cannot_replace(std::string_view text, const std::string& replacement, int code, size_t length) const {
-  const std::string why = code == PCRE2_ERROR_NOMEMORY ? fmt::format("the result would have {} bytes", length)
-                                                       : message_of(code);
+  const std::string why =
+      code == PCRE2_ERROR_NOMEMORY ? fmt::format("the result would have {} bytes", length) : message_of(code);
   return make_error(ErrorCode::kInvalidArgument,
                     fmt::format("regular expression \"{}\" with replacement \"{}\" on \"{}\": {}", state_->expression,
                                 replacement, text.substr(0, 80), why));

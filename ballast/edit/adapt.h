@@ -1,7 +1,7 @@
 // Adapters: the same weights as another framework lays them out and names them.
 //
-// An adapter changes a WritePlan; payloads are transposed when they are drawn, not before. A new one is a function and a
-// row of the table in adapt.cc: see docs/extending.md.
+// An adapter changes a WritePlan; payloads are transposed when they are drawn, not before. A new one is a function and
+// a row of the table in adapt.cc: see docs/extending.md.
 #pragma once
 
 #include <functional>

@@ -47,14 +47,14 @@ enum class Place : uint8_t { kPlan, kMemory };
 // Why the source's tensor cannot stand in the target's place; empty when it can.
 std::string misfit(const TensorInfo& target, const TensorInfo& source, Place place) {
   if (!(target.shape == source.shape)) {
-    std::string text = fmt::format("the weights have shape {}, the model {}", source.shape.to_string(),
-                                   target.shape.to_string());
+    std::string text =
+        fmt::format("the weights have shape {}, the model {}", source.shape.to_string(), target.shape.to_string());
     if (is_transpose_of(target.shape, source.shape)) text += "; it seems transposed, which an adapter can undo";
     return text;
   }
   const bool same_type = target.type_name() == source.type_name();
-  const bool castable = place == Place::kPlan ? kind_of(target.dtype) != Kind::kBytes
-                                              : can_cast(source.dtype, target.dtype);
+  const bool castable =
+      place == Place::kPlan ? kind_of(target.dtype) != Kind::kBytes : can_cast(source.dtype, target.dtype);
   if (kind_of(target.dtype) != kind_of(source.dtype) || (!same_type && !castable)) {
     return fmt::format("the weights have dtype {}, the model {}", source.type_name(), target.type_name());
   }
@@ -172,7 +172,8 @@ class Matching {
       for (size_t i = 0; i < std::min(result_.errors.size(), kNamesShown); ++i) {
         text += fmt::format("\n  tensor \"{}\": {}", result_.errors[i].name, result_.errors[i].message);
       }
-      if (result_.errors.size() > kNamesShown) text += fmt::format("\n  and {} more", result_.errors.size() - kNamesShown);
+      if (result_.errors.size() > kNamesShown)
+        text += fmt::format("\n  and {} more", result_.errors.size() - kNamesShown);
       result_.refused = make_error(ErrorCode::kInvalidArgument, std::move(text));
     } else if (!options_.allow_partial && !result_.missing.empty()) {
       result_.refused = make_error(ErrorCode::kInvalidArgument, missing_text());
@@ -227,7 +228,8 @@ Status replace_tensor(WritePlan& target, size_t at, const TensorInfo& source, Te
   info.set_scheme(source.scheme());
   target.providers[at] = std::move(provider);
   const bool takes_form = kind_of(before) == Kind::kBool || options.cast_to_target;
-  if (takes_form && before != source.dtype && can_cast(source.dtype, before)) return cast_to(target, at, before, options);
+  if (takes_form && before != source.dtype && can_cast(source.dtype, before))
+    return cast_to(target, at, before, options);
   return {};
 }
 
@@ -275,8 +277,9 @@ Result<ApplyResult> apply_to_memory(std::span<TensorSlot> slots, WritePlan sourc
     for (const TensorSlot& slot : slots) {
       targets.push_back(slot.info);
       if (slot.memory.size() == slot.info.byte_size) continue;
-      return make_error(ErrorCode::kInvalidArgument, fmt::format("slot \"{}\" has {} bytes, its tensor {}", slot.info.name,
-                                                                 slot.memory.size(), slot.info.byte_size));
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("slot \"{}\" has {} bytes, its tensor {}", slot.info.name, slot.memory.size(),
+                                    slot.info.byte_size));
     }
     Matching matching(targets, Place::kMemory, std::move(source), options);
     BALLAST_CHECK(matching.run());

@@ -21,8 +21,8 @@ struct ApplyOptions {
   // Changes payloads, and gives a source tensor a second name to be found by.
   const Adapter* adapter = nullptr;
   AdaptOptions adapt;
-  bool allow_partial = false;       // tensors that the source lacks keep their values; otherwise that is an error
-  bool validate = true;             // a wrong shape or kind of dtype is an error; otherwise such tensors keep their values
+  bool allow_partial = false;  // tensors that the source lacks keep their values; otherwise that is an error
+  bool validate = true;        // a wrong shape or kind of dtype is an error; otherwise such tensors keep their values
   bool skip_enum_variants = false;  // the target's "a.BaseConv.weight" takes the source's "a.weight"
   bool restore_ids = true;          // parameter ids of the source replace those of the target; absent ones do not
   bool cast_to_target = false;      // numbers take the target's dtype; otherwise the source's width is kept

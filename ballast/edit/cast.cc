@@ -84,15 +84,16 @@ class HalfPrecision {
 
   static Error ambiguous_error(const Description& description, const std::vector<ModuleGuess>& guesses,
                                const std::vector<size_t>& open) {
-    std::string text = fmt::format("half precision: {} tensors could be of a module that is converted or not:",
-                                   open.size());
+    std::string text =
+        fmt::format("half precision: {} tensors could be of a module that is converted or not:", open.size());
     for (size_t k = 0; k < std::min(open.size(), kNamesShown); ++k) {
       const ModuleGuess& guess = guesses[open[k]];
       text += fmt::format("\n  tensor \"{}\": {} or {}", description.tensors[open[k]].name,
                           module_kind_name(guess.kind), module_kind_name(*guess.alternative));
     }
     if (open.size() > kNamesShown) text += fmt::format("\n  and {} more", open.size() - kNamesShown);
-    text += "\nDecide with --linear, --not-linear or --norm REGEX, or leave all of them as they are with --ambiguous keep.";
+    text +=
+        "\nDecide with --linear, --not-linear or --norm REGEX, or leave all of them as they are with --ambiguous keep.";
     return make_error(ErrorCode::kInvalidArgument, std::move(text));
   }
 
@@ -158,34 +159,34 @@ bool is_castable_float(DType dtype) {
 }
 
 PlanEdit cast_floats(FloatCastOptions options, std::shared_ptr<CastLog> log) {
-  return [options = std::move(options), log = std::move(log)](WritePlan& plan,
-                                                              std::vector<std::string>& notes) -> Status {
-    if (!is_castable_float(options.to)) {
-      return make_error(ErrorCode::kInvalidArgument,
-                        fmt::format("floats are cast to f64, f32, f16 or bf16, not to {}", dtype_name(options.to)));
-    }
-    BALLAST_TRY(const auto keep, Pattern::compile_all(options.keep));
-    const std::vector<TensorInfo>& tensors = plan.description.tensors;
-    size_t cast = 0;
-    size_t already = 0;
-    size_t kept = 0;
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      if (!is_castable_float(tensors[i].dtype)) continue;
-      BALLAST_TRY(const bool keeps, any_found(keep, tensors[i].name));
-      if (keeps) {
-        ++kept;
-      } else if (tensors[i].dtype == options.to) {
-        ++already;
-      } else {
-        BALLAST_CHECK(cast_logged(plan, i, options.to, log));
-        ++cast;
-      }
-    }
-    notes.push_back(fmt::format("cast to {}: {} of {} tensors; {} had that type, {} kept by --keep, {} are no floats",
-                                dtype_name(options.to), cast, tensors.size(), already, kept,
-                                tensors.size() - cast - already - kept));
-    return {};
-  };
+  return
+      [options = std::move(options), log = std::move(log)](WritePlan& plan, std::vector<std::string>& notes) -> Status {
+        if (!is_castable_float(options.to)) {
+          return make_error(ErrorCode::kInvalidArgument,
+                            fmt::format("floats are cast to f64, f32, f16 or bf16, not to {}", dtype_name(options.to)));
+        }
+        BALLAST_TRY(const auto keep, Pattern::compile_all(options.keep));
+        const std::vector<TensorInfo>& tensors = plan.description.tensors;
+        size_t cast = 0;
+        size_t already = 0;
+        size_t kept = 0;
+        for (size_t i = 0; i < tensors.size(); ++i) {
+          if (!is_castable_float(tensors[i].dtype)) continue;
+          BALLAST_TRY(const bool keeps, any_found(keep, tensors[i].name));
+          if (keeps) {
+            ++kept;
+          } else if (tensors[i].dtype == options.to) {
+            ++already;
+          } else {
+            BALLAST_CHECK(cast_logged(plan, i, options.to, log));
+            ++cast;
+          }
+        }
+        notes.push_back(fmt::format(
+            "cast to {}: {} of {} tensors; {} had that type, {} kept by --keep, {} are no floats",
+            dtype_name(options.to), cast, tensors.size(), already, kept, tensors.size() - cast - already - kept));
+        return {};
+      };
 }
 
 PlanEdit cast_half(HalfOptions options, std::shared_ptr<CastLog> log) {

@@ -84,16 +84,17 @@ class Adaptation {
 
   Error ambiguous_error(const std::vector<size_t>& open) const {
     constexpr size_t kShown = 20;
-    std::string text = fmt::format("{}: neither name nor shape tells what {} of {} tensors are:", name_, open.size(),
-                                   guesses_.size());
+    std::string text =
+        fmt::format("{}: neither name nor shape tells what {} of {} tensors are:", name_, open.size(), guesses_.size());
     for (size_t k = 0; k < std::min(open.size(), kShown); ++k) {
       const TensorInfo& info = tensor(open[k]);
       text += fmt::format("\n  tensor \"{}\" {}: {}", info.name, info.shape.to_string(), guesses_[open[k]].reason);
     }
     if (open.size() > kShown) text += fmt::format("\n  and {} more", open.size() - kShown);
-    text += "\nSay which matrices are Linear weights with --linear REGEX and which are not with --not-linear REGEX, which "
-            "vectors are norms with --norm REGEX; or leave all of them alone with --ambiguous keep, or take the matrices "
-            "for Linear weights with --ambiguous linear.";
+    text +=
+        "\nSay which matrices are Linear weights with --linear REGEX and which are not with --not-linear REGEX, which "
+        "vectors are norms with --norm REGEX; or leave all of them alone with --ambiguous keep, or take the matrices "
+        "for Linear weights with --ambiguous linear.";
     return make_error(ErrorCode::kInvalidArgument, std::move(text));
   }
 
@@ -137,16 +138,17 @@ class Adaptation {
   }
 
   void report(std::vector<std::string>& notes) const {
-    notes.push_back(fmt::format("{}: {} of {} tensors transposed, {} renamed as parameters of norms", name_, transposed_,
-                                guesses_.size(), norm_parameters_));
+    notes.push_back(fmt::format("{}: {} of {} tensors transposed, {} renamed as parameters of norms", name_,
+                                transposed_, guesses_.size(), norm_parameters_));
     if (!left_alone_.empty()) {
       notes.push_back(fmt::format("{}: {} packed Linear weights were left as they lie, \"{}\" first", name_,
                                   left_alone_.size(), left_alone_.front()));
     }
     if (counters_ != 0 && from_.scale == kPyTorch.scale) {
-      notes.push_back(fmt::format("{}: {} num_batches_tracked kept, which only PyTorch knows; --exclude "
-                                  "num_batches_tracked leaves them out",
-                                  name_, counters_));
+      notes.push_back(
+          fmt::format("{}: {} num_batches_tracked kept, which only PyTorch knows; --exclude "
+                      "num_batches_tracked leaves them out",
+                      name_, counters_));
     }
   }
 

@@ -13,8 +13,8 @@ namespace ballast {
 
 namespace {
 
-constexpr std::array<std::string_view, 10> kKindNames = {"Linear",    "Embedding", "Conv",         "BatchNorm", "LayerNorm",
-                                                         "GroupNorm", "InstanceNorm", "RmsNorm", "PRelu",     "Other"};
+constexpr std::array<std::string_view, 10> kKindNames = {
+    "Linear", "Embedding", "Conv", "BatchNorm", "LayerNorm", "GroupNorm", "InstanceNorm", "RmsNorm", "PRelu", "Other"};
 
 // ---------------------------------------------------------------- words in names
 
@@ -58,9 +58,9 @@ bool is_one_of(std::string_view word, const std::array<std::string_view, N>& wor
 constexpr auto kNormWords = std::to_array<std::string_view>({"ln", "bn", "gn", "rms"});
 constexpr auto kEmbeddingWords = std::to_array<std::string_view>({"emb", "embs", "wte", "wpe", "tok", "codebook"});
 constexpr auto kLinearWords = std::to_array<std::string_view>(
-    {"linear", "lin",  "fc",   "proj",  "projection", "dense", "q",    "k",      "v",    "o",      "qkv", "kv",
-     "query",  "key",  "value", "wq",   "wk",         "wv",    "wo",   "wqkv",   "w",    "gate",   "up",  "down",
-     "head",   "out",  "output", "mlp", "ffn",        "attn",  "lora", "router", "score", "logits", "classifier"});
+    {"linear", "lin", "fc",     "proj", "projection", "dense", "q",    "k",      "v",     "o",      "qkv",       "kv",
+     "query",  "key", "value",  "wq",   "wk",         "wv",    "wo",   "wqkv",   "w",     "gate",   "up",        "down",
+     "head",   "out", "output", "mlp",  "ffn",        "attn",  "lora", "router", "score", "logits", "classifier"});
 
 bool is_norm_word(std::string_view word) {
   return word.find("norm") != std::string_view::npos || is_one_of(word, kNormWords);
@@ -198,7 +198,8 @@ class Classifier {
     const std::string_view number = module.path.substr(0, module.path.size() - 1);
     size_t layer = 0;
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), layer);
-    if (error != std::errc() || end != number.data() + number.size() || layer >= netcl_types_.size()) return std::nullopt;
+    if (error != std::errc() || end != number.data() + number.size() || layer >= netcl_types_.size())
+      return std::nullopt;
     return netcl_types_[layer];
   }
 
@@ -252,7 +253,8 @@ class Classifier {
       return {ModuleKind::kLinear, ModuleKind::kOther, "square, and other matrices here lie the other way round"};
     }
     if (fit.output) return {ModuleKind::kLinear};
-    if (fit.other) return {ModuleKind::kLinear, ModuleKind::kOther, "its bias fits only if it lies the other way round"};
+    if (fit.other)
+      return {ModuleKind::kLinear, ModuleKind::kOther, "its bias fits only if it lies the other way round"};
     return {ModuleKind::kLinear, ModuleKind::kOther, "its bias fits neither side"};
   }
 

@@ -46,13 +46,14 @@ std::string rule_text(const RenameRule& rule) { return rule.expression + "=" + r
 Result<RenameRule> parse_rename_rule(std::string_view text) {
   const size_t split = find_split(text);
   if (split == std::string_view::npos) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("\"{}\" is not REGEX=REPLACEMENT: there is no = in it (and \\= is part of either side)",
-                                  text));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("\"{}\" is not REGEX=REPLACEMENT: there is no = in it (and \\= is part of either side)", text));
   }
   if (split == 0) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("\"{}\": the expression before = is empty; ^ stands for the beginning of a name", text));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("\"{}\": the expression before = is empty; ^ stands for the beginning of a name", text));
   }
   return RenameRule{without_escapes(text.substr(0, split)), without_escapes(text.substr(split + 1))};
 }
@@ -108,13 +109,13 @@ Result<size_t> set_names(WritePlan& plan, std::vector<std::string> names) {
   position.reserve(names.size());
   for (size_t i = 0; i < names.size(); ++i) {
     if (names[i].empty() && !tensors[i].name.empty()) {
-      return make_error(ErrorCode::kInvalidArgument, fmt::format("nothing is left of the name \"{}\"", tensors[i].name));
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("nothing is left of the name \"{}\"", tensors[i].name));
     }
     const auto [other, is_new] = position.emplace(names[i], i);
     if (is_new) continue;
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("tensors \"{}\" and \"{}\" would both be called \"{}\"", tensors[other->second].name,
-                                  tensors[i].name, names[i]));
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("tensors \"{}\" and \"{}\" would both be called \"{}\"",
+                                                               tensors[other->second].name, tensors[i].name, names[i]));
   }
   size_t changed = 0;
   for (size_t i = 0; i < names.size(); ++i) {
