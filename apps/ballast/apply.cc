@@ -56,7 +56,9 @@ Result<ApplyOptions> make_options(const ApplyFlags& flags, const CLI::App& comma
   if (flags.edits.adapters.size() > 1) {
     return make_error(ErrorCode::kInvalidArgument, "apply takes one --adapt; convert the weights before for more");
   }
-  if (!flags.edits.adapters.empty()) BALLAST_TRY(options.adapter, choose_adapter(flags.edits.adapters.front()));
+  if (!flags.edits.adapters.empty()) {
+    BALLAST_CHECK(assign(options.adapter, choose_adapter(flags.edits.adapters.front())));
+  }
   BALLAST_TRY(options.edits, make_edits(command, flags.edits, options.adapt, flags.casts, EditScope::kNames));
   options.allow_partial = flags.allow_partial;
   options.validate = !flags.no_validate;
@@ -80,8 +82,14 @@ Result<ConvertReport> apply(ApplyFlags& flags, const CLI::App& command, Console&
   BALLAST_TRY(const FormatDriver* format, format_of(flags, model));
   ProgressBar bar(console.errors());
   flags.convert.write.progress = bar.callback();
-  flags.convert.edits = {apply_weights(make_plan(weights), std::move(options), flags.result)};
-  return convert_archive(model, flags.destination, *format, flags.convert);
+  // Ids may travel in an origin.
+  std::vector<std::string> notes;
+  WritePlan source = make_plan(weights);
+  BALLAST_CHECK(restore_origin(source, notes, 0, flags.convert.write.progress));
+  flags.convert.edits = {apply_weights(std::move(source), std::move(options), flags.result)};
+  BALLAST_TRY(ConvertReport report, convert_archive(model, flags.destination, *format, flags.convert));
+  for (const std::string& note : notes) report.notes.push_back("weights: " + note);
+  return report;
 }
 
 // ---------------------------------------------------------------- what came of it
@@ -177,12 +185,13 @@ void print_apply(const ApplyFlags& flags, const ConvertReport& report, Console& 
   print_casts(*flags.casts, console);
 }
 
-constexpr const char* kFooter =
+constexpr const char* kAbout =
     "Puts the tensors of WEIGHTS into the places that MODEL has for them. OUT has MODEL's names, order, metadata and\n"
     "format (or the format of its own extension). A dtype of the same kind fits and is kept; --cast takes MODEL's.\n"
     "Tensors that WEIGHTS lacks, or that do not fit, stop the command with exit code 2 before anything is written,\n"
-    "unless --allow-partial or --no-validate says that MODEL's values may stay there.\n"
-    "\n"
+    "unless --allow-partial or --no-validate says that MODEL's values may stay there.\n";
+
+constexpr const char* kExamples =
     "Examples:\n"
     "  ballast apply finetuned.safetensors --to model.bpk -o new.bpk\n"
     "  ballast apply torch.safetensors --to model.bpk -o new.bpk --adapt pytorch-to-burn --rename '^net\\.='\n"
@@ -212,7 +221,7 @@ RunCommand add_apply(CLI::App& program, Console& console) {
   command->add_flag("--dry-run", flags->convert.dry_run, "Say what would be applied; write nothing");
   command->add_flag("--overwrite", flags->convert.write.commit.overwrite, "Replace what stands at OUT");
   add_json_flag(*command, flags->json);
-  command->footer(kFooter);
+  command->footer(fmt::format("{}\n{}{}", kAbout, adapters_text(), kExamples));
   return [flags, command, &console] {
     const Result<ConvertReport> report = apply(*flags, *command, console);
     if (report) {

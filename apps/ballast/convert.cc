@@ -134,7 +134,7 @@ void print_convert(const ConvertFlags& flags, const ConvertReport& report, Conso
   print_casts(*flags.casts, console);
 }
 
-constexpr const char* kFooter =
+constexpr const char* kAbout =
     "Nothing is lost: what the target has no field for travels in its metadata as ballast.origin and comes back when "
     "the\n"
     "file is converted again. Where even that is impossible the command says what would be lost and stops with exit\n"
@@ -144,8 +144,9 @@ constexpr const char* kFooter =
     "they\n"
     "stand on the command line, each what the one before has left, after --only and --exclude. In --rename the first "
     "=\n"
-    "splits; \\= is an = of the expression.\n"
-    "\n"
+    "splits; \\= is an = of the expression.\n";
+
+constexpr const char* kExamples =
     "Examples:\n"
     "  ballast convert model.bpk model.safetensors\n"
     "  ballast convert model.safetensors model.gptrs --config config.json\n"
@@ -190,7 +191,7 @@ RunCommand add_convert(CLI::App& program, Console& console) {
   command->add_flag("--no-sync", flags->no_sync, "Do not wait until the disk has it: quicker, not durable");
   add_threads_option(*command, options.threads);
   add_json_flag(*command, flags->json);
-  command->footer(kFooter);
+  command->footer(fmt::format("{}\n{}{}", kAbout, adapters_text(), kExamples));
   return [flags, command, &console] {
     const Result<ConvertReport> report = convert(*flags, *command, console);
     if (!report) return console.fail(report.error(), flags->json);

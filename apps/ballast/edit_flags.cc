@@ -172,6 +172,12 @@ void add_cast_flags(CLI::App& command, EditFlags& flags) {
   add_pattern_option(command, "--keep", flags.keep, "Leave tensors with such a name uncast; may be repeated");
 }
 
+std::string adapters_text() {
+  std::string text = "Adapters (--adapt):\n";
+  for (const Adapter& adapter : all_adapters()) text += fmt::format("  {:<22} {}\n", adapter.name, adapter.summary);
+  return text + "\n";
+}
+
 AdaptOptions adapt_options(const EditFlags& flags) {
   AdaptOptions options;
   options.hints = flags.hints;

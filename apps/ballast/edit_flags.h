@@ -37,6 +37,9 @@ void add_adapt_flags(CLI::App& command, EditFlags& flags);
 // --dtype, --half, --unhalf, --half-module, --half-skip, --keep
 void add_cast_flags(CLI::App& command, EditFlags& flags);
 
+// The table of adapters, for the text below the flags.
+std::string adapters_text();
+
 AdaptOptions adapt_options(const EditFlags& flags);
 Result<const Adapter*> choose_adapter(const std::string& name);
 
