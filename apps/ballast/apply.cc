@@ -48,7 +48,7 @@ Result<PathFilter> make_filter(const ApplyFlags& flags) {
   return filter;
 }
 
-Result<ApplyOptions> make_options(const ApplyFlags& flags, const CLI::App& command) {
+Result<ApplyOptions> make_options(const ApplyFlags& flags, const Command& command) {
   ApplyOptions options;
   BALLAST_TRY(options.filter, make_filter(flags));
   for (const std::string& expression : flags.exclude) BALLAST_CHECK(options.exclude.add_pattern(expression));
@@ -75,7 +75,7 @@ Result<const FormatDriver*> format_of(const ApplyFlags& flags, const Archive& mo
   return choose_format(model.description().format, flags.destination);
 }
 
-Result<ConvertReport> apply(ApplyFlags& flags, const CLI::App& command, Console& console) {
+Result<ConvertReport> apply(ApplyFlags& flags, const Command& command, Console& console) {
   BALLAST_TRY(ApplyOptions options, make_options(flags, command));
   BALLAST_TRY(const Archive model, open_archive(flags.model, {.access = FileAccess::kPositional}));
   BALLAST_TRY(const Archive weights, open_archive(flags.weights, {.access = FileAccess::kPositional}));
@@ -201,29 +201,28 @@ constexpr const char* kExamples =
 }  // namespace
 
 RunCommand add_apply(CLI::App& program, Console& console) {
-  CLI::App* command = program.add_subcommand("apply", "Put weights into the tensors of a model, as far as they fit");
+  Command command(program, "apply", "Put weights into the tensors of a model, as far as they fit");
   auto flags = std::make_shared<ApplyFlags>();
-  add_path(*command, "WEIGHTS", flags->weights, "Where the values come from");
-  command->add_option("--to", flags->model, "The model whose tensors take them")->option_text("MODEL")->required();
-  command->add_option("-o,--output", flags->destination, "What to write")->option_text("OUT")->required();
-  add_pattern_option(*command, "--only", flags->only,
-                     "Set only tensors whose name in MODEL this finds; may be repeated");
-  add_pattern_option(*command, "--exclude", flags->exclude, "Leave tensors whose name in MODEL this finds");
-  add_exact_option(*command, flags->edits);
-  add_name_flags(*command, flags->edits);
-  add_adapt_flags(*command, flags->edits);
-  command->add_flag("--skip-enum-variants", flags->edits.skip_enum_variants,
-                    "MODEL's a.BaseConv.weight takes a.weight of WEIGHTS");
-  command->add_flag("--allow-partial", flags->allow_partial, "What WEIGHTS lacks keeps its value");
-  command->add_flag("--no-validate", flags->no_validate, "What does not fit keeps its value");
-  command->add_flag("--cast", flags->cast, "Give numbers the dtype that MODEL has");
-  command->add_flag("--keep-ids", flags->keep_ids, "Keep MODEL's parameter ids even where WEIGHTS has some");
-  command->add_flag("--dry-run", flags->convert.dry_run, "Say what would be applied; write nothing");
-  command->add_flag("--overwrite", flags->convert.write.commit.overwrite, "Replace what stands at OUT");
-  add_json_flag(*command, flags->json);
-  command->footer(fmt::format("{}\n{}{}", kAbout, adapters_text(), kExamples));
+  command.path("WEIGHTS", flags->weights, "Where the values come from");
+  command.text("--to", "MODEL", flags->model, "The model whose tensors take them").required();
+  command.text("-o,--output", "OUT", flags->destination, "What to write").required();
+  command.patterns("--only", flags->only, "Set only tensors whose name in MODEL this finds; may be repeated");
+  command.patterns("--exclude", flags->exclude, "Leave tensors whose name in MODEL this finds; may be repeated");
+  add_exact_option(command, flags->edits);
+  add_name_flags(command, flags->edits);
+  add_adapt_flags(command, flags->edits);
+  command.flag("--skip-enum-variants", flags->edits.skip_enum_variants,
+               "MODEL's a.BaseConv.weight takes a.weight of WEIGHTS");
+  command.flag("--allow-partial", flags->allow_partial, "What WEIGHTS lacks keeps its value");
+  command.flag("--no-validate", flags->no_validate, "What does not fit keeps its value");
+  command.flag("--cast", flags->cast, "Give numbers the dtype that MODEL has");
+  command.flag("--keep-ids", flags->keep_ids, "Keep MODEL's parameter ids even where WEIGHTS has some");
+  command.flag("--dry-run", flags->convert.dry_run, "Say what would be applied; write nothing");
+  command.flag("--overwrite", flags->convert.write.commit.overwrite, "Replace what stands at OUT");
+  command.json(flags->json);
+  command.footer(fmt::format("{}\n{}{}", kAbout, adapters_text(), kExamples));
   return [flags, command, &console] {
-    const Result<ConvertReport> report = apply(*flags, *command, console);
+    const Result<ConvertReport> report = apply(*flags, command, console);
     if (report) {
       if (flags->json) console.out() += apply_json(*flags, report);
       else print_apply(*flags, *report, console);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include "apps/ballast/flags.h"
 #include "apps/ballast/json_output.h"
 #include "apps/ballast/table.h"
 #include "apps/ballast/text.h"
@@ -37,11 +36,6 @@ Result<std::vector<ModuleKind>> parse_modules(const std::vector<std::string>& na
   return kinds;
 }
 
-Ambiguous parse_ambiguous(const std::string& word) {
-  if (word == "keep") return Ambiguous::kKeep;
-  return word == "linear" ? Ambiguous::kLinear : Ambiguous::kRefuse;
-}
-
 // Walks the command line and turns each flag into an edit.
 class EditMaker {
  public:
@@ -55,7 +49,7 @@ class EditMaker {
     if (scope_ == EditScope::kNames) return {};
     if (option == "--skip-enum-variants") edits_.push_back(skip_enum_variants());
     else if (option == "--adapt") return take_adapter();
-    else if (option == "--dtype") edits_.push_back(cast_floats({*parse_dtype(flags_.dtype), flags_.keep}, casts_));
+    else if (option == "--dtype") edits_.push_back(cast_floats({*flags_.dtype, flags_.keep}, casts_));
     else if (option == "--half" || option == "--unhalf") return take_half();
     return {};
   }
@@ -119,57 +113,46 @@ Status check_modifiers(const EditFlags& flags) {
   BALLAST_CHECK(needs(!flags.renumber_except.empty(), "--renumber-except", flags.renumber, "--renumber"));
   BALLAST_CHECK(needs(!flags.half_modules.empty(), "--half-module", half, "--half or --unhalf"));
   BALLAST_CHECK(needs(!flags.half_skips.empty(), "--half-skip", half, "--half or --unhalf"));
-  BALLAST_CHECK(needs(!flags.keep.empty(), "--keep", half || !flags.dtype.empty(), "--dtype, --half or --unhalf"));
+  BALLAST_CHECK(needs(!flags.keep.empty(), "--keep", half || flags.dtype.has_value(), "--dtype, --half or --unhalf"));
   BALLAST_CHECK(needs(!flags.hints.linear.empty(), "--linear", classifies, "--adapt or --half"));
   BALLAST_CHECK(needs(!flags.hints.not_linear.empty(), "--not-linear", classifies, "--adapt or --half"));
   BALLAST_CHECK(needs(!flags.hints.norm.empty(), "--norm", classifies, "--adapt or --half"));
-  return needs(!flags.ambiguous.empty(), "--ambiguous", classifies, "--adapt or --half");
+  return needs(flags.ambiguous.has_value(), "--ambiguous", classifies, "--adapt or --half");
 }
 
 }  // namespace
 
-void add_exact_option(CLI::App& command, EditFlags& flags) {
-  command.add_option("--exact", flags.exact, "Take the tensor of this name; may be repeated, adds to --only")
-      ->option_text("NAME")
-      ->allow_extra_args(false);
+void add_exact_option(Command& command, EditFlags& flags) {
+  command.texts("--exact", "NAME", flags.exact, "Take the tensor of this name; may be repeated, adds to --only");
 }
 
-void add_name_flags(CLI::App& command, EditFlags& flags) {
-  command
-      .add_option("--rename", flags.renames, "Replace every match in every name; $1, ${name} are groups; repeatable")
-      ->option_text("REGEX=NEW")
-      ->allow_extra_args(false);
-  command.add_flag("--renumber", flags.renumber, "Close gaps in the numbers of names: 0, 2, 4 become 0, 1, 2");
-  add_pattern_option(command, "--renumber-except", flags.renumber_except, "Keep the numbers behind such a path");
+void add_name_flags(Command& command, EditFlags& flags) {
+  command.texts("--rename", "REGEX=NEW", flags.renames,
+                "Replace every match in every name; $1, ${name} are groups; may be repeated");
+  command.flag("--renumber", flags.renumber, "Close gaps in the numbers of names: 0, 2, 4 become 0, 1, 2");
+  command.patterns("--renumber-except", flags.renumber_except, "Keep the numbers behind such a path");
 }
 
-void add_adapt_flags(CLI::App& command, EditFlags& flags) {
-  command
-      .add_option(
-          "--adapt", flags.adapters,
-          fmt::format("Lay out and name tensors as another framework does: {}", fmt::join(adapter_names(), ", ")))
-      ->option_text("NAME")
-      ->allow_extra_args(false);
-  add_pattern_option(command, "--linear", flags.hints.linear, "Matrices with such a name are Linear weights");
-  add_pattern_option(command, "--not-linear", flags.hints.not_linear, "Matrices with such a name are not");
-  add_pattern_option(command, "--norm", flags.hints.norm, "Tensors with such a name are the scale of a norm");
-  command.add_option("--ambiguous", flags.ambiguous, "Do not stop where names do not tell: keep, or linear")
-      ->option_text("WHAT")
-      ->check(CLI::IsMember({"keep", "linear"}));
+void add_adapt_flags(Command& command, EditFlags& flags) {
+  command.texts("--adapt", "NAME", flags.adapters, "Lay out and name tensors as another framework does; see below");
+  command.patterns("--linear", flags.hints.linear, "Matrices with such a name are Linear weights");
+  command.patterns("--not-linear", flags.hints.not_linear, "Matrices with such a name are not");
+  command.patterns("--norm", flags.hints.norm, "Tensors with such a name are the scale of a norm");
+  command.choice<std::optional<Ambiguous>>("--ambiguous", "WHAT", flags.ambiguous,
+                                           {{"keep", Ambiguous::kKeep}, {"linear", Ambiguous::kLinear}},
+                                           "Do not stop where names do not tell: keep, or linear");
 }
 
-void add_cast_flags(CLI::App& command, EditFlags& flags) {
-  command.add_option("--dtype", flags.dtype, "Cast floating tensors: f16, bf16, f32 or f64")
-      ->option_text("DTYPE")
-      ->check(CLI::IsMember({"f16", "bf16", "f32", "f64"}));
-  command.add_flag("--half", flags.half, "Cast f32 to f16, but not in BatchNorm and unknown modules");
-  command.add_flag("--unhalf", flags.unhalf, "Cast f16 to f32, the way back; with --half: each to the other");
-  const auto modules = [&](const char* name, std::vector<std::string>& kinds, const char* help) {
-    command.add_option(name, kinds, help)->option_text("KIND")->allow_extra_args(false);
-  };
-  modules("--half-module", flags.half_modules, "--half also in such modules: BatchNorm, Other");
-  modules("--half-skip", flags.half_skips, "--half not in such modules: Linear, Embedding, LayerNorm");
-  add_pattern_option(command, "--keep", flags.keep, "Leave tensors with such a name uncast; may be repeated");
+void add_cast_flags(Command& command, EditFlags& flags) {
+  command.choice<std::optional<DType>>(
+      "--dtype", "DTYPE", flags.dtype,
+      {{"f16", DType::kF16}, {"bf16", DType::kBF16}, {"f32", DType::kF32}, {"f64", DType::kF64}},
+      "Cast floating tensors: f16, bf16, f32 or f64");
+  command.flag("--half", flags.half, "Cast f32 to f16, but not in BatchNorm and unknown modules");
+  command.flag("--unhalf", flags.unhalf, "Cast f16 to f32, the way back; with --half: each to the other");
+  command.texts("--half-module", "KIND", flags.half_modules, "--half also in such modules: BatchNorm, Other");
+  command.texts("--half-skip", "KIND", flags.half_skips, "--half not in such modules: Linear, LayerNorm");
+  command.patterns("--keep", flags.keep, "Leave tensors with such a name uncast; may be repeated");
 }
 
 std::string adapters_text() {
@@ -181,7 +164,7 @@ std::string adapters_text() {
 AdaptOptions adapt_options(const EditFlags& flags) {
   AdaptOptions options;
   options.hints = flags.hints;
-  options.ambiguous = parse_ambiguous(flags.ambiguous);
+  options.ambiguous = flags.ambiguous.value_or(Ambiguous::kRefuse);
   return options;
 }
 
@@ -195,11 +178,11 @@ Result<const Adapter*> choose_adapter(const std::string& name) {
                         : fmt::format("there is no adapter \"{}\"; did you mean \"{}\"?", name, meant));
 }
 
-Result<std::vector<PlanEdit>> make_edits(const CLI::App& command, const EditFlags& flags, const AdaptOptions& adapt,
+Result<std::vector<PlanEdit>> make_edits(const Command& command, const EditFlags& flags, const AdaptOptions& adapt,
                                          const std::shared_ptr<CastLog>& casts, EditScope scope) {
   BALLAST_CHECK(check_modifiers(flags));
   EditMaker maker(flags, adapt, casts, scope);
-  for (const CLI::Option* option : command.parse_order()) BALLAST_CHECK(maker.take(option->get_name()));
+  for (const std::string& name : command.given()) BALLAST_CHECK(maker.take(name));
   return maker.finish();
 }
 

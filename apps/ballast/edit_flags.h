@@ -1,12 +1,13 @@
 // Flags that change tensors on the way, and what is said about it: shared by `convert` and `apply`.
 #pragma once
 
-#include <CLI/CLI.hpp>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/ballast/console.h"
+#include "apps/ballast/flags.h"
 #include "ballast/base/json.h"
 #include "ballast/edit/cast.h"
 
@@ -20,8 +21,8 @@ struct EditFlags {
   bool skip_enum_variants = false;
   std::vector<std::string> adapters;
   ModuleHints hints;
-  std::string ambiguous;
-  std::string dtype;
+  std::optional<Ambiguous> ambiguous;
+  std::optional<DType> dtype;
   bool half = false;
   bool unhalf = false;
   std::vector<std::string> half_modules;
@@ -29,13 +30,13 @@ struct EditFlags {
   std::vector<std::string> keep;
 };
 
-void add_exact_option(CLI::App& command, EditFlags& flags);
+void add_exact_option(Command& command, EditFlags& flags);
 // --rename, --renumber, --renumber-except
-void add_name_flags(CLI::App& command, EditFlags& flags);
+void add_name_flags(Command& command, EditFlags& flags);
 // --adapt, --linear, --not-linear, --norm, --ambiguous
-void add_adapt_flags(CLI::App& command, EditFlags& flags);
+void add_adapt_flags(Command& command, EditFlags& flags);
 // --dtype, --half, --unhalf, --half-module, --half-skip, --keep
-void add_cast_flags(CLI::App& command, EditFlags& flags);
+void add_cast_flags(Command& command, EditFlags& flags);
 
 // The table of adapters, for the text below the flags.
 std::string adapters_text();
@@ -49,7 +50,7 @@ enum class EditScope : unsigned char {
 };
 
 // The edits in the order in which their flags stand on the command line; --rename after --rename is one edit.
-Result<std::vector<PlanEdit>> make_edits(const CLI::App& command, const EditFlags& flags, const AdaptOptions& adapt,
+Result<std::vector<PlanEdit>> make_edits(const Command& command, const EditFlags& flags, const AdaptOptions& adapt,
                                          const std::shared_ptr<CastLog>& casts, EditScope scope = EditScope::kAll);
 
 // "casts": [...], "max_abs_error", "overflowed": members of the object being written.
