@@ -86,6 +86,12 @@ Flag Command::threads(unsigned& value) {
                   ->check(CLI::Range(1, 1024)));
 }
 
+std::vector<std::string> Command::given() const {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app_.parse_order()) names.push_back(option->get_name());
+  return names;
+}
+
 void Command::footer(const std::string& text) { app_.footer(text); }
 
 }  // namespace ballast::cli

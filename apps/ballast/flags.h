@@ -72,6 +72,9 @@ class Command {
   Flag json(bool& value);
   Flag threads(unsigned& value);
 
+  // Once the command line was parsed: the names of the flags on it, in their order, as often as they stand there.
+  std::vector<std::string> given() const;
+
   // Stands below the flags in --help: what else to know, and examples.
   void footer(const std::string& text);
 

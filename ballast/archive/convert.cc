@@ -29,6 +29,26 @@ class NullSink final : public ByteSink {
   uint64_t taken_ = 0;
 };
 
+std::map<std::string_view, size_t> positions(const Description& description) {
+  std::map<std::string_view, size_t> position;
+  for (size_t i = 0; i < description.tensors.size(); ++i) position[description.tensors[i].name] = i;
+  return position;
+}
+
+Result<Digest> content_digest(const WritePlan& plan, unsigned threads, const Progress& progress) {
+  BALLAST_TRY(const auto digests, digest_plan(plan, {.sha256 = false, .threads = threads, .progress = progress}));
+  return archive_digest(plan.description.tensors, digests);
+}
+
+// Brings the providers into the order of `tensors`, which names the same tensors as the plan.
+void adopt_order(WritePlan& plan, const std::vector<TensorInfo>& tensors) {
+  const auto position = positions(plan.description);
+  std::vector<TensorProvider> providers;
+  providers.reserve(tensors.size());
+  for (const TensorInfo& tensor : tensors) providers.push_back(plan.providers[position.at(tensor.name)]);
+  plan.providers = std::move(providers);
+}
+
 // One conversion, step by step. `plan_` holds what is to be written; its description speaks the source's language
 // until the origin, if one is needed, has been put in.
 class Conversion {
@@ -49,7 +69,7 @@ class Conversion {
     if (format_.plan_write == nullptr) {
       return make_error(ErrorCode::kUnsupported, fmt::format("{} files are read but not written", format_.name));
     }
-    BALLAST_CHECK(restore_origin());
+    BALLAST_CHECK(restore_origin(plan_, report_.notes, options_.threads, options_.write.progress));
     BALLAST_CHECK(select_tensors());
     for (const PlanEdit& edit : options_.edits) BALLAST_CHECK(edit(plan_, report_.notes));
     const Description logical = plan_.description;
@@ -63,39 +83,6 @@ class Conversion {
   }
 
  private:
-  // ---- what the source really is
-
-  Status restore_origin() {
-    Description& carrier = plan_.description;
-    if (!carrier.origin) return {};
-    const std::string value = *std::exchange(carrier.origin, std::nullopt);
-    BALLAST_TRY(const Digest content, content_digest(plan_));
-    auto restored = decode_origin(value, carrier, content);
-    if (!restored) {
-      report_.notes.push_back("ballast.origin is ignored: " + restored.error().message);
-      return {};
-    }
-    adopt_order(restored->tensors);
-    report_.notes.push_back(fmt::format("restored from ballast.origin: {} {}", restored->format, restored->version));
-    plan_.description = std::move(*restored);
-    return {};
-  }
-
-  // Brings the providers into the order of `tensors`, which names the same tensors as the plan.
-  void adopt_order(const std::vector<TensorInfo>& tensors) {
-    const auto position = positions(plan_.description);
-    std::vector<TensorProvider> providers;
-    providers.reserve(tensors.size());
-    for (const TensorInfo& tensor : tensors) providers.push_back(plan_.providers[position.at(tensor.name)]);
-    plan_.providers = std::move(providers);
-  }
-
-  Result<Digest> content_digest(const WritePlan& plan) const {
-    BALLAST_TRY(const auto digests,
-                digest_plan(plan, {.sha256 = false, .threads = options_.threads, .progress = options_.write.progress}));
-    return archive_digest(plan.description.tensors, digests);
-  }
-
   // ---- what is asked of it
 
   Status select_tensors() {
@@ -239,7 +226,7 @@ class Conversion {
     as_written.description.tensors = written.tensors;
     for (const TensorInfo& tensor : written.tensors)
       as_written.providers.push_back(plan_.providers[position.at(tensor.name)]);
-    return content_digest(as_written);
+    return content_digest(as_written, options_.threads, options_.write.progress);
   }
 
   static std::string differences(const Description& logical, const Description& written) {
@@ -280,12 +267,6 @@ class Conversion {
     return std::move(report_);
   }
 
-  static std::map<std::string_view, size_t> positions(const Description& description) {
-    std::map<std::string_view, size_t> position;
-    for (size_t i = 0; i < description.tensors.size(); ++i) position[description.tensors[i].name] = i;
-    return position;
-  }
-
   const std::string& destination_;
   std::string file_name_;
   const FormatDriver& format_;
@@ -296,6 +277,22 @@ class Conversion {
 };
 
 }  // namespace
+
+Status restore_origin(WritePlan& plan, std::vector<std::string>& notes, unsigned threads, const Progress& progress) {
+  Description& carrier = plan.description;
+  if (!carrier.origin) return {};
+  const std::string value = *std::exchange(carrier.origin, std::nullopt);
+  BALLAST_TRY(const Digest content, content_digest(plan, threads, progress));
+  auto restored = decode_origin(value, carrier, content);
+  if (!restored) {
+    notes.push_back("ballast.origin is ignored: " + restored.error().message);
+    return {};
+  }
+  adopt_order(plan, restored->tensors);
+  notes.push_back(fmt::format("restored from ballast.origin: {} {}", restored->format, restored->version));
+  plan.description = std::move(*restored);
+  return {};
+}
 
 Result<ConvertReport> convert_archive(const Archive& source, const std::string& destination, const FormatDriver& format,
                                       const ConvertOptions& options) {
