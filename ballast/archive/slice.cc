@@ -13,8 +13,9 @@ namespace ballast {
 
 namespace {
 
-constexpr uint64_t kWindow = uint64_t{256} << 10;  // bytes read at a time
-constexpr uint64_t kGap = uint64_t{4} << 10;       // what is cheaper read than jumped over
+// Bytes read and written at a time: whole elements of every type of less than 8 bits.
+constexpr uint64_t kWindow = uint64_t{255} << 10;
+constexpr uint64_t kGap = uint64_t{4} << 10;  // what is cheaper read than jumped over
 
 // ---------------------------------------------------------------- text
 

@@ -64,10 +64,11 @@ Result<Selection> select(const TensorInfo& tensor, const Slice& slice);
 // Bits of one element; 0 where elements have no places of their own (quantized blocks).
 uint64_t element_bits(const TensorInfo& tensor);
 
-// Draws the selected elements in row-major order, packed, into `sink`; elements of 4 and 6 bits end with zero bits
-// where they do not fill the last byte. Only the ranges that hold selected elements are read, together with gaps of
-// less than 4 KiB between them; payloads that are compressed, big-endian or in Fortran order are read whole. Memory:
-// 256 KiB, or the whole payload for those. kUnsupported where elements have no places of their own.
+// Draws the selected elements in row-major order, packed, into `sink`, whole elements in every write; those of 4 and 6
+// bits end with zero bits where they do not fill the last byte. Only the ranges that hold selected elements are read,
+// together with gaps of less than 4 KiB between them; payloads that are compressed, big-endian or in Fortran order are
+// read whole. Memory: a few MiB, or the whole payload for those. kUnsupported where elements have no places of their
+// own.
 Status stream_slice(const Archive& archive, size_t tensor, const Selection& selection, ByteSink& sink);
 
 struct SliceResult {
