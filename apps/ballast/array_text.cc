@@ -142,7 +142,7 @@ class ArrayWriter {
       out_ += " ...";
       column_ += 4;
     }
-    if (layout_.width != 0 && column_ + 1 + size + rank > layout_.width) {
+    if (column_ + 1 + size + rank > layout_.width) {
       out_ += '\n';
       out_.append(rank, ' ');
       column_ = rank;

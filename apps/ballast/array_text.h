@@ -33,7 +33,7 @@ using TextSink = std::function<Status(std::string& text)>;
 
 struct ArrayLayout {
   size_t precision = 8;
-  size_t width = 0;   // of a line; 0 = rows are never broken
+  size_t width = 80;  // of a line
   uint64_t edge = 0;  // the selection has lost the middle of every axis longer than 2 * edge; 0 = it is whole
   Shape shape;        // what the selection would be, whole
 };

@@ -55,8 +55,9 @@ Status inspect(const InspectOptions& options, Console& console) {
   BALLAST_TRY(const Archive archive, open_archive(options.path));
   BALLAST_TRY(std::vector<size_t> shown, select_tensors(archive, options.only));
   sort_tensors(archive, options.sort, shown);
-  Inspection inspection{options.path, archive, std::move(shown), {}, options.hash, options.sort, options.flat};
+  Inspection inspection{options.path, archive, std::move(shown), {}, options.hash, {}, options.sort, options.flat};
   if (options.hash) BALLAST_CHECK(assign(inspection.digests, hash_tensors(archive, options.threads, console)));
+  inspection.tied = options.hash ? tied_by_digest(archive, inspection.digests) : tied_by_extent(archive);
   if (options.json) console.out() = inspection_json(inspection);
   else print_inspection(inspection, console);
   return {};

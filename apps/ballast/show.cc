@@ -31,6 +31,7 @@ struct ShowFlags {
 };
 
 constexpr uint64_t kSummaryAbove = 1000;  // elements; fewer are all written
+constexpr size_t kWidthOfPipes = 80;      // rows are broken there too: nobody parses these, there is --format csv
 constexpr size_t kFlushAbove = size_t{1} << 20;
 
 // ---------------------------------------------------------------- what to show
@@ -131,7 +132,8 @@ class Show {
     append_painted(out, console_.output(), Paint::kBold, printable(archive_.tensors()[slice.tensor].name + slice.text));
     append_painted(out, console_.output(), Paint::kDim, title(slice, selection));
     out += '\n';
-    ArrayLayout layout{static_cast<size_t>(flags_.precision), console_.output().width, 0, selection.shape};
+    const size_t width = console_.output().width != 0 ? console_.output().width : kWidthOfPipes;
+    ArrayLayout layout{static_cast<size_t>(flags_.precision), width, 0, selection.shape};
     if (flags_.all || selection.elements <= kSummaryAbove) {
       return write_array({archive_, slice.tensor, selection}, layout, out, flush_);
     }

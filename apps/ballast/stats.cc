@@ -217,7 +217,11 @@ void print_table(const Archive& archive, const Found& found, Console& console) {
     const TensorInfo& tensor = archive.tensors()[found.selected[i]];
     add_row(table, printable(tensor.name), std::string(dtype_name(tensor.dtype)), found.measured.tensors[i]);
   }
-  if (found.order.size() > 1) add_row(table, "total", "", found.measured.total);
+  if (found.order.size() > 1) {
+    TensorStatistics total = found.measured.total;
+    total.histogram.counts.clear();  // it stands below, large
+    add_row(table, "total", "", total);
+  }
   table.append_to(console.out(), console.output());
 }
 

@@ -19,14 +19,27 @@ struct NamedStep {
   uint64_t position;
 };
 
-// What stands outside the blocks of gpt.rs's ResNet-34 and MobileNetV2, and inside one block of each.
-constexpr NamedStep kBefore[] = {{"input.nhwc", 0}, {"stem.conv", 1},  {"stem.conv1", 1},
-                                 {"stem.relu", 2},  {"stem.relu6", 2}, {"stem.maxpool", 3}};
-constexpr NamedStep kAfter[] = {{"head.conv", 0}, {"head.relu6", 1}, {"avgpool", 2}, {"flatten", 3}, {"logits", 4}};
-constexpr NamedStep kResNetBlock[] = {{"downsample", 0}, {"conv1", 1}, {"relu1", 2},
-                                      {"conv2", 3},      {"add", 4},   {"relu2", 5}};
-constexpr NamedStep kMobileNetBlock[] = {{"expand", 0},          {"expand.relu6", 1}, {"depthwise", 2},
-                                         {"depthwise.relu6", 3}, {"project", 4},      {"add", 5}};
+// What stands before, inside and after the blocks of gpt.rs's models: ResNet-34, MobileNetV2 and the transformers.
+constexpr NamedStep kBefore[] = {{"input.nhwc", 0}, {"stem.conv", 1},    {"stem.conv1", 1}, {"stem.relu", 2},
+                                 {"stem.relu6", 2}, {"stem.maxpool", 3}, {"tokens", 0},     {"tok_embeddings", 1}};
+constexpr NamedStep kAfter[] = {{"head.conv", 0},  {"head.relu6", 1},   {"avgpool", 2}, {"flatten", 3},
+                                {"final_norm", 0}, {"final_hidden", 1}, {"logits", 4}};
+constexpr NamedStep kLayer[] = {{"downsample", 0}, {"conv1", 1}, {"relu1", 2}, {"conv2", 3}, {"add", 4}, {"relu2", 5}};
+constexpr NamedStep kBlock[] = {{"expand", 0},
+                                {"expand.relu6", 1},
+                                {"depthwise", 2},
+                                {"depthwise.relu6", 3},
+                                {"project", 4},
+                                {"add", 5},
+                                {"norm_1", 0},
+                                {"attention.qkv", 1},
+                                {"attention.qkv_rope", 2},
+                                {"attention.context", 3},
+                                {"attention.output", 4},
+                                {"residual", 5},
+                                {"norm_2", 6},
+                                {"feed_forward.output", 7},
+                                {"output", 8}};
 
 std::optional<uint64_t> position_in(std::span<const NamedStep> steps, std::string_view name) {
   for (const NamedStep& step : steps) {
@@ -52,13 +65,13 @@ std::optional<Step> step_of(std::string_view name) {
     name.remove_prefix(5);
     const auto stage = take_number(name);
     const auto block = stage ? take_number(name) : std::nullopt;
-    const auto position = block ? position_in(kResNetBlock, name) : std::nullopt;
+    const auto position = block ? position_in(kLayer, name) : std::nullopt;
     return position ? std::optional(Step{1, *stage, *block, *position}) : std::nullopt;
   }
   if (!name.starts_with("blocks.")) return std::nullopt;
   name.remove_prefix(7);
   const auto block = take_number(name);
-  const auto position = block ? position_in(kMobileNetBlock, name) : std::nullopt;
+  const auto position = block ? position_in(kBlock, name) : std::nullopt;
   return position ? std::optional(Step{1, *block, 0, *position}) : std::nullopt;
 }
 

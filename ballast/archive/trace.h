@@ -16,8 +16,8 @@ struct TraceReport {
   std::optional<size_t> largest;       // entry: the step of the largest error that is finite
 };
 
-// gpt.rs stores its traces sorted by name; where all names are those of its vision models, the steps follow the order
-// in which these models run. Any other file is taken to be stored in order. What only B has stands behind the step that
+// gpt.rs stores its traces sorted by name; where all names are those of its models, the steps follow the order in
+// which these run. Any other file is taken to be stored in order. What only B has stands behind the step that
 // it follows there.
 TraceReport order_trace(const Archive& a, const Archive& b, const DiffReport& diff);
 
