@@ -201,8 +201,6 @@ void append_empty_json(const Shape& shape, std::string& out) {
 
 }  // namespace
 
-bool ValueStream::is_complex() const { return component_count(archive_.tensors()[tensor_].dtype) == 2; }
-
 Status ValueStream::run(const Visit& visit) const {
   NumberSink sink(archive_.tensors()[tensor_].dtype, selection_.elements, visit);
   return stream_slice(archive_, tensor_, selection_, sink);

@@ -20,7 +20,6 @@ class ValueStream {
   Status run(const Visit& visit) const;
 
   const Selection& selection() const { return selection_; }
-  bool is_complex() const;
 
  private:
   const Archive& archive_;

@@ -41,7 +41,6 @@ class NumberFormat {
   std::string text(const Number& number) const;
   // With a sign in front whatever it is: the imaginary part.
   std::string signed_text(const Number& number) const;
-  size_t width() const { return width_; }
 
  private:
   struct Parts {

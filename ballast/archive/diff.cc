@@ -273,6 +273,7 @@ class Comparer {
       const bool differs = entry.kind == DiffKind::kChanged && !entry.change.within_tolerance;
       if (differs && may_be_transposed(tensor_a(pairs_[i]), tensor_b(pairs_[i]))) candidates.push_back(i);
     }
+    if (candidates.empty()) return {};
     std::vector<uint8_t> transposed(candidates.size());
     const auto size_of = [&](size_t i) { return 2 * tensor_a(pairs_[candidates[i]]).byte_size; };
     BALLAST_CHECK(for_each("transposing", candidates.size(), size_of, [&](size_t i) -> Status {

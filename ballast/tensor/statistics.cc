@@ -55,6 +55,8 @@ class Block {
       : numbers_(numbers), count_(count), center_(center), min_normal_(std::bit_cast<Signed>(min_normal)) {}
 
   Statistics measure() {
+    // All of it in local variables, which the compiler can keep in registers.
+    Sums sums;
     Numbers low = Numbers{} + numbers_[0];
     Numbers high = low;
     Integers zeros{};
@@ -62,44 +64,65 @@ class Block {
     const size_t whole = count_ / kWidth * kWidth;
     for (size_t i = 0; i < whole; i += kWidth) {
       const Numbers now = load<Numbers>(numbers_ + i);
-      add_deviations(numbers_ + i);
+      sums.add(numbers_ + i, center_);
       low = now < low ? now : low;
       high = now > high ? now : high;
-      const Integers magnitude = load<Integers>(numbers_ + i) & static_cast<Signed>(~Layout::kSign);
+      const Integers magnitude = magnitudes(numbers_ + i);
       zeros -= magnitude == 0;  // a true comparison is -1
       small -= magnitude < min_normal_;
     }
+    low_ = high_ = numbers_[0];
     for (size_t k = 0; k < kWidth; ++k) {
-      low_ = k == 0 ? low[k] : std::min(low_, low[k]);
-      high_ = k == 0 ? high[k] : std::max(high_, high[k]);
+      low_ = std::min(low_, low[k]);
+      high_ = std::max(high_, high[k]);
       zeros_ += static_cast<uint64_t>(zeros[k]);
       small_ += static_cast<uint64_t>(small[k]);
     }
-    for (size_t i = whole; i < count_; ++i) add_one(numbers_[i]);
-    return finish();
+    for (size_t i = whole; i < count_; ++i) add_one(numbers_[i], sums);
+    return finish(sums);
+  }
+
+  static bool all_finite(const Number* numbers, size_t count) {
+    constexpr auto kInfinity = static_cast<Signed>(Layout::kInfinity);
+    Integers bad{};
+    const size_t whole = count / kWidth * kWidth;
+    for (size_t i = 0; i < whole; i += kWidth) bad |= magnitudes(numbers + i) >= kInfinity;
+    bool finite = true;
+    for (size_t k = 0; k < kWidth; ++k) finite = finite && bad[k] == 0;
+    for (size_t i = whole; i < count; ++i) finite = finite && std::isfinite(numbers[i]);
+    return finite;
   }
 
  private:
-  void add_deviations(const Number* from) {
-    if constexpr (std::is_same_v<Number, float>) {
-      using Half = typename Vector<float>::Half;
-      const Doubles first = __builtin_convertvector(load<Half>(from), Doubles) - center_;
-      const Doubles second = __builtin_convertvector(load<Half>(from + 2), Doubles) - center_;
-      sums_ += first;
-      more_sums_ += second;
-      squares_ += first * first;
-      more_squares_ += second * second;
-    } else {
-      const Doubles deviations = load<Doubles>(from) - center_;
-      sums_ += deviations;
-      squares_ += deviations * deviations;
-    }
-  }
+  struct Sums {
+    Doubles sums{};
+    Doubles more_sums{};
+    Doubles squares{};
+    Doubles more_squares{};
 
-  void add_one(Number number) {
+    void add(const Number* from, double center) {
+      if constexpr (std::is_same_v<Number, float>) {
+        using Half = typename Vector<float>::Half;
+        const Doubles first = __builtin_convertvector(load<Half>(from), Doubles) - center;
+        const Doubles second = __builtin_convertvector(load<Half>(from + 2), Doubles) - center;
+        sums += first;
+        more_sums += second;
+        squares += first * first;
+        more_squares += second * second;
+      } else {
+        const Doubles deviations = load<Doubles>(from) - center;
+        sums += deviations;
+        squares += deviations * deviations;
+      }
+    }
+  };
+
+  static Integers magnitudes(const Number* from) { return load<Integers>(from) & static_cast<Signed>(~Layout::kSign); }
+
+  void add_one(Number number, Sums& sums) {
     const double deviation = static_cast<double>(number) - center_;
-    sums_[0] += deviation;
-    squares_[0] += deviation * deviation;
+    sums.sums[0] += deviation;
+    sums.squares[0] += deviation * deviation;
     low_ = std::min(low_, number);
     high_ = std::max(high_, number);
     const auto magnitude = std::bit_cast<Signed>(number) & static_cast<Signed>(~Layout::kSign);
@@ -107,9 +130,10 @@ class Block {
     small_ += magnitude < min_normal_ ? 1 : 0;
   }
 
-  Statistics finish() const {
+  Statistics finish(const Sums& sums) const {
     const auto count = static_cast<double>(count_);
-    const double sum = sum_of(sums_, more_sums_);
+    const double sum = sum_of(sums.sums, sums.more_sums);
+    const double squares = sum_of(sums.squares, sums.more_squares);
     Statistics result;
     result.count = count_;
     result.zeros = zeros_;
@@ -117,7 +141,7 @@ class Block {
     result.min = static_cast<double>(low_);
     result.max = static_cast<double>(high_);
     result.mean = low_ == high_ ? static_cast<double>(low_) : center_ + sum / count;
-    result.squared_deviations = low_ == high_ ? 0 : std::max(0.0, sum_of(squares_, more_squares_) - sum * sum / count);
+    result.squared_deviations = low_ == high_ ? 0 : std::max(0.0, squares - sum * sum / count);
     return result;
   }
 
@@ -125,10 +149,6 @@ class Block {
   size_t count_;
   double center_;
   Signed min_normal_;
-  Doubles sums_{};
-  Doubles more_sums_{};
-  Doubles squares_{};
-  Doubles more_squares_{};
   Number low_{};
   Number high_{};
   uint64_t zeros_ = 0;
@@ -140,17 +160,6 @@ double mean_of(const Number* numbers, size_t count) {
   double sum = 0;
   for (size_t i = 0; i < count; ++i) sum += static_cast<double>(numbers[i]) / static_cast<double>(count);
   return sum;
-}
-
-template <typename Number>
-bool all_finite(const Number* numbers, size_t count) {
-  using Bits = typename IeeeLayout<Number>::Bits;
-  Bits worst = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const Bits magnitude = std::bit_cast<Bits>(numbers[i]) & ~IeeeLayout<Number>::kSign;
-    worst = std::max(worst, magnitude);
-  }
-  return worst < IeeeLayout<Number>::kInfinity;
 }
 
 }  // namespace
@@ -262,23 +271,19 @@ class ValueCounter {
   std::vector<uint32_t> places_;
 };
 
+// Once a few parts were merged, nearly every step is known and only its count changes.
 void ValueCounts::merge(const ValueCounts& other) {
-  std::vector<Bin> merged;
-  merged.reserve(std::max(bins_.size(), other.bins_.size()));
-  auto ours = bins_.begin();
-  auto theirs = other.bins_.begin();
-  while (ours != bins_.end() || theirs != other.bins_.end()) {
-    if (theirs == other.bins_.end() || (ours != bins_.end() && ours->place < theirs->place)) {
-      merged.push_back(*ours++);
-    } else if (ours == bins_.end() || theirs->place < ours->place) {
-      merged.push_back(*theirs++);
-    } else {
-      merged.push_back({ours->place, ours->count + theirs->count});
-      ++ours;
-      ++theirs;
-    }
+  std::vector<Bin> fresh;
+  auto at = bins_.begin();
+  for (const Bin& bin : other.bins_) {
+    at = std::ranges::lower_bound(at, bins_.end(), bin.place, {}, &Bin::place);
+    if (at != bins_.end() && at->place == bin.place) at->count += bin.count;
+    else fresh.push_back(bin);
   }
-  bins_ = std::move(merged);
+  if (fresh.empty()) return;
+  const auto known = static_cast<std::ptrdiff_t>(bins_.size());
+  bins_.insert(bins_.end(), fresh.begin(), fresh.end());
+  std::ranges::inplace_merge(bins_.begin(), bins_.begin() + known, bins_.end(), {}, &Bin::place);
 }
 
 Histogram ValueCounts::to_histogram(const Statistics& statistics, double low, double high, size_t bins) const {
@@ -329,7 +334,7 @@ class Measurement {
   Measurement(size_t count, Number min_normal) : min_normal_(min_normal), counter_(count) {}
 
   void add(const Number* numbers, size_t count) {
-    if (!all_finite(numbers, count)) {
+    if (!Block<Number>::all_finite(numbers, count)) {
       std::array<Number, kBlock> kept;
       add_finite(kept.data(), keep_finite(numbers, count, kept.data()));
     } else {
@@ -371,7 +376,8 @@ class Measurement {
 
 template <typename E>
 Measured measure_as(ByteSpan in) {
-  constexpr bool kNarrow = std::is_same_v<typename E::Value, float>;
+  constexpr bool kNarrow =
+      std::is_same_v<typename E::Value, float> || (E::kKind != DTypeKind::kFloat && E::kBits <= 16);
   using Number = std::conditional_t<kNarrow, float, double>;
   Number min_normal = 0;
   if constexpr (E::kKind == DTypeKind::kFloat) min_normal = E::decode(static_cast<typename E::Bits>(E::kMinNormal));
@@ -381,8 +387,12 @@ Measured measure_as(ByteSpan in) {
   std::array<Number, kBlock> block;
   for (size_t begin = 0; begin < count; begin += kBlock) {
     const size_t size = std::min(kBlock, count - begin);
-    for (size_t i = 0; i < size; ++i) {
-      block[i] = static_cast<Number>(E::decode(load_bits<E>(in.data(), begin + i)));
+    if constexpr (std::is_same_v<E, NativeFloatElement<Number>> && std::endian::native == std::endian::little) {
+      std::memcpy(block.data(), in.data() + begin * sizeof(Number), size * sizeof(Number));  // aligned now
+    } else {
+      for (size_t i = 0; i < size; ++i) {
+        block[i] = static_cast<Number>(E::decode(load_bits<E>(in.data(), begin + i)));
+      }
     }
     measurement.add(block.data(), size);
   }
