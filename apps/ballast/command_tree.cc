@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "apps/ballast/topics.h"
+#include "ballast/edit/adapt.h"
 #include "ballast/formats/format.h"
 
 namespace ballast::cli {
@@ -15,6 +16,12 @@ std::vector<std::string> writable_formats() {
   for (const FormatDriver* format : all_formats()) {
     if (format->plan_write != nullptr) names.emplace_back(format->name);
   }
+  return names;
+}
+
+std::vector<std::string> adapter_names() {
+  std::vector<std::string> names;
+  for (const Adapter& adapter : all_adapters()) names.emplace_back(adapter.name);
   return names;
 }
 
@@ -32,6 +39,7 @@ struct KnownValues {
 };
 constexpr KnownValues kKnownValues[] = {
     {"FORMAT", writable_formats},
+    {"ADAPTER", adapter_names},
     {"TOPIC", topic_names},
 };
 constexpr std::string_view kFileValues[] = {"FILE", "PATH", "OUT", "DIR"};

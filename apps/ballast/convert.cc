@@ -9,6 +9,7 @@
 #include "apps/ballast/console.h"
 #include "apps/ballast/edit_flags.h"
 #include "apps/ballast/flags.h"
+#include "apps/ballast/huggingface_flags.h"
 #include "apps/ballast/json_output.h"
 #include "apps/ballast/output_format.h"
 #include "apps/ballast/progress_bar.h"
@@ -30,6 +31,7 @@ struct ConvertFlags {
   bool json = false;
   ConvertOptions options;
   EditFlags edits;
+  HuggingFaceConfig huggingface;
   std::shared_ptr<CastLog> casts = std::make_shared<CastLog>();
 };
 
@@ -62,6 +64,8 @@ Result<ConvertReport> convert(ConvertFlags& flags, const Command& command, Conso
   if (!flags.config_path.empty()) BALLAST_CHECK(assign(flags.options.config_text, read_config(flags.config_path)));
   AdaptOptions adapt = adapt_options(flags.edits);
   if (format->config_schema == kNetclSchema) adapt.netcl_config = flags.options.config_text;
+  BALLAST_CHECK(flags.huggingface.prepare(flags.edits.adapters, flags.source, flags.config_path,
+                                          flags.options.config_text, adapt));
   BALLAST_TRY(flags.options.edits, make_edits(command, flags.edits, adapt, flags.casts));
   for (const std::string& name : flags.edits.exact) flags.options.only.push_back(exactly(name));
   // Read, not mapped: pages of a mapping would count as memory, and a source that shrinks meanwhile is then an error.
@@ -69,7 +73,11 @@ Result<ConvertReport> convert(ConvertFlags& flags, const Command& command, Conso
   flags.options.write.commit.sync = !flags.no_sync;
   ProgressBar bar(console.errors());
   flags.options.write.progress = bar.callback();
-  return convert_archive(source, flags.destination, *format, flags.options);
+  BALLAST_CHECK(flags.huggingface.open_output(flags.options.write.commit, flags.options.dry_run));
+  BALLAST_TRY(ConvertReport report, convert_archive(source, flags.destination, *format, flags.options));
+  BALLAST_TRY(const std::string config, flags.huggingface.write_output());
+  if (!config.empty()) report.written.files.push_back(config);
+  return report;
 }
 
 // ---------------------------------------------------------------- what was done
@@ -109,6 +117,7 @@ std::string convert_json(const ConvertFlags& flags, const ConvertReport& report)
   json.end_array();
   add_number(json, "bytes", report.written.bytes);
   add_casts(json, *flags.casts);
+  flags.huggingface.add_to(json);
   json.end_object();
   return json.take() + '\n';
 }
@@ -154,7 +163,8 @@ constexpr const char* kExamples =
     "  ballast convert model.npz model.safetensors --dry-run\n"
     "  ballast convert model.safetensors renamed.safetensors --rename '^model\\.=' --rename 'h\\.(\\d+)=blocks.$1'\n"
     "  ballast convert model.safetensors half.safetensors --dtype bf16 --keep norm\n"
-    "  ballast convert torch.safetensors model.bpk --adapt pytorch-to-burn --renumber --ambiguous linear\n";
+    "  ballast convert torch.safetensors model.bpk --adapt pytorch-to-burn --renumber --ambiguous linear\n"
+    "  ballast convert model.gptrs gpt2.safetensors --adapt gptrs-to-huggingface --write-config gpt2.json\n";
 
 }  // namespace
 
@@ -175,6 +185,7 @@ RunCommand add_convert(CLI::App& program, Console& console) {
   add_adapt_flags(command, flags->edits);
   add_cast_flags(command, flags->edits);
   command.text("--config", "FILE", flags->config_path, "Model config (JSON) for formats that need one");
+  flags->huggingface.add_flags(command);
   command.flag("--allow-lossy", options.allow_lossy, "Go on where something cannot be kept, and say what was lost");
   command.flag("--dry-run", options.dry_run, "Say what would be done and lost; write nothing");
   command.flag("--overwrite", options.write.commit.overwrite, "Replace what stands at DST");

@@ -57,6 +57,7 @@ TEST(BashCompletion, OffersTheValuesOfAFlag) {
   EXPECT_THAT(bash_offers({"inspect", "--sort", "=", "s"}), ElementsAre("size"));
   EXPECT_THAT(bash_offers({"inspect", "--sort", "="}), UnorderedElementsAre("name", "size", "offset"));
   EXPECT_THAT(bash_offers({"convert", "--threads", ""}), ElementsAre());
+  EXPECT_THAT(bash_offers({"convert", "--adapt", "hugg"}), ElementsAre("huggingface-to-gptrs"));
   const auto formats = bash_offers({"convert", "a", "b", "--to", ""});
   for (const FormatDriver* format : all_formats()) {
     EXPECT_EQ(std::ranges::count(formats, format->name), format->plan_write != nullptr ? 1 : 0) << format->name;
@@ -89,8 +90,7 @@ TEST_P(EveryShell, AcceptsTheScript) {
 TEST_P(EveryShell, IsToldEveryCommandAndFlag) {
   const std::string script = run_ballast({"completions", GetParam()}).out;
   const bool fish = std::string(GetParam()) == "fish";
-  for (const char* command :
-       {"inspect", "verify", "convert", "diff", "hash", "formats", "help", "completions", "man"}) {
+  for (const std::string& command : command_names()) {
     EXPECT_THAT(script, HasSubstr(command));
     std::istringstream words(run_ballast({command, "--help"}).out);
     for (std::string word; words >> word;) {
