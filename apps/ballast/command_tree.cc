@@ -57,10 +57,12 @@ std::vector<std::string> checked_words(const std::string& type) {
 }
 
 std::vector<std::string> choices_of(const CLI::Option& option, std::string_view value) {
+  std::vector<std::string> words = checked_words(option.get_type_name());
+  if (!words.empty()) return words;
   for (const KnownValues& known : kKnownValues) {
     if (known.value == value) return known.list();
   }
-  return checked_words(option.get_type_name());
+  return words;
 }
 
 std::string value_name(const CLI::Option& option) {

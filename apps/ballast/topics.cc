@@ -66,6 +66,58 @@ A format that needs a model config takes it from the source, or from --config:
   $ ballast convert model.safetensors model.gptrs --config config.json
 )"},
 
+    {"changes", "Changing names, types and layouts on the way",
+     R"(convert changes tensors between source and destination when flags ask for it. They work in the order in which they
+stand on the command line, each on what the one before left, after --only and --exclude chose the tensors.
+
+--rename replaces every match of a pattern in every name; $1 is the first group. --renumber closes gaps:
+
+  $ ballast convert model.safetensors renamed.safetensors --rename '^blocks\.(\d+)=layers.$1' --renumber
+
+--dtype casts floating tensors and says how far values moved; --keep leaves some alone:
+
+  $ ballast convert model.safetensors half.safetensors --dtype bf16 --keep norm
+
+apply puts weights into a model that has tensors of these names, and lists what fits, what is missing and what was
+meant:
+
+  $ ballast apply finetuned.safetensors --to model.bpk -o new.bpk
+)"},
+
+    {"adapters", "The same weights as another framework lays them out",
+     R"(Frameworks disagree on names and on the orientation of matrices. An adapter turns and renames tensors:
+
+  $ ballast convert torch.safetensors burn.bpk --adapt pytorch-to-burn
+
+Files hold no module types, so names and shapes must tell which matrices are Linear weights. Where they do not, the
+adapter lists the tensors and stops; --linear and --not-linear decide by pattern, --ambiguous for all the rest:
+
+  $ ballast convert model.safetensors burn2.bpk --adapt pytorch-to-burn --linear 'attn|encoder|head' --ambiguous keep
+
+Models of gpt.rs get the names that transformers and torchvision expect, with a config.json beside them, and come back
+byte for byte. A folder of Hugging Face is read as it is, with its config.json:
+
+  $ ballast convert checkpoint.gptrs gpt.safetensors --adapt gptrs-to-huggingface --write-config gpt.json
+  $ ballast convert gpt.safetensors again.gptrs --adapt huggingface-to-gptrs
+  $ ballast convert gpt2_folder gpt2.gptrs --adapt huggingface-to-gptrs
+
+`ballast convert --help` lists all adapters.
+)"},
+
+    {"slices", "Values of part of a tensor",
+     R"(show prints values. A slice follows the name, as NumPy writes it; quote it, or the shell will change it. Indexes and
+bounds may be negative, axes left out are taken whole:
+
+  $ ballast show model.safetensors 'encoder.weight[0:4, :]'
+  $ ballast show model.safetensors 'encoder.bias[-1]' --precision 3
+  $ ballast show model.npz 'encoder.weight[..., ::2]' --json
+
+Only the bytes of the slice are read, however large the tensor is. --format csv, npy or raw give the values to other
+programs. Ranges, means and special values of whole tensors:
+
+  $ ballast stats model.safetensors --only '^encoder'
+)"},
+
     {"pipes", "Using ballast in scripts and pipelines",
      R"(Results go to standard output, errors to standard error as "ballast: ...". Piped output has no colours and is never
 cut to the width of a terminal. A reader that stops early is no failure:

@@ -46,9 +46,10 @@ void copy_data(const TempFolder& folder, const std::string& data, const std::str
   std::filesystem::copy_file(test_file_path(data), folder.path(name));
 }
 
-// The tensors that examples talk of.
+// The tensors that examples talk of, in PyTorch's layout.
 WritePlan example_plan(unsigned first) {
   WritePlan plan;
+  plan.description.metadata = {{"note", std::string("for examples")}};
   const auto add = [&](std::string name, Shape shape) {
     TensorInfo info = make_info(std::move(name), DType::kF32, std::move(shape));
     std::vector<float> values(info.byte_size / 4);
@@ -56,36 +57,68 @@ WritePlan example_plan(unsigned first) {
     const auto bytes = std::as_bytes(std::span(values));
     plan.add_tensor(info, [copy = ByteVector(bytes.begin(), bytes.end())](ByteSink& sink) { return sink.write(copy); });
   };
-  for (const char* block : {"0", "1", "10"}) {
-    add(std::string("blocks.") + block + ".attn.weight", {8, 8});
-    add(std::string("blocks.") + block + ".norm.weight", {8});
+  for (const std::string block : {"0", "1", "10"}) {
+    add("blocks." + block + ".attn.weight", {24, 8});
+    add("blocks." + block + ".norm.weight", {8});
+    add("blocks." + block + ".weight", {8, 3});
   }
+  add("embedding", {120, 4});
   add("encoder.weight", {16, 8});
   add("encoder.bias", {16});
-  add("head.weight", {4, 16});
+  add("head", {4, 16});
+  add("wte.weight", {32, 8});
   return plan;
+}
+
+// model.bpk as PyTorch would have saved it, below "net.".
+void make_torch_file(const TempFolder& folder) {
+  const ProgramRun run =
+      run_ballast({"convert", folder.path("model.bpk"), folder.path("torch.safetensors"), "--adapt", "burn-to-pytorch",
+                   "--rename", "^=net.", "--linear", "attn|encoder", "--ambiguous", "keep"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+}
+
+void copy_sample(const TempFolder& folder, const std::string& from, const std::string& to) {
+  std::filesystem::copy_file(folder.path(from), folder.path(to));
 }
 
 // Every file that an example reads. A new example with another file needs a line here.
 void make_sample_files(const TempFolder& folder) {
   write_plan(folder, "model.safetensors", example_plan(1));
-  const std::string model = folder.path("model.safetensors");
-  for (const char* name : {"model.npz", "model.bpk", "big.npz", "before.npz"}) convert_to(folder, model, name);
-  std::filesystem::copy_file(model, folder.path("a.safetensors"));
   write_plan(folder, "b.safetensors", example_plan(2));
-  convert_to(folder, folder.path("b.safetensors"), "after.npz");
+  const std::string model = folder.path("model.safetensors");
+  for (const char* name : {"a", "base", "encoder"})
+    copy_sample(folder, "model.safetensors", fmt::format("{}.safetensors", name));
+  copy_sample(folder, "b.safetensors", "finetuned.safetensors");
   std::filesystem::create_directory(folder.path("checkpoints"));
-  for (const char* name : {"checkpoints/1.bpk", "checkpoints/2.bpk"}) convert_to(folder, model, name);
+  for (const char* name : {"model.npz", "model.bpk", "big.npz", "before.npz", "a.npz", "weights.npz",
+                           "checkpoints/1.bpk", "checkpoints/2.bpk"}) {
+    convert_to(folder, model, name);
+  }
+  for (const char* name : {"after.npz", "b.npz"}) convert_to(folder, folder.path("b.safetensors"), name);
+  ConvertOptions part;
+  part.only = {"^encoder"};
+  convert_to(folder, model, "backbone.safetensors", part);
+  write_sample(folder, "decoder.safetensors");
+  make_torch_file(folder);
+  const std::string whole = read_text_file(model);
+  folder.write("cut.safetensors", whole.substr(0, whole.size() - 100));
+  folder.write("download.bin", "<!DOCTYPE html><html>not found</html>");
   copy_data(folder, "gptrs/gpt_micro/model.gptrs", "checkpoint.gptrs");
+  copy_data(folder, "gptrs/gpt_micro/model.gptrs", "model.gptrs");
+  for (const char* name : {"run1.tensors", "run2.tensors"}) copy_data(folder, "gptrs/gpt_micro/trace.gptrsten", name);
+  std::filesystem::copy(test_file_path("huggingface/gpt2"), folder.path("gpt2_folder"));
   folder.write("config.json", R"({"kind":"gpt","config":{}})");
 }
 
 // ---------------------------------------------------------------- running them
 
 bool can_run(const std::string& example) {
-  for (const char* program : {"jq", "man"}) {
-    if (!std::regex_search(example, std::regex(std::string("\\| ") + program + "\\b"))) continue;
-    if (run_program({"/bin/sh", "-c", std::string("command -v ") + program}).exit_code != 0) return false;
+  const std::pair<const char*, const char*> needs[] = {
+      {"jq", "command -v jq"}, {"man", "command -v man"}, {"python3", "python3 -c 'import numpy'"}};
+  for (const auto& [program, check] : needs) {
+    if (!std::regex_search(example, std::regex(fmt::format("\\| {}\\b", program)))) continue;
+    if (run_program({"/bin/sh", "-c", check}).exit_code != 0) return false;
   }
   return true;
 }
