@@ -189,8 +189,9 @@ void append_empty_json(const Shape& shape, std::string& out) {
     before.push_back(dim);
   }
   constexpr uint64_t kMost = 10'000;
+  constexpr size_t kDeepest = 64;
   for (const uint64_t dim : before) arrays = dim > kMost / arrays ? kMost + 1 : arrays * dim;
-  if (arrays > kMost) before.clear();  // nobody needs a million empty lists
+  if (arrays > kMost || before.size() > kDeepest) before.clear();  // nobody needs a million empty lists
   for (size_t axis = before.size(); axis-- > 0;) {
     std::string outer = "[";
     for (uint64_t i = 0; i < before[axis]; ++i) outer += (i == 0 ? "" : ",") + inner;

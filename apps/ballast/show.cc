@@ -112,7 +112,9 @@ class Show {
   Status show(const TensorSlice& slice, const Selection& selection, bool first) {
     switch (flags_.format) {
       case ShowFormat::kText: return print_text(slice, selection, first);
-      case ShowFormat::kCsv: return write_csv({archive_, slice.tensor, selection}, console_.out(), flush_);
+      case ShowFormat::kCsv:
+        if (!first) console_.out() += '\n';
+        return write_csv({archive_, slice.tensor, selection}, console_.out(), flush_);
       case ShowFormat::kNpy: return write_npy(slice, selection);
       case ShowFormat::kRaw: return write_bytes(slice, selection);
     }

@@ -137,6 +137,7 @@ TEST(Show, CsvHasOneLinePerRow) {
   const std::string path = write_tensor(folder, DType::kF32, {2, 3}, counting(6));
   EXPECT_EQ(run_ballast({"show", path, "--format", "csv"}).out, "0,1,2\n3,4,5\n");
   EXPECT_EQ(run_ballast({"show", path, "w[0]", "--format", "csv"}).out, "0\n1\n2\n");
+  EXPECT_EQ(run_ballast({"show", path, "w[0, :2]", "w[1, 0]", "--format", "csv"}).out, "0\n1\n\n3\n");
 }
 
 TEST(Show, RawAndNpyAreBytesForAPipe) {
