@@ -31,6 +31,7 @@ struct ApplyFlags {
   bool no_validate = false;
   bool cast = false;
   bool keep_ids = false;
+  bool all = false;
   bool json = false;
   EditFlags edits;
   ConvertOptions convert;
@@ -153,7 +154,7 @@ void print_list(Console& console, std::string_view title, Paint paint, const std
 
 void print_result(const ApplyFlags& flags, Console& console) {
   const ApplyResult& result = *flags.result;
-  print_list(console, "applied", Paint::kGreen, result.applied);
+  if (flags.all) print_list(console, "applied", Paint::kGreen, result.applied);
   print_list(console, "skipped by the filter", Paint::kDim, result.skipped);
   auto miss = result.near_misses.begin();
   print_list(console, "missing from the weights", Paint::kYellow, result.missing, [&](const std::string& name) {
@@ -219,6 +220,7 @@ RunCommand add_apply(CLI::App& program, Console& console) {
   command.flag("--keep-ids", flags->keep_ids, "Keep MODEL's parameter ids even where WEIGHTS has some");
   command.flag("--dry-run", flags->convert.dry_run, "Say what would be applied; write nothing");
   command.flag("--overwrite", flags->convert.write.commit.overwrite, "Replace what stands at OUT");
+  command.flag("--all", flags->all, "List the tensors that were applied, too");
   command.json(flags->json);
   command.footer(fmt::format("{}\n{}{}", kAbout, adapters_text(), kExamples));
   return [flags, command, &console] {
