@@ -31,6 +31,7 @@ struct ApplyFlags {
   bool no_validate = false;
   bool cast = false;
   bool keep_ids = false;
+  bool all = false;
   bool json = false;
   EditFlags edits;
   ConvertOptions convert;
@@ -153,8 +154,10 @@ void print_list(Console& console, std::string_view title, Paint paint, const std
 
 void print_result(const ApplyFlags& flags, Console& console) {
   const ApplyResult& result = *flags.result;
-  print_list(console, "applied", Paint::kGreen, result.applied);
-  print_list(console, "skipped by the filter", Paint::kDim, result.skipped);
+  if (flags.all) {
+    print_list(console, "applied", Paint::kGreen, result.applied);
+    print_list(console, "skipped by the filter", Paint::kDim, result.skipped);
+  }
   auto miss = result.near_misses.begin();
   print_list(console, "missing from the weights", Paint::kYellow, result.missing, [&](const std::string& name) {
     if (miss == result.near_misses.end() || miss->missing != name) return std::string();
@@ -179,10 +182,23 @@ void print_apply(const ApplyFlags& flags, const ConvertReport& report, Console& 
     console.out() += fmt::format(" {}\n", printable(text));
   };
   for (const std::string& note : report.notes) line(Paint::kDim, "note:", note);
-  for (const Loss& loss : report.losses) line(Paint::kYellow, "lost:", loss.tensor + ": " + loss.what);
+  for (const Loss& loss : report.losses)
+    line(Paint::kYellow, flags.convert.dry_run ? "would be lost:" : "lost:", loss_text(loss));
   if (flags.convert.dry_run) line(Paint::kBold, "would write", flags.destination);
   for (const std::string& file : report.written.files) line(Paint::kGreen, "wrote", file);
   print_casts(*flags.casts, console);
+}
+
+// The tables have said which tensors; this says what to do.
+std::string refusal(const ApplyFlags& flags) {
+  const ApplyResult& result = *flags.result;
+  if (!flags.no_validate && !result.errors.empty()) {
+    return fmt::format("{}, so nothing was written; --no-validate leaves such tensors as MODEL has them",
+                       counted(result.errors.size(), "misfit"));
+  }
+  return fmt::format(
+      "{} missing from the weights, so nothing was written; --allow-partial leaves them as MODEL has them",
+      counted(result.missing.size(), "tensor"));
 }
 
 constexpr const char* kAbout =
@@ -219,6 +235,7 @@ RunCommand add_apply(CLI::App& program, Console& console) {
   command.flag("--keep-ids", flags->keep_ids, "Keep MODEL's parameter ids even where WEIGHTS has some");
   command.flag("--dry-run", flags->convert.dry_run, "Say what would be applied; write nothing");
   command.flag("--overwrite", flags->convert.write.commit.overwrite, "Replace what stands at OUT");
+  command.flag("--all", flags->all, "List the tensors that were applied or skipped, too");
   command.json(flags->json);
   command.footer(fmt::format("{}\n{}{}", kAbout, adapters_text(), kExamples));
   return [flags, command, &console] {
@@ -229,10 +246,14 @@ RunCommand add_apply(CLI::App& program, Console& console) {
       return kExitYes;
     }
     if (!flags->result->refused) return console.fail(report.error(), flags->json);
-    const int code = console.fail(report.error());
-    if (flags->json) console.out() += apply_json(*flags, report);
-    else print_result(*flags, console);
-    return code;
+    if (flags->json) {
+      console.complain(report.error().message);
+      console.out() += apply_json(*flags, report);
+    } else {
+      print_result(*flags, console);
+      console.complain(refusal(*flags));
+    }
+    return exit_code_for(report.error().code);
   };
 }
 

@@ -82,13 +82,6 @@ Result<ConvertReport> convert(ConvertFlags& flags, const Command& command, Conso
 
 // ---------------------------------------------------------------- what was done
 
-std::string loss_text(const Loss& loss) {
-  std::string text = loss.tensor.empty() ? loss.what : fmt::format("tensor \"{}\": {}", loss.tensor, loss.what);
-  if (loss.cast_to) text += fmt::format("; becomes {}", dtype_name(*loss.cast_to));
-  else if (loss.drop) text += "; left out";
-  return text;
-}
-
 std::string convert_json(const ConvertFlags& flags, const ConvertReport& report) {
   JsonWriter json;
   json.begin_object();

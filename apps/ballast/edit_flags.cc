@@ -15,7 +15,7 @@ namespace ballast::cli {
 
 namespace {
 
-constexpr size_t kCastsShown = 20;
+constexpr size_t kCastsShown = 10;
 
 std::vector<std::string_view> adapter_names() {
   std::vector<std::string_view> names;

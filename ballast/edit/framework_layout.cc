@@ -92,9 +92,8 @@ class Adaptation {
     }
     if (open.size() > kShown) text += fmt::format("\n  and {} more", open.size() - kShown);
     text +=
-        "\nSay which matrices are Linear weights with --linear REGEX and which are not with --not-linear REGEX, which "
-        "vectors are norms with --norm REGEX; or leave all of them alone with --ambiguous keep, or take the matrices "
-        "for Linear weights with --ambiguous linear.";
+        "\nTo decide: --linear REGEX for matrices that are Linear weights, --not-linear REGEX for those that are not,"
+        "\n--norm REGEX for vectors that belong to norms; for all of them, --ambiguous keep or --ambiguous linear.";
     return make_error(ErrorCode::kInvalidArgument, std::move(text));
   }
 
