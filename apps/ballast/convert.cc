@@ -7,11 +7,16 @@
 
 #include "apps/ballast/commands.h"
 #include "apps/ballast/console.h"
+#include "apps/ballast/edit_flags.h"
 #include "apps/ballast/flags.h"
+#include "apps/ballast/huggingface_flags.h"
 #include "apps/ballast/json_output.h"
+#include "apps/ballast/output_format.h"
 #include "apps/ballast/progress_bar.h"
 #include "apps/ballast/text.h"
 #include "ballast/archive/open.h"
+#include "ballast/archive/pattern.h"
+#include "ballast/formats/netcl.h"
 
 namespace ballast::cli {
 
@@ -25,34 +30,12 @@ struct ConvertFlags {
   bool no_sync = false;
   bool json = false;
   ConvertOptions options;
+  EditFlags edits;
+  HuggingFaceConfig huggingface;
+  std::shared_ptr<CastLog> casts = std::make_shared<CastLog>();
 };
 
 // ---------------------------------------------------------------- what to do
-
-std::vector<std::string_view> writable_formats() {
-  std::vector<std::string_view> names;
-  for (const FormatDriver* format : all_formats()) {
-    if (format->plan_write != nullptr) names.push_back(format->name);
-  }
-  return names;
-}
-
-Result<const FormatDriver*> choose_format(const ConvertFlags& flags) {
-  const std::vector<std::string_view> names = writable_formats();
-  if (!flags.format.empty()) {
-    if (const FormatDriver* format = find_format(flags.format)) return format;
-    const std::string_view meant = nearest(flags.format, names);
-    return make_error(
-        ErrorCode::kInvalidArgument,
-        meant.empty() ? fmt::format("there is no format \"{}\"; there are: {}", flags.format, fmt::join(names, ", "))
-                      : fmt::format("there is no format \"{}\"; did you mean \"{}\"?", flags.format, meant));
-  }
-  const std::string file_name = std::filesystem::path(flags.destination).filename().string();
-  if (const FormatDriver* format = format_for_extension(file_name)) return format;
-  return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("{}: the name does not tell the format to write; give --to with one of: {}",
-                                flags.destination, fmt::join(names, ", ")));
-}
 
 Status refuse_same_file(const ConvertFlags& flags) {
   std::error_code none;
@@ -75,26 +58,29 @@ Result<std::string> read_config(const std::string& path) {
   return text;
 }
 
-Result<ConvertReport> convert(ConvertFlags& flags, Console& console) {
-  BALLAST_TRY(const FormatDriver* format, choose_format(flags));
+Result<ConvertReport> convert(ConvertFlags& flags, const Command& command, Console& console) {
+  BALLAST_TRY(const FormatDriver* format, choose_format(flags.format, flags.destination));
   BALLAST_CHECK(refuse_same_file(flags));
   if (!flags.config_path.empty()) BALLAST_CHECK(assign(flags.options.config_text, read_config(flags.config_path)));
+  AdaptOptions adapt = adapt_options(flags.edits);
+  if (format->config_schema == kNetclSchema) adapt.netcl_config = flags.options.config_text;
+  BALLAST_CHECK(flags.huggingface.prepare(flags.edits.adapters, flags.source, flags.config_path,
+                                          flags.options.config_text, adapt));
+  BALLAST_TRY(flags.options.edits, make_edits(command, flags.edits, adapt, flags.casts));
+  for (const std::string& name : flags.edits.exact) flags.options.only.push_back(exactly(name));
   // Read, not mapped: pages of a mapping would count as memory, and a source that shrinks meanwhile is then an error.
   BALLAST_TRY(const Archive source, open_archive(flags.source, {.access = FileAccess::kPositional}));
   flags.options.write.commit.sync = !flags.no_sync;
   ProgressBar bar(console.errors());
   flags.options.write.progress = bar.callback();
-  return convert_archive(source, flags.destination, *format, flags.options);
+  BALLAST_CHECK(flags.huggingface.open_output(flags.options.write.commit, flags.options.dry_run));
+  BALLAST_TRY(ConvertReport report, convert_archive(source, flags.destination, *format, flags.options));
+  BALLAST_TRY(const std::string config, flags.huggingface.write_output());
+  if (!config.empty()) report.written.files.push_back(config);
+  return report;
 }
 
 // ---------------------------------------------------------------- what was done
-
-std::string loss_text(const Loss& loss) {
-  std::string text = loss.tensor.empty() ? loss.what : fmt::format("tensor \"{}\": {}", loss.tensor, loss.what);
-  if (loss.cast_to) text += fmt::format("; becomes {}", dtype_name(*loss.cast_to));
-  else if (loss.drop) text += "; left out";
-  return text;
-}
 
 std::string convert_json(const ConvertFlags& flags, const ConvertReport& report) {
   JsonWriter json;
@@ -123,6 +109,8 @@ std::string convert_json(const ConvertFlags& flags, const ConvertReport& report)
   for (const std::string& file : report.written.files) json.string(json_text(file));
   json.end_array();
   add_number(json, "bytes", report.written.bytes);
+  add_casts(json, *flags.casts);
+  flags.huggingface.add_to(json);
   json.end_object();
   return json.take() + '\n';
 }
@@ -145,19 +133,31 @@ void print_convert(const ConvertFlags& flags, const ConvertReport& report, Conso
   if (report.written.files.size() > 1) {
     for (const std::string& file : report.written.files) line(Paint::kGreen, "wrote", file);
   }
+  print_casts(*flags.casts, console);
 }
 
-constexpr const char* kFooter =
+constexpr const char* kAbout =
     "Nothing is lost: what the target has no field for travels in its metadata as ballast.origin and comes back when "
     "the\n"
     "file is converted again. Where even that is impossible the command says what would be lost and stops with exit\n"
     "code 2. The destination appears whole or not at all.\n"
     "\n"
+    "--rename, --renumber, --skip-enum-variants, --adapt, --dtype and --half change tensors in the order in which "
+    "they\n"
+    "stand on the command line, each what the one before has left, after --only and --exclude. In --rename the first "
+    "=\n"
+    "splits; \\= is an = of the expression.\n";
+
+constexpr const char* kExamples =
     "Examples:\n"
     "  ballast convert model.bpk model.safetensors\n"
     "  ballast convert model.safetensors model.gptrs --config config.json\n"
     "  ballast convert big.npz out.safetensors --only '^encoder\\.' --shard-size 2GiB\n"
-    "  ballast convert model.npz model.safetensors --dry-run\n";
+    "  ballast convert model.npz model.safetensors --dry-run\n"
+    "  ballast convert model.safetensors renamed.safetensors --rename '^model\\.=' --rename 'h\\.(\\d+)=blocks.$1'\n"
+    "  ballast convert model.safetensors half.safetensors --dtype bf16 --keep norm\n"
+    "  ballast convert torch.safetensors model.bpk --adapt pytorch-to-burn --renumber --ambiguous linear\n"
+    "  ballast convert model.gptrs gpt2.safetensors --adapt gptrs-to-huggingface --write-config gpt2.json\n";
 
 }  // namespace
 
@@ -171,7 +171,14 @@ RunCommand add_convert(CLI::App& program, Console& console) {
   command.text("--to", "FORMAT", flags->format, "Format to write; `ballast formats` lists them");
   command.patterns("--only", options.only, "Take only tensors whose name this finds; may be repeated");
   command.patterns("--exclude", options.exclude, "Leave out tensors whose name this finds; may be repeated");
+  add_exact_option(command, flags->edits);
+  add_name_flags(command, flags->edits);
+  command.flag("--skip-enum-variants", flags->edits.skip_enum_variants,
+               "Leave variants of Rust enums out of names: a.BaseConv.weight becomes a.weight");
+  add_adapt_flags(command, flags->edits);
+  add_cast_flags(command, flags->edits);
   command.text("--config", "FILE", flags->config_path, "Model config (JSON) for formats that need one");
+  flags->huggingface.add_flags(command);
   command.flag("--allow-lossy", options.allow_lossy, "Go on where something cannot be kept, and say what was lost");
   command.flag("--dry-run", options.dry_run, "Say what would be done and lost; write nothing");
   command.flag("--overwrite", options.write.commit.overwrite, "Replace what stands at DST");
@@ -182,9 +189,9 @@ RunCommand add_convert(CLI::App& program, Console& console) {
   command.flag("--no-sync", flags->no_sync, "Do not wait until the disk has it: quicker, not durable");
   command.threads(options.threads);
   command.json(flags->json);
-  command.footer(kFooter);
-  return [flags, &console] {
-    const Result<ConvertReport> report = convert(*flags, console);
+  command.footer(fmt::format("{}\n{}{}", kAbout, adapters_text(), kExamples));
+  return [flags, command, &console] {
+    const Result<ConvertReport> report = convert(*flags, command, console);
     if (!report) return console.fail(report.error(), flags->json);
     if (flags->json) console.out() += convert_json(*flags, *report);
     else print_convert(*flags, *report, console);

@@ -14,6 +14,11 @@ namespace ballast {
 // for what the user should hear of it. A tensor whose dtype or shape it changes has no stored form any more.
 using PlanEdit = std::function<Status(WritePlan& plan, std::vector<std::string>& notes)>;
 
+// Takes the description that `ballast.origin` holds, where the plan carries one that still fits its content (which is
+// drawn once for that); otherwise says in `notes` why not. Converting begins with it.
+Status restore_origin(WritePlan& plan, std::vector<std::string>& notes, unsigned threads = 0,
+                      const Progress& progress = {});
+
 struct ConvertOptions {
   std::vector<std::string> only;     // keep tensors whose name one of these regular expressions finds; empty = all
   std::vector<std::string> exclude;  // drop tensors whose name one of these finds
