@@ -59,8 +59,7 @@ void sort_found(const Archive& archive, StatsSort sort, Found& found) {
   switch (sort) {
     case StatsSort::kStored: return;
     case StatsSort::kName:
-      std::ranges::sort(found.order, natural_less, [&](size_t i) -> std::string_view { return tensor(i).name; });
-      return;
+      return sort_naturally(found.order, [&](size_t i) -> std::string_view { return tensor(i).name; });
     case StatsSort::kSize:
       std::ranges::stable_sort(found.order, std::greater<>(), [&](size_t i) { return tensor(i).byte_size; });
       return;
