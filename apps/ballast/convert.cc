@@ -162,33 +162,27 @@ constexpr const char* kFooter =
 }  // namespace
 
 RunCommand add_convert(CLI::App& program, Console& console) {
-  CLI::App* command = program.add_subcommand("convert", "Write a weight file in another format, without loss");
+  Command command(program, "convert", "Write a weight file in another format, without loss");
   auto flags = std::make_shared<ConvertFlags>();
   ConvertOptions& options = flags->options;
   WriteOptions& write = options.write.format;
-  add_path(*command, "SRC", flags->source, "What to convert");
-  add_path(*command, "DST", flags->destination, "Where to; its extension tells the format unless --to does");
-  command->add_option("--to", flags->format, "Format to write; `ballast formats` lists them")->option_text("FORMAT");
-  add_pattern_option(*command, "--only", options.only, "Take only tensors whose name this finds; may be repeated");
-  add_pattern_option(*command, "--exclude", options.exclude,
-                     "Leave out tensors whose name this finds; may be repeated");
-  command->add_option("--config", flags->config_path, "Model config (JSON) for formats that need one")
-      ->option_text("FILE");
-  command->add_flag("--allow-lossy", options.allow_lossy,
-                    "Go on where something cannot be kept, and say what was lost");
-  command->add_flag("--dry-run", options.dry_run, "Say what would be done and lost; write nothing");
-  command->add_flag("--overwrite", options.write.commit.overwrite, "Replace what stands at DST");
-  command->add_flag("--compress", write.compress, "Deflate (npz)");
-  command->add_option("--shard-size", write.shard_size, "Start a new file before this many bytes: 500MB, 2GiB")
-      ->option_text("SIZE")
-      ->transform(CLI::AsSizeValue(/*kb_is_1000=*/true));
-  command->add_option("--target", write.target, "Which readers it is for: burn-0.20 (burnpack), numpy (npz)")
-      ->option_text("NAME");
-  command->add_flag("--allow-half", write.allow_half, "Write f16 and bf16 although gpt.rs refuses them");
-  command->add_flag("--no-sync", flags->no_sync, "Do not wait until the disk has it: quicker, not durable");
-  add_threads_option(*command, options.threads);
-  add_json_flag(*command, flags->json);
-  command->footer(kFooter);
+  command.path("SRC", flags->source, "What to convert");
+  command.path("DST", flags->destination, "Where to; its extension tells the format unless --to does");
+  command.text("--to", "FORMAT", flags->format, "Format to write; `ballast formats` lists them");
+  command.patterns("--only", options.only, "Take only tensors whose name this finds; may be repeated");
+  command.patterns("--exclude", options.exclude, "Leave out tensors whose name this finds; may be repeated");
+  command.text("--config", "FILE", flags->config_path, "Model config (JSON) for formats that need one");
+  command.flag("--allow-lossy", options.allow_lossy, "Go on where something cannot be kept, and say what was lost");
+  command.flag("--dry-run", options.dry_run, "Say what would be done and lost; write nothing");
+  command.flag("--overwrite", options.write.commit.overwrite, "Replace what stands at DST");
+  command.flag("--compress", write.compress, "Deflate (npz)");
+  command.size("--shard-size", write.shard_size, "Start a new file before this many bytes: 500MB, 2GiB");
+  command.text("--target", "NAME", write.target, "Which readers it is for: burn-0.20 (burnpack), numpy (npz)");
+  command.flag("--allow-half", write.allow_half, "Write f16 and bf16 although gpt.rs refuses them");
+  command.flag("--no-sync", flags->no_sync, "Do not wait until the disk has it: quicker, not durable");
+  command.threads(options.threads);
+  command.json(flags->json);
+  command.footer(kFooter);
   return [flags, &console] {
     const Result<ConvertReport> report = convert(*flags, console);
     if (!report) return console.fail(report.error(), flags->json);

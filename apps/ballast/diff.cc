@@ -186,19 +186,16 @@ constexpr const char* kFooter =
 }  // namespace
 
 RunCommand add_diff(CLI::App& program, Console& console) {
-  CLI::App* command = program.add_subcommand("diff", "Compare two weight files by content");
+  Command command(program, "diff", "Compare two weight files by content");
   auto flags = std::make_shared<DiffFlags>();
-  add_path(*command, "A", flags->a, "One file");
-  add_path(*command, "B", flags->b, "The other, of any format");
-  const auto tolerance = [&](const char* name, double& value, const char* help) {
-    command->add_option(name, value, help)->option_text("X")->check(CLI::NonNegativeNumber);
-  };
-  tolerance("--rtol", flags->options.rtol, "Values within atol + rtol * |b| count as equal");
-  tolerance("--atol", flags->options.atol, "See --rtol");
-  command->add_flag("--all", flags->all, "List tensors that are the same, too");
-  add_threads_option(*command, flags->options.threads);
-  add_json_flag(*command, flags->json);
-  command->footer(kFooter);
+  command.path("A", flags->a, "One file");
+  command.path("B", flags->b, "The other, of any format");
+  command.real("--rtol", "X", flags->options.rtol, "Values within atol + rtol * |b| count as equal");
+  command.real("--atol", "X", flags->options.atol, "See --rtol");
+  command.flag("--all", flags->all, "List tensors that are the same, too");
+  command.threads(flags->options.threads);
+  command.json(flags->json);
+  command.footer(kFooter);
   return [flags, &console] {
     const Result<DiffReport> report = diff(*flags, console);
     if (!report) return console.fail(report.error(), flags->json);

@@ -1,24 +1,86 @@
 #include "apps/ballast/flags.h"
 
+#include <CLI/CLI.hpp>
+#include <algorithm>
+
 namespace ballast::cli {
 
-CLI::Option* add_path(CLI::App& command, const std::string& name, std::string& path, const std::string& help) {
-  return command.add_option(name, path, help)->required()->option_text(" ");
+Flag Flag::excludes(Flag other) {
+  option_->excludes(other.option_);
+  return *this;
 }
 
-void add_json_flag(CLI::App& command, bool& json) {
-  command.add_flag("--json", json, "Print one JSON object for programs (docs/command.md)");
+Flag Flag::needs(Flag other) {
+  option_->needs(other.option_);
+  return *this;
 }
 
-void add_threads_option(CLI::App& command, unsigned& threads) {
-  command.add_option("--threads", threads, "Use at most N threads; all processors unless given")
-      ->option_text("N")
-      ->check(CLI::Range(1, 1024));
+Command::Command(CLI::App& program, const std::string& name, const std::string& summary)
+    : app_(*program.add_subcommand(name, summary)) {}
+
+Flag Command::path(const std::string& name, std::string& path, const std::string& help) {
+  return Flag(app_.add_option(name, path, help)->required()->option_text(" "));
 }
 
-CLI::Option* add_pattern_option(CLI::App& command, const std::string& name, std::vector<std::string>& patterns,
-                                const std::string& help) {
-  return command.add_option(name, patterns, help)->option_text("REGEX")->allow_extra_args(false);
+Flag Command::paths(const std::string& name, std::vector<std::string>& paths, const std::string& help) {
+  return Flag(app_.add_option(name, paths, help)->required()->option_text("..."));
 }
+
+Flag Command::optional_path(const std::string& name, std::string& path, const std::string& help) {
+  return Flag(app_.add_option(name, path, help)->option_text(" "));
+}
+
+Flag Command::optional_texts(const std::string& name, std::vector<std::string>& texts, const std::string& help) {
+  return Flag(app_.add_option(name, texts, help)->option_text("..."));
+}
+
+Flag Command::flag(const std::string& name, bool& value, const std::string& help) {
+  return Flag(app_.add_flag(name, value, help));
+}
+
+Flag Command::text(const std::string& name, const std::string& placeholder, std::string& value,
+                   const std::string& help) {
+  return Flag(app_.add_option(name, value, help)->option_text(placeholder));
+}
+
+Flag Command::texts(const std::string& name, const std::string& placeholder, std::vector<std::string>& values,
+                    const std::string& help) {
+  return Flag(app_.add_option(name, values, help)->option_text(placeholder)->allow_extra_args(false));
+}
+
+Flag Command::count(const std::string& name, const std::string& placeholder, uint64_t& value, const std::string& help,
+                    uint64_t least, uint64_t most) {
+  return Flag(app_.add_option(name, value, help)->option_text(placeholder)->check(CLI::Range(least, most)));
+}
+
+Flag Command::real(const std::string& name, const std::string& placeholder, double& value, const std::string& help) {
+  return Flag(app_.add_option(name, value, help)->option_text(placeholder)->check(CLI::NonNegativeNumber));
+}
+
+Flag Command::size(const std::string& name, uint64_t& bytes, const std::string& help) {
+  return Flag(
+      app_.add_option(name, bytes, help)->option_text("SIZE")->transform(CLI::AsSizeValue(/*kb_is_1000=*/true)));
+}
+
+Flag Command::word(const std::string& name, const std::string& placeholder, std::vector<std::string> words,
+                   std::function<void(size_t)> choose, const std::string& help) {
+  const auto find = [words, choose = std::move(choose)](const std::string& word) {
+    choose(static_cast<size_t>(std::ranges::find(words, word) - words.begin()));
+  };
+  return Flag(
+      app_.add_option_function<std::string>(name, find, help)->option_text(placeholder)->check(CLI::IsMember(words)));
+}
+
+Flag Command::json(bool& value) {
+  return flag("--json", value, "Print one JSON object for programs (docs/command.md)");
+}
+
+Flag Command::threads(unsigned& value) {
+  return Flag(app_.add_option("--threads", value, "Use at most N threads; all processors unless given")
+                  ->option_text("N")
+                  ->check(CLI::Range(1, 1024)));
+}
+
+void Command::footer(const std::string& text) { app_.footer(text); }
 
 }  // namespace ballast::cli

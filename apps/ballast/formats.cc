@@ -51,10 +51,10 @@ void print_formats(Console& console) {
 }  // namespace
 
 RunCommand add_formats(CLI::App& program, Console& console) {
-  CLI::App* command = program.add_subcommand("formats", "List the formats that can be read and written");
+  Command command(program, "formats", "List the formats that can be read and written");
   auto json = std::make_shared<bool>(false);
-  add_json_flag(*command, *json);
-  command->footer("Examples:\n  ballast formats\n  ballast formats --json\n");
+  command.json(*json);
+  command.footer("Examples:\n  ballast formats\n  ballast formats --json\n");
   return [json, &console] {
     if (*json) console.out() += formats_json();
     else print_formats(console);

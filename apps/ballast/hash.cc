@@ -136,15 +136,15 @@ constexpr const char* kFooter =
 }  // namespace
 
 RunCommand add_hash(CLI::App& program, Console& console) {
-  CLI::App* command = program.add_subcommand("hash", "Digests of the tensors and of the whole archive");
+  Command command(program, "hash", "Digests of the tensors and of the whole archive");
   auto flags = std::make_shared<HashFlags>();
-  add_path(*command, "PATH", flags->path, "What to digest");
-  CLI::Option* write = command->add_flag("--write", flags->write, "Keep the digests in <PATH>.ballast.json");
-  command->add_flag("--check", flags->check, "Compare with <PATH>.ballast.json")->excludes(write);
-  command->add_flag("--sha256", flags->options.sha256, "Also SHA-256 of each tensor's bytes");
-  add_threads_option(*command, flags->options.threads);
-  add_json_flag(*command, flags->json);
-  command->footer(kFooter);
+  command.path("PATH", flags->path, "What to digest");
+  const Flag write = command.flag("--write", flags->write, "Keep the digests in <PATH>.ballast.json");
+  command.flag("--check", flags->check, "Compare with <PATH>.ballast.json").excludes(write);
+  command.flag("--sha256", flags->options.sha256, "Also SHA-256 of each tensor's bytes");
+  command.threads(flags->options.threads);
+  command.json(flags->json);
+  command.footer(kFooter);
   return [flags, &console] {
     const Result<Hashed> hashed = hash(*flags, console);
     if (!hashed) return console.fail(hashed.error(), flags->json);

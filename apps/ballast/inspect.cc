@@ -100,20 +100,18 @@ constexpr const char* kFooter =
 }  // namespace
 
 RunCommand add_inspect(CLI::App& program, Console& console) {
-  CLI::App* command = program.add_subcommand("inspect", "Show what is in a weight file");
+  Command command(program, "inspect", "Show what is in a weight file");
   auto options = std::make_shared<InspectOptions>();
-  static const std::map<std::string, InspectSort> kSorts = {
-      {"name", InspectSort::kName}, {"size", InspectSort::kSize}, {"offset", InspectSort::kOffset}};
-  add_path(*command, "PATH", options->path, "What to look at");
-  command->add_flag("--flat", options->flat, "One line per tensor instead of a tree");
-  command->add_option("--sort", options->sort, "Order by name, size (largest first) or offset in the file")
-      ->option_text("KEY")
-      ->transform(CLI::CheckedTransformer(kSorts));
-  add_pattern_option(*command, "--only", options->only, "Show only tensors whose name this finds; may be repeated");
-  command->add_flag("--hash", options->hash, "Read all tensors and show their digests");
-  add_threads_option(*command, options->threads);
-  add_json_flag(*command, options->json);
-  command->footer(kFooter);
+  command.path("PATH", options->path, "What to look at");
+  command.flag("--flat", options->flat, "One line per tensor instead of a tree");
+  command.choice("--sort", "KEY", options->sort,
+                 {{"name", InspectSort::kName}, {"size", InspectSort::kSize}, {"offset", InspectSort::kOffset}},
+                 "Order by name, size (largest first) or offset in the file");
+  command.patterns("--only", options->only, "Show only tensors whose name this finds; may be repeated");
+  command.flag("--hash", options->hash, "Read all tensors and show their digests");
+  command.threads(options->threads);
+  command.json(options->json);
+  command.footer(kFooter);
   return [options, &console] {
     const Status status = inspect(*options, console);
     return status ? kExitYes : console.fail(status.error(), options->json);

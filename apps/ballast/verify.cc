@@ -130,17 +130,15 @@ constexpr const char* kFooter =
 }  // namespace
 
 RunCommand add_verify(CLI::App& program, Console& console) {
-  CLI::App* command = program.add_subcommand("verify", "Check that weight files are sound");
+  Command command(program, "verify", "Check that weight files are sound");
   auto flags = std::make_shared<VerifyFlags>();
-  static const std::map<std::string, VerifyLevel> kLevels = {{"structure", VerifyLevel::kStructure},
-                                                             {"content", VerifyLevel::kContent}};
-  command->add_option("PATH", flags->paths, "What to check")->required()->option_text("...");
-  command->add_option("--level", flags->level, "How deep to look: structure (default) or content")
-      ->option_text("LEVEL")
-      ->transform(CLI::CheckedTransformer(kLevels));
-  add_threads_option(*command, flags->threads);
-  add_json_flag(*command, flags->json);
-  command->footer(kFooter);
+  command.paths("PATH", flags->paths, "What to check");
+  command.choice("--level", "LEVEL", flags->level,
+                 {{"structure", VerifyLevel::kStructure}, {"content", VerifyLevel::kContent}},
+                 "How deep to look: structure (default) or content");
+  command.threads(flags->threads);
+  command.json(flags->json);
+  command.footer(kFooter);
   return [flags, &console] { return verify(*flags, console); };
 }
 

@@ -33,15 +33,14 @@ class NullSink final : public ByteSink {
 // until the origin, if one is needed, has been put in.
 class Conversion {
  public:
-  Conversion(const Archive& source, const std::string& destination, const FormatDriver& format,
-             const ConvertOptions& options)
-      : source_(source),
-        destination_(destination),
+  Conversion(WritePlan plan, const std::string& destination, const FormatDriver& format, const ConvertOptions& options)
+      : destination_(destination),
         file_name_(std::filesystem::path(destination).filename().string()),
         format_(format),
         options_(options),
-        plan_(make_plan(source)) {
-    report_.source_format = source.description().format;
+        plan_(std::move(plan)),
+        carried_config_(plan_.description.config) {
+    report_.source_format = plan_.description.format;
     report_.target_format = format.name;
   }
 
@@ -52,6 +51,7 @@ class Conversion {
     }
     BALLAST_CHECK(restore_origin());
     BALLAST_CHECK(select_tensors());
+    for (const PlanEdit& edit : options_.edits) BALLAST_CHECK(edit(plan_, report_.notes));
     const Description logical = plan_.description;
     BALLAST_CHECK(choose_config());
     BALLAST_CHECK(apply_losses());
@@ -66,12 +66,11 @@ class Conversion {
   // ---- what the source really is
 
   Status restore_origin() {
-    Description& description = plan_.description;
-    if (!description.origin) return {};
-    const std::string value = *std::move(description.origin);
-    description.origin.reset();
+    Description& carrier = plan_.description;
+    if (!carrier.origin) return {};
+    const std::string value = *std::exchange(carrier.origin, std::nullopt);
     BALLAST_TRY(const Digest content, content_digest(plan_));
-    auto restored = decode_origin(value, source_.description(), content);
+    auto restored = decode_origin(value, carrier, content);
     if (!restored) {
       report_.notes.push_back("ballast.origin is ignored: " + restored.error().message);
       return {};
@@ -84,9 +83,10 @@ class Conversion {
 
   // Brings the providers into the order of `tensors`, which names the same tensors as the plan.
   void adopt_order(const std::vector<TensorInfo>& tensors) {
+    const auto position = positions(plan_.description);
     std::vector<TensorProvider> providers;
     providers.reserve(tensors.size());
-    for (const TensorInfo& tensor : tensors) providers.push_back(plan_.providers[*source_.find(tensor.name)]);
+    for (const TensorInfo& tensor : tensors) providers.push_back(plan_.providers[position.at(tensor.name)]);
     plan_.providers = std::move(providers);
   }
 
@@ -148,10 +148,9 @@ class Conversion {
     if (!options_.config_text) {
       // Restored from an origin, the description may speak of a foreign config while the file itself holds a fitting
       // one.
-      const auto& carried = source_.description().config;
       auto& config = plan_.description.config;
       const auto fits = [&](const auto& candidate) { return candidate && candidate->schema == format_.config_schema; };
-      if (!fits(config) && fits(carried)) config = carried;
+      if (!fits(config) && fits(carried_config_)) config = carried_config_;
       return {};
     }
     if (format_.config_schema.empty()) {
@@ -169,8 +168,7 @@ class Conversion {
     const bool hopeless = std::ranges::any_of(
         report_.losses, [](const Loss& loss) { return !loss.cast_to && !loss.drop && !loss.acceptable; });
     if (hopeless || (!options_.allow_lossy && !options_.dry_run)) return lossy_error(format_, report_.losses);
-    std::map<std::string_view, size_t> position;
-    for (size_t i = 0; i < plan_.description.tensors.size(); ++i) position[plan_.description.tensors[i].name] = i;
+    auto position = positions(plan_.description);
     std::vector<bool> keep(plan_.description.tensors.size(), true);
     for (Loss& loss : report_.losses) {
       const auto found = position.find(loss.tensor);
@@ -266,8 +264,7 @@ class Conversion {
 
   // The digest of what the written file will hold: same payloads, described as its reader will describe them.
   Result<Digest> written_digest(const Description& written) const {
-    std::map<std::string_view, size_t> position;
-    for (size_t i = 0; i < plan_.description.tensors.size(); ++i) position[plan_.description.tensors[i].name] = i;
+    auto position = positions(plan_.description);
     WritePlan as_written;
     as_written.description.tensors = written.tensors;
     for (const TensorInfo& tensor : written.tensors)
@@ -313,12 +310,18 @@ class Conversion {
     return std::move(report_);
   }
 
-  const Archive& source_;
+  static std::map<std::string_view, size_t> positions(const Description& description) {
+    std::map<std::string_view, size_t> position;
+    for (size_t i = 0; i < description.tensors.size(); ++i) position[description.tensors[i].name] = i;
+    return position;
+  }
+
   const std::string& destination_;
   std::string file_name_;
   const FormatDriver& format_;
   const ConvertOptions& options_;
   WritePlan plan_;
+  std::optional<ModelConfig> carried_config_;  // of the file itself, whatever its origin says
   ConvertReport report_;
 };
 
@@ -326,7 +329,12 @@ class Conversion {
 
 Result<ConvertReport> convert_archive(const Archive& source, const std::string& destination, const FormatDriver& format,
                                       const ConvertOptions& options) {
-  return guarded([&] { return Conversion(source, destination, format, options).run(); });
+  return convert_plan(make_plan(source), destination, format, options);
+}
+
+Result<ConvertReport> convert_plan(WritePlan plan, const std::string& destination, const FormatDriver& format,
+                                   const ConvertOptions& options) {
+  return guarded([&] { return Conversion(std::move(plan), destination, format, options).run(); });
 }
 
 }  // namespace ballast

@@ -1,6 +1,7 @@
 // Conversion between formats: lossless, or not without permission.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -9,9 +10,14 @@
 
 namespace ballast {
 
+// A change to what is about to be written: names, types, layouts. It wraps providers and draws nothing yet; `notes` is
+// for what the user should hear of it. A tensor whose dtype or shape it changes has no stored form any more.
+using PlanEdit = std::function<Status(WritePlan& plan, std::vector<std::string>& notes)>;
+
 struct ConvertOptions {
   std::vector<std::string> only;     // keep tensors whose name one of these regular expressions finds; empty = all
   std::vector<std::string> exclude;  // drop tensors whose name one of these finds
+  std::vector<PlanEdit> edits;       // applied in this order to the tensors kept
   std::optional<std::string> config_text;  // a model config for targets that need one
   bool allow_lossy = false;
   bool dry_run = false;
@@ -32,5 +38,9 @@ struct ConvertReport {
 // Fails with kLossy, naming every loss, when something cannot be kept and allow_lossy is off; nothing is written then.
 Result<ConvertReport> convert_archive(const Archive& source, const std::string& destination, const FormatDriver& format,
                                       const ConvertOptions& options);
+
+// The same for what was put together from several archives, or from memory: everything but the origin of a source.
+Result<ConvertReport> convert_plan(WritePlan plan, const std::string& destination, const FormatDriver& format,
+                                   const ConvertOptions& options);
 
 }  // namespace ballast

@@ -227,5 +227,26 @@ TEST(WriteOptions, ThatAFormatDoesNotHaveAreRefused) {
   EXPECT_FALSE(check_write_options(kSafetensorsDriver, options));
 }
 
+TEST(Convert, AppliesEditsInOrderToThePlan) {
+  const TempFolder folder;
+  const std::string path = folder.path("out.safetensors");
+  ConvertOptions options;
+  const auto append = [](const char* ending) -> PlanEdit {
+    return [ending](WritePlan& plan, std::vector<std::string>& notes) -> Status {
+      for (TensorInfo& tensor : plan.description.tensors) tensor.name += ending;
+      notes.emplace_back(ending);
+      return {};
+    };
+  };
+  options.only = {"bias"};
+  options.edits = {append("a"), append("b")};
+  const auto report = convert_plan(plain_plan(), path, kSafetensorsDriver, options);
+  ASSERT_TRUE(report) << report.error().message;
+  EXPECT_EQ(report->notes, (std::vector<std::string>{"a", "b"}));
+  const Archive written = open_path(path);
+  ASSERT_EQ(written.tensors().size(), 1U);
+  EXPECT_EQ(written.tensors()[0].name, "layer.0.biasab");
+}
+
 }  // namespace
 }  // namespace ballast::testing
