@@ -9,6 +9,7 @@
 #include "ballast/archive/guard.h"
 #include "ballast/archive/manifest.h"
 #include "ballast/archive/shared_progress.h"
+#include "ballast/archive/tied.h"
 #include "ballast/archive/write.h"
 #include "ballast/io/parallel.h"
 #include "ballast/tensor/elements.h"
@@ -134,16 +135,9 @@ class ArchiveCheck {
   }
 
   void report_duplicates(const std::vector<TensorDigest>& digests) {
-    std::vector<size_t> order;
-    for (size_t i = 0; i < checks_.size(); ++i) {
-      if (!checks_[i].damage && tensor(i).byte_size != 0) order.push_back(i);
-    }
-    const auto digest_of = [&](size_t i) -> const Digest& { return digests[i].blake3; };
-    std::ranges::stable_sort(order, {}, digest_of);
-    for (auto first = order.begin(); first != order.end();) {
-      const auto last = std::find_if(first, order.end(), [&](size_t i) { return digest_of(i) != digest_of(*first); });
-      if (last - first > 1) report_equal_tensors({first, last});
-      first = last;
+    for (TiedGroup& group : tied_by_digest(archive_, digests)) {
+      std::erase_if(group.tensors, [&](size_t i) { return checks_[i].damage.has_value(); });
+      if (group.tensors.size() > 1) report_equal_tensors(group.tensors);
     }
   }
 
