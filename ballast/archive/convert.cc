@@ -10,6 +10,7 @@
 #include "ballast/archive/guard.h"
 #include "ballast/archive/origin.h"
 #include "ballast/archive/pattern.h"
+#include "ballast/archive/tie_plan.h"
 #include "ballast/tensor/cast.h"
 
 namespace ballast {
@@ -55,6 +56,7 @@ class Conversion {
     const Description logical = plan_.description;
     BALLAST_CHECK(choose_config());
     BALLAST_CHECK(apply_losses());
+    BALLAST_CHECK(tie_tensors());
     BALLAST_CHECK(attach_origin(logical));
     report_.tensors = plan_.description.tensors.size();
     for (const TensorInfo& tensor : plan_.description.tensors) report_.payload_bytes += tensor.byte_size;
@@ -208,6 +210,7 @@ class Conversion {
     cast.byte_size = *size;
     cast.requires_grad = info.requires_grad;
     cast.param_id = info.param_id;
+    cast.twin = info.twin;
     if (!raw_bytes) {
       plan_.providers[index] = [draw = plan_.providers[index], from, to, bytes = *size](ByteSink& sink) -> Status {
         MemorySink memory;
@@ -218,6 +221,24 @@ class Conversion {
       };
     }
     info = std::move(cast);
+    return {};
+  }
+
+  // ---- what is written once
+
+  Status tie_tensors() {
+    const bool cast = std::ranges::any_of(report_.losses, [](const Loss& loss) { return loss.cast_to.has_value(); });
+    const TieRequest request{.format = format_,
+                             .wanted = options_.tie,
+                             .untouched = options_.edits.empty() && !cast,
+                             .threads = options_.threads};
+    BALLAST_TRY(const TieReport ties, find_ties(plan_, request, options_.write.progress));
+    report_.tied = ties.tensors;
+    report_.tied_bytes = ties.bytes;
+    if (ties.tensors == 0) return {};
+    report_.notes.push_back(fmt::format("{} tensor{} the bytes of another and {} stored once: {:.2f} MiB saved",
+                                        ties.tensors, ties.tensors == 1 ? " has" : "s have",
+                                        ties.tensors == 1 ? "is" : "are", static_cast<double>(ties.bytes) / (1 << 20)));
     return {};
   }
 
@@ -233,7 +254,7 @@ class Conversion {
     // A loss that was allowed is part of what is described; everything else must come back.
     logical.tensors = plan_.description.tensors;
     BALLAST_TRY(const Description written,
-                preview_description(format_, plan_.description, write_options(), file_name_));
+                preview_description(format_, plan_.description, write_options(), file_name_, plan_.ties));
     if (!needs_origin(logical, written)) return {};
     if (!format_.stores_origin) {
       // How the original spelled things is no content: nothing is lost without it.
@@ -329,7 +350,14 @@ class Conversion {
 
 Result<ConvertReport> convert_archive(const Archive& source, const std::string& destination, const FormatDriver& format,
                                       const ConvertOptions& options) {
-  return convert_plan(make_plan(source), destination, format, options);
+  return guarded([&]() -> Result<ConvertReport> {
+    WritePlan plan = make_plan(source);
+    uint32_t last_twin = 0;
+    if (options.tie && format.can_tie) {
+      BALLAST_CHECK(mark_twins(source, plan, last_twin, options.threads, options.write.progress));
+    }
+    return Conversion(std::move(plan), destination, format, options).run();
+  });
 }
 
 Result<ConvertReport> convert_plan(WritePlan plan, const std::string& destination, const FormatDriver& format,

@@ -187,9 +187,8 @@ Result<WriteReport> write_files(const std::string& path, const PlannedWrite& pla
 Result<WriteReport> write_stream(const std::string& name, const FormatDriver& format, const PlannedWrite& planned,
                                  const WritePlan& plan, const WriteSettings& settings) {
   if (planned.files().size() != 1) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("{} writes {} files here; a pipe takes one: give a path", format.name,
-                                  planned.files().size()));
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("{} writes {} files here; a pipe takes one: give a path",
+                                                               format.name, planned.files().size()));
   }
   ProviderFeed feed(plan, settings.progress);
   PipeSink& pipe = *settings.stream->sink;

@@ -20,8 +20,8 @@ using TensorProvider = std::function<Status(ByteSink& sink)>;
 struct WritePlan {
   Description description;
   std::vector<TensorProvider> providers;  // one per description.tensors
-  // As WriteRequest::ties. Positions: whoever adds, removes or reorders tensors, or has them drawn from elsewhere, makes
-  // it anew; convert_plan does.
+  // As WriteRequest::ties. Positions: whoever adds, removes or reorders tensors, or has them drawn from elsewhere,
+  // makes it anew; convert_plan does.
   std::vector<uint32_t> ties;
 
   // Adds a tensor whose bytes the caller keeps alive until the write is done.

@@ -195,9 +195,10 @@ class CoverageCheck {
   void note_tie(const TensorInfo& tensor, const TensorInfo& before, const StoredExtent& extent) {
     const uint64_t at = checked_add(layout_.data_start, extent.offset).value_or(UINT64_MAX);
     findings_.note("tied", at, tensor.name, [&] {
-      return fmt::format("{}: tensor \"{}\" lies at the same {} bytes as \"{}\"; that is how tied weights are stored "
-                         "once",
-                         source_.name(), tensor.name, extent.length, before.name);
+      return fmt::format(
+          "{}: tensor \"{}\" lies at the same {} bytes as \"{}\"; that is how tied weights are stored "
+          "once",
+          source_.name(), tensor.name, extent.length, before.name);
     });
   }
 

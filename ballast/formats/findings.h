@@ -1,5 +1,5 @@
-// One validator per format serves opening (stop at the first error), `verify` (collect everything) and `doctor` (collect
-// everything, and give what is sound).
+// One validator per format serves opening (stop at the first error), `verify` (collect everything) and `doctor`
+// (collect everything, and give what is sound).
 #pragma once
 
 #include <cstdint>

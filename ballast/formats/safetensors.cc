@@ -248,8 +248,9 @@ Result<uint64_t> header_length(const ByteSource& source) {
 // The same bytes for two tensors (tied weights) are against the rules of the format, but each tensor is what it says.
 Status report_overlap(const ByteSource& source, const HeaderEntry& entry, const HeaderEntry* previous,
                       uint64_t expected, uint64_t data_start, Findings& findings) {
-  std::string text = fmt::format("{}: tensor \"{}\" begins at byte {} of the data, inside the tensor before it, which ends at {}",
-                                 source.name(), entry.info.name, entry.begin, expected);
+  std::string text =
+      fmt::format("{}: tensor \"{}\" begins at byte {} of the data, inside the tensor before it, which ends at {}",
+                  source.name(), entry.info.name, entry.begin, expected);
   const bool tied = previous != nullptr && previous->begin == entry.begin && previous->end == entry.end;
   const uint64_t offset = data_start + entry.begin;
   return tied ? findings.layout_error("overlap", offset, entry.info.name, std::move(text))
@@ -264,10 +265,10 @@ Status check_coverage(const ByteSource& source, const std::vector<HeaderEntry>& 
   const uint64_t available = source.size() - data_start;
   for (const HeaderEntry& entry : entries) {
     if (entry.begin > expected) {
-      BALLAST_CHECK(findings.layout_error(
-          "hole", data_start + entry.begin, entry.info.name,
-          fmt::format("{}: tensor \"{}\" begins at byte {} of the data, leaving a hole after {}", source.name(),
-                      entry.info.name, entry.begin, expected)));
+      BALLAST_CHECK(
+          findings.layout_error("hole", data_start + entry.begin, entry.info.name,
+                                fmt::format("{}: tensor \"{}\" begins at byte {} of the data, leaving a hole after {}",
+                                            source.name(), entry.info.name, entry.begin, expected)));
     } else if (entry.begin < expected) {
       BALLAST_CHECK(report_overlap(source, entry, previous, expected, data_start, findings));
     }

@@ -103,11 +103,11 @@ class ShardSet {
     auto opened = request_.siblings->open_sibling(shard);
     if (!opened) {
       const std::string& first = names.front();
-      return lose_shard(names, make_error(ErrorCode::kCorrupt,
-                                          fmt::format("{}: shard \"{}\", which holds tensor \"{}\" and {} more, cannot "
-                                                      "be opened: {}",
-                                                      index_name(), shard, first, names.size() - 1,
-                                                      opened.error().message)));
+      return lose_shard(names,
+                        make_error(ErrorCode::kCorrupt,
+                                   fmt::format("{}: shard \"{}\", which holds tensor \"{}\" and {} more, cannot "
+                                               "be opened: {}",
+                                               index_name(), shard, first, names.size() - 1, opened.error().message)));
     }
     auto parsed = parse_safetensors(**opened, findings_);
     if (!parsed) return lose_shard(names, std::move(parsed).error());

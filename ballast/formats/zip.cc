@@ -163,9 +163,9 @@ class DirectoryReader {
     const uint64_t name_size = load_le<uint16_t>(fixed.data() + 26);
     const uint64_t extra_size = load_le<uint16_t>(fixed.data() + 28);
     if (!range_fits(offset, kLocalSize + name_size + extra_size, source_.size())) {
-      return findings_.error("local_header", offset, "",
-                             fmt::format("{}: the header of a member at byte {} runs past the end of the file",
-                                         source_.name(), offset));
+      return findings_.error(
+          "local_header", offset, "",
+          fmt::format("{}: the header of a member at byte {} runs past the end of the file", source_.name(), offset));
     }
     BALLAST_TRY(const BytesOrView header, BytesOrView::of(source_, offset, kLocalSize + name_size + extra_size));
     const auto flags = load_le<uint16_t>(fixed.data() + 6);
