@@ -30,6 +30,9 @@ class Console {
   // Writes what was gathered. A reader that went away (`| head`) is no failure: the rest is dropped in silence.
   void flush();
 
+  // Standard output is taken by data: from now on everything gathered goes to standard error.
+  void report_on_errors();
+
   // "ballast: <text>" on standard error.
   void complain(std::string_view text);
   // Says what went wrong, with `json` also as {"error":{"code","message"}} on standard output; gives the exit code.
@@ -42,6 +45,7 @@ class Console {
   Terminal output_;
   Terminal errors_;
   std::string out_;
+  int out_fd_;
   bool reader_gone_ = false;
   bool write_failed_ = false;
 };

@@ -2,13 +2,15 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
 #include <memory>
 
 #include "apps/ballast/commands.h"
 #include "apps/ballast/console.h"
+#include "apps/ballast/convert_report.h"
 #include "apps/ballast/flags.h"
 #include "apps/ballast/json_output.h"
+#include "apps/ballast/output_flags.h"
+#include "apps/ballast/output_format.h"
 #include "apps/ballast/progress_bar.h"
 #include "apps/ballast/text.h"
 #include "ballast/archive/open.h"
@@ -19,132 +21,45 @@ namespace {
 
 struct ConvertFlags {
   std::string source;
-  std::string destination;
-  std::string format;
-  std::string config_path;
-  bool no_sync = false;
+  OutputFlags output;
   bool json = false;
-  ConvertOptions options;
 };
 
 // ---------------------------------------------------------------- what to do
 
-std::vector<std::string_view> writable_formats() {
-  std::vector<std::string_view> names;
-  for (const FormatDriver* format : all_formats()) {
-    if (format->plan_write != nullptr) names.push_back(format->name);
-  }
-  return names;
-}
-
-Result<const FormatDriver*> choose_format(const ConvertFlags& flags) {
-  const std::vector<std::string_view> names = writable_formats();
-  if (!flags.format.empty()) {
-    if (const FormatDriver* format = find_format(flags.format)) return format;
-    const std::string_view meant = nearest(flags.format, names);
-    return make_error(
-        ErrorCode::kInvalidArgument,
-        meant.empty() ? fmt::format("there is no format \"{}\"; there are: {}", flags.format, fmt::join(names, ", "))
-                      : fmt::format("there is no format \"{}\"; did you mean \"{}\"?", flags.format, meant));
-  }
-  const std::string file_name = std::filesystem::path(flags.destination).filename().string();
-  if (const FormatDriver* format = format_for_extension(file_name)) return format;
-  return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("{}: the name does not tell the format to write; give --to with one of: {}",
-                                flags.destination, fmt::join(names, ", ")));
-}
-
-Status refuse_same_file(const ConvertFlags& flags) {
-  std::error_code none;
-  const bool same = std::filesystem::equivalent(flags.source, flags.destination, none);
-  if (!same || flags.options.write.commit.overwrite || flags.options.dry_run) return {};
-  return make_error(ErrorCode::kExists,
-                    fmt::format("{}: source and destination are the same file; --overwrite replaces it by the result",
-                                flags.destination));
-}
-
-Result<std::string> read_config(const std::string& path) {
-  BALLAST_TRY(const auto source, open_file(path, FileAccess::kPositional));
-  BALLAST_TRY(const ByteVector bytes, read_bytes(*source, 0, source->size()));
-  std::string text(as_text(bytes));
-  JsonReader reader(text, path, 0, JsonReader::Dialect::kPython);
-  for (Status status : {reader.skip_value(), reader.finish()}) {
-    // A slip of the user's, not a damaged weight file.
-    if (!status) return make_error(ErrorCode::kInvalidArgument, "--config: " + status.error().message);
-  }
-  return text;
-}
-
-Result<ConvertReport> convert(ConvertFlags& flags, Console& console) {
-  BALLAST_TRY(const FormatDriver* format, choose_format(flags));
-  BALLAST_CHECK(refuse_same_file(flags));
-  if (!flags.config_path.empty()) BALLAST_CHECK(assign(flags.options.config_text, read_config(flags.config_path)));
+Result<ConvertReport> convert(ConvertFlags& flags, const Output& output, Console& console) {
+  ConvertOptions& options = flags.output.options;
+  BALLAST_TRY(const FormatDriver* format, choose_format(flags.output.format, flags.output.path));
+  BALLAST_CHECK(refuse_same_file(flags.source, flags.output));
   // Read, not mapped: pages of a mapping would count as memory, and a source that shrinks meanwhile is then an error.
-  BALLAST_TRY(const Archive source, open_archive(flags.source, {.access = FileAccess::kPositional}));
-  flags.options.write.commit.sync = !flags.no_sync;
+  BALLAST_TRY(const Archive source, open_input(flags.source, FileAccess::kPositional));
   ProgressBar bar(console.errors());
-  flags.options.write.progress = bar.callback();
-  return convert_archive(source, flags.destination, *format, flags.options);
+  BALLAST_CHECK(finish_options(flags.output, output, bar));
+  return convert_archive(source, flags.output.path, *format, options);
 }
 
 // ---------------------------------------------------------------- what was done
-
-std::string loss_text(const Loss& loss) {
-  std::string text = loss.tensor.empty() ? loss.what : fmt::format("tensor \"{}\": {}", loss.tensor, loss.what);
-  if (loss.cast_to) text += fmt::format("; becomes {}", dtype_name(*loss.cast_to));
-  else if (loss.drop) text += "; left out";
-  return text;
-}
 
 std::string convert_json(const ConvertFlags& flags, const ConvertReport& report) {
   JsonWriter json;
   json.begin_object();
   add_text(json, "source", flags.source);
   add_text(json, "source_format", report.source_format);
-  add_text(json, "destination", flags.destination);
+  add_text(json, "destination", flags.output.path);
   add_text(json, "format", report.target_format);
-  add_boolean(json, "dry_run", flags.options.dry_run);
+  add_boolean(json, "dry_run", flags.output.options.dry_run);
   add_number(json, "tensors", report.tensors);
   add_number(json, "payload_bytes", report.payload_bytes);
-  json.key("notes").begin_array();
-  for (const std::string& note : report.notes) json.string(json_text(note));
-  json.end_array().key("losses").begin_array();
-  for (const Loss& loss : report.losses) {
-    json.begin_object();
-    if (loss.tensor.empty()) add_null(json, "tensor");
-    else add_text(json, "tensor", loss.tensor);
-    add_text(json, "what", loss.what);
-    if (loss.cast_to) add_text(json, "becomes", dtype_name(*loss.cast_to));
-    else add_null(json, "becomes");
-    add_boolean(json, "left_out", loss.drop);
-    json.end_object();
-  }
-  json.end_array().key("files").begin_array();
-  for (const std::string& file : report.written.files) json.string(json_text(file));
-  json.end_array();
-  add_number(json, "bytes", report.written.bytes);
+  add_convert_report(json, report);
   json.end_object();
   return json.take() + '\n';
 }
 
 void print_convert(const ConvertFlags& flags, const ConvertReport& report, Console& console) {
-  const bool dry = flags.options.dry_run;
-  std::string& out = console.out();
-  const auto line = [&](Paint paint, std::string_view word, std::string_view text) {
-    append_painted(out, console.output(), paint, word);
-    fmt::format_to(std::back_inserter(out), " {}\n", printable(text));
-  };
-  line(Paint::kBold, dry ? "would convert" : "converted",
-       fmt::format("{} ({}) to {} ({}): {}, {}", flags.source, report.source_format, flags.destination,
-                   report.target_format, counted(report.tensors, "tensor"), mib(report.payload_bytes)));
-  for (const std::string& note : report.notes) line(Paint::kDim, "note:", note);
-  for (const Loss& loss : report.losses) line(Paint::kYellow, dry ? "would be lost:" : "lost:", loss_text(loss));
-  if (dry && !report.losses.empty() && !flags.options.allow_lossy) {
-    line(Paint::kYellow, "note:", "without --allow-lossy this conversion stops before it writes");
-  }
-  if (report.written.files.size() > 1) {
-    for (const std::string& file : report.written.files) line(Paint::kGreen, "wrote", file);
-  }
+  print_line(console, Paint::kBold, flags.output.options.dry_run ? "would convert" : "converted",
+             fmt::format("{} ({}) to {} ({}): {}, {}", flags.source, report.source_format, flags.output.path,
+                         report.target_format, counted(report.tensors, "tensor"), mib(report.payload_bytes)));
+  print_convert_report(report, flags.output.options, console);
 }
 
 constexpr const char* kFooter =
@@ -157,38 +72,32 @@ constexpr const char* kFooter =
     "  ballast convert model.bpk model.safetensors\n"
     "  ballast convert model.safetensors model.gptrs --config config.json\n"
     "  ballast convert big.npz out.safetensors --only '^encoder\\.' --shard-size 2GiB\n"
-    "  ballast convert model.npz model.safetensors --dry-run\n";
+    "  ballast convert model.npz model.safetensors --dry-run\n"
+    "  cat model.safetensors | ballast convert - - --to burnpack | ballast inspect -\n";
 
 }  // namespace
 
 RunCommand add_convert(CLI::App& program, Console& console) {
   Command command(program, "convert", "Write a weight file in another format, without loss");
   auto flags = std::make_shared<ConvertFlags>();
-  ConvertOptions& options = flags->options;
-  WriteOptions& write = options.write.format;
-  command.path("SRC", flags->source, "What to convert");
-  command.path("DST", flags->destination, "Where to; its extension tells the format unless --to does");
-  command.text("--to", "FORMAT", flags->format, "Format to write; `ballast formats` lists them");
+  ConvertOptions& options = flags->output.options;
+  command.path("SRC", flags->source, "What to convert; - is standard input");
+  command.path("DST", flags->output.path,
+               "Where to; its extension tells the format unless --to does; - is standard output");
   command.patterns("--only", options.only, "Take only tensors whose name this finds; may be repeated");
   command.patterns("--exclude", options.exclude, "Leave out tensors whose name this finds; may be repeated");
-  command.text("--config", "FILE", flags->config_path, "Model config (JSON) for formats that need one");
-  command.flag("--allow-lossy", options.allow_lossy, "Go on where something cannot be kept, and say what was lost");
-  command.flag("--dry-run", options.dry_run, "Say what would be done and lost; write nothing");
-  command.flag("--overwrite", options.write.commit.overwrite, "Replace what stands at DST");
-  command.flag("--compress", write.compress, "Deflate (npz)");
-  command.size("--shard-size", write.shard_size, "Start a new file before this many bytes: 500MB, 2GiB");
-  command.text("--target", "NAME", write.target, "Which readers it is for: burn-0.20 (burnpack), numpy (npz)");
-  command.flag("--allow-half", write.allow_half, "Write f16 and bf16 although gpt.rs refuses them");
-  command.flag("--no-sync", flags->no_sync, "Do not wait until the disk has it: quicker, not durable");
-  command.threads(options.threads);
+  command.text("--config", "FILE", flags->output.config_path, "Model config (JSON) for formats that need one");
+  command.size("--shard-size", options.write.format.shard_size, "Start a new file before this many bytes: 500MB, 2GiB");
+  add_output_flags(command, flags->output);
   command.json(flags->json);
   command.footer(kFooter);
   return [flags, &console] {
-    const Result<ConvertReport> report = convert(*flags, console);
-    if (!report) return console.fail(report.error(), flags->json);
-    if (flags->json) console.out() += convert_json(*flags, *report);
-    else print_convert(*flags, *report, console);
-    return kExitYes;
+    return write_through(flags->output, flags->json, console, [&](const Output& output) -> Status {
+      BALLAST_TRY(const ConvertReport report, convert(*flags, output, console));
+      if (flags->json) console.out() += convert_json(*flags, report);
+      else print_convert(*flags, report, console);
+      return {};
+    });
   };
 }
 

@@ -30,6 +30,21 @@ class NullSink final : public ByteSink {
   uint64_t taken_ = 0;
 };
 
+std::map<std::string_view, size_t> positions(const Description& description) {
+  std::map<std::string_view, size_t> position;
+  for (size_t i = 0; i < description.tensors.size(); ++i) position[description.tensors[i].name] = i;
+  return position;
+}
+
+// Brings the providers into the order of `tensors`, which names the same tensors as the plan.
+void adopt_order(WritePlan& plan, const std::vector<TensorInfo>& tensors) {
+  const auto position = positions(plan.description);
+  std::vector<TensorProvider> providers;
+  providers.reserve(tensors.size());
+  for (const TensorInfo& tensor : tensors) providers.push_back(std::move(plan.providers[position.at(tensor.name)]));
+  plan.providers = std::move(providers);
+}
+
 // One conversion, step by step. `plan_` holds what is to be written; its description speaks the source's language
 // until the origin, if one is needed, has been put in.
 class Conversion {
@@ -68,28 +83,7 @@ class Conversion {
   // ---- what the source really is
 
   Status restore_origin() {
-    Description& carrier = plan_.description;
-    if (!carrier.origin) return {};
-    const std::string value = *std::exchange(carrier.origin, std::nullopt);
-    BALLAST_TRY(const Digest content, content_digest(plan_));
-    auto restored = decode_origin(value, carrier, content);
-    if (!restored) {
-      report_.notes.push_back("ballast.origin is ignored: " + restored.error().message);
-      return {};
-    }
-    adopt_order(restored->tensors);
-    report_.notes.push_back(fmt::format("restored from ballast.origin: {} {}", restored->format, restored->version));
-    plan_.description = std::move(*restored);
-    return {};
-  }
-
-  // Brings the providers into the order of `tensors`, which names the same tensors as the plan.
-  void adopt_order(const std::vector<TensorInfo>& tensors) {
-    const auto position = positions(plan_.description);
-    std::vector<TensorProvider> providers;
-    providers.reserve(tensors.size());
-    for (const TensorInfo& tensor : tensors) providers.push_back(plan_.providers[position.at(tensor.name)]);
-    plan_.providers = std::move(providers);
+    return ballast::restore_origin(plan_, report_.notes, options_.threads, options_.write.progress);
   }
 
   Result<Digest> content_digest(const WritePlan& plan) const {
@@ -102,48 +96,17 @@ class Conversion {
 
   Status select_tensors() {
     if (options_.only.empty() && options_.exclude.empty()) return {};
-    BALLAST_TRY(const auto only, compile(options_.only));
-    BALLAST_TRY(const auto exclude, compile(options_.exclude));
+    BALLAST_TRY(const auto only, Pattern::compile_all(options_.only));
+    BALLAST_TRY(const auto exclude, Pattern::compile_all(options_.exclude));
     std::vector<bool> keep;
     for (const TensorInfo& tensor : plan_.description.tensors) {
       BALLAST_TRY(const bool wanted, any_found(only, tensor.name));
       BALLAST_TRY(const bool unwanted, any_found(exclude, tensor.name));
       keep.push_back((only.empty() || wanted) && !unwanted);
     }
-    keep_tensors(keep);
+    keep_tensors(plan_, keep);
     if (!plan_.description.tensors.empty()) return {};
     return make_error(ErrorCode::kInvalidArgument, "no tensor is left after --only and --exclude");
-  }
-
-  static Result<std::vector<Pattern>> compile(const std::vector<std::string>& expressions) {
-    std::vector<Pattern> patterns;
-    for (const std::string& expression : expressions) {
-      BALLAST_TRY(Pattern pattern, Pattern::compile(expression));
-      patterns.push_back(std::move(pattern));
-    }
-    return patterns;
-  }
-
-  static Result<bool> any_found(const std::vector<Pattern>& patterns, const std::string& name) {
-    for (const Pattern& pattern : patterns) {
-      BALLAST_TRY(const bool found, pattern.found_in(name));
-      if (found) return true;
-    }
-    return false;
-  }
-
-  void keep_tensors(const std::vector<bool>& keep) {
-    size_t to = 0;
-    for (size_t from = 0; from < keep.size(); ++from) {
-      if (!keep[from]) continue;
-      if (to != from) {
-        plan_.description.tensors[to] = std::move(plan_.description.tensors[from]);
-        plan_.providers[to] = std::move(plan_.providers[from]);
-      }
-      ++to;
-    }
-    plan_.description.tensors.resize(to);
-    plan_.providers.resize(to);
   }
 
   Status choose_config() {
@@ -179,7 +142,7 @@ class Conversion {
       if (loss.drop) keep[found->second] = false;
     }
     position.clear();
-    keep_tensors(keep);
+    keep_tensors(plan_, keep);
     return {};
   }
 
@@ -331,12 +294,6 @@ class Conversion {
     return std::move(report_);
   }
 
-  static std::map<std::string_view, size_t> positions(const Description& description) {
-    std::map<std::string_view, size_t> position;
-    for (size_t i = 0; i < description.tensors.size(); ++i) position[description.tensors[i].name] = i;
-    return position;
-  }
-
   const std::string& destination_;
   std::string file_name_;
   const FormatDriver& format_;
@@ -347,6 +304,22 @@ class Conversion {
 };
 
 }  // namespace
+
+Status restore_origin(WritePlan& plan, std::vector<std::string>& notes, unsigned threads, const Progress& progress) {
+  Description& carrier = plan.description;
+  if (!carrier.origin) return {};
+  const std::string value = *std::exchange(carrier.origin, std::nullopt);
+  BALLAST_TRY(const auto digests, digest_plan(plan, {.sha256 = false, .threads = threads, .progress = progress}));
+  auto restored = decode_origin(value, carrier, archive_digest(carrier.tensors, digests));
+  if (!restored) {
+    notes.push_back("ballast.origin is ignored: " + restored.error().message);
+    return {};
+  }
+  adopt_order(plan, restored->tensors);
+  notes.push_back(fmt::format("restored from ballast.origin: {} {}", restored->format, restored->version));
+  plan.description = std::move(*restored);
+  return {};
+}
 
 Result<ConvertReport> convert_archive(const Archive& source, const std::string& destination, const FormatDriver& format,
                                       const ConvertOptions& options) {

@@ -38,6 +38,12 @@ struct ConvertReport {
   WriteReport written;             // empty for a dry run
 };
 
+// Makes the description what `ballast.origin` says the content was before it came into this format; without one, or
+// with one that the content no longer fits, it stays as it is. Conversions do this first; whoever puts plans together
+// does it for each before.
+Status restore_origin(WritePlan& plan, std::vector<std::string>& notes, unsigned threads = 0,
+                      const Progress& progress = {});
+
 // Fails with kLossy, naming every loss, when something cannot be kept and allow_lossy is off; nothing is written then.
 Result<ConvertReport> convert_archive(const Archive& source, const std::string& destination, const FormatDriver& format,
                                       const ConvertOptions& options);

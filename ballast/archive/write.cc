@@ -164,7 +164,8 @@ std::string path_of_file(const std::string& destination, const PlannedFile& file
 
 Result<WriteReport> write_files(const std::string& path, const PlannedWrite& planned, const WritePlan& plan,
                                 const WriteSettings& settings) {
-  AtomicFiles output(settings.commit);
+  AtomicFiles own(settings.commit);
+  AtomicFiles& output = settings.set != nullptr ? *settings.set : own;
   ProviderFeed feed(plan, settings.progress);
   WriteReport report;
   for (size_t i = 0; i < planned.files().size(); ++i) {
@@ -179,7 +180,7 @@ Result<WriteReport> write_files(const std::string& path, const PlannedWrite& pla
     report.files.push_back(file_path);
     report.bytes += sink->position();
   }
-  BALLAST_CHECK(output.commit());
+  if (settings.set == nullptr) BALLAST_CHECK(own.commit());
   return report;
 }
 
@@ -320,6 +321,20 @@ WritePlan make_plan(const Archive& archive) {
     plan.providers.push_back([&archive, gate, i](ByteSink& sink) { return stream_tensor(archive, i, *gate, sink); });
   }
   return plan;
+}
+
+void keep_tensors(WritePlan& plan, const std::vector<bool>& keep) {
+  size_t to = 0;
+  for (size_t from = 0; from < keep.size(); ++from) {
+    if (!keep[from]) continue;
+    if (to != from) {
+      plan.description.tensors[to] = std::move(plan.description.tensors[from]);
+      plan.providers[to] = std::move(plan.providers[from]);
+    }
+    ++to;
+  }
+  plan.description.tensors.resize(to);
+  plan.providers.resize(to);
 }
 
 Status check_write_options(const FormatDriver& format, const WriteOptions& options) {

@@ -42,6 +42,8 @@ struct WriteSettings {
   bool accept_losses = false;
   // Null: files are written. Otherwise the path only gives the archive its name; a set of files is kInvalidArgument.
   const OutputStream* stream = nullptr;
+  // Null: the files become visible before the write returns. Otherwise they join this set, which the caller commits.
+  AtomicFiles* set = nullptr;
   Progress progress;
 };
 
@@ -53,6 +55,9 @@ struct WriteReport {
 // A plan over an existing archive: tensors are drawn from it, nothing is copied up front. `archive` must outlive it.
 WritePlan make_plan(const Archive& archive);
 WritePlan make_plan(Archive&&) = delete;
+
+// Drops the tensors for which `keep` is false.
+void keep_tensors(WritePlan& plan, const std::vector<bool>& keep);
 
 // Refuses (kLossy) what the format cannot hold: see FormatDriver::find_losses. Nothing is visible before everything is.
 Result<WriteReport> write_archive(const std::string& path, const FormatDriver& format, const WritePlan& plan,
