@@ -12,6 +12,7 @@
 #include "apps/ballast/json_output.h"
 #include "apps/ballast/output_flags.h"
 #include "apps/ballast/output_format.h"
+#include "apps/ballast/table.h"
 #include "apps/ballast/text.h"
 
 namespace ballast::cli {
@@ -89,6 +90,7 @@ std::string doctor_json(const DoctorFlags& flags, const Visit& visit) {
   for (const LostTensor& lost : diagnosis.lost) {
     json.begin_object();
     add_text(json, "name", lost.name);
+    add_text(json, "code", lost.code);
     add_text(json, "why", lost.why);
     json.end_object();
   }
@@ -113,27 +115,43 @@ void print_excerpt(const Diagnosis& diagnosis, Console& console) {
     const bool here = *diagnosis.offset >= row && *diagnosis.offset < row + kRow;
     std::string line = fmt::format("{} {:010x} ", here ? ">" : " ", row);
     std::string letters;
+    bool marked = false;
     for (size_t i = 0; i < length; ++i) {
       const auto byte = std::to_integer<unsigned char>(diagnosis.excerpt[at + i]);
-      const bool marked = row + i == *diagnosis.offset;
-      line += fmt::format("{}{:02x}", marked ? "[" : " ", byte);
-      if (marked) line += ']';
-      else if (i + 1 < length && row + i + 1 == *diagnosis.offset) continue;
+      const bool closes = std::exchange(marked, row + i == *diagnosis.offset);
+      line += fmt::format("{}{:02x}", marked ? '[' : closes ? ']' : ' ', byte);
       letters += byte >= 0x20 && byte < 0x7f ? static_cast<char>(byte) : '.';
     }
-    append_painted(out, console.output(), here ? Paint::kYellow : Paint::kPlain, line + "  " + letters);
+    line += marked ? ']' : ' ';
+    line.append(3 * (kRow - length) + 1, ' ');
+    append_painted(out, console.output(), here ? Paint::kYellow : Paint::kPlain, line + letters);
     out += '\n';
   }
   if (*diagnosis.offset == diagnosis.excerpt_offset + diagnosis.excerpt.size()) out += "> the file ends here\n";
+}
+
+// One finding is what was said already.
+void print_first_findings(const Diagnosis& diagnosis, Console& console) {
+  constexpr size_t kShown = 20;
+  if (diagnosis.findings.size() < 2) return;
+  console.heading("findings");
+  const auto end = diagnosis.findings.begin() + static_cast<ptrdiff_t>(std::min(diagnosis.findings.size(), kShown));
+  print_findings({diagnosis.findings.begin(), end}, console);
+  if (diagnosis.findings.size() > kShown) {
+    console.out() +=
+        fmt::format("  and {} more; ballast verify lists all\n", grouped(diagnosis.findings.size() - kShown));
+  }
 }
 
 void print_lost(const Diagnosis& diagnosis, Console& console) {
   constexpr size_t kShown = 20;
   if (diagnosis.lost.empty()) return;
   console.heading(fmt::format("lost: {}", counted(diagnosis.lost.size(), "tensor")));
+  Table table({{"", Align::kLeft, true}, {""}});
   for (size_t i = 0; i < std::min(diagnosis.lost.size(), kShown); ++i) {
-    print_line(console, Paint::kRed, "  " + printable(diagnosis.lost[i].name), diagnosis.lost[i].why);
+    table.add_row(Cell(printable(diagnosis.lost[i].name), Paint::kRed), printable(diagnosis.lost[i].code));
   }
+  table.append_to(console.out(), console.output());
   if (diagnosis.lost.size() > kShown) {
     console.out() += fmt::format("  and {} more; --json lists all\n", grouped(diagnosis.lost.size() - kShown));
   }
@@ -153,16 +171,13 @@ void print_visit(const DoctorFlags& flags, const Visit& visit, Console& console)
   append_painted(out, console.output(), verdict_paint(diagnosis.verdict), verdict_name(diagnosis.verdict));
   out += fmt::format(", {} bytes\n", grouped(diagnosis.size));
   print_line(console, Paint::kBold, "what: ", diagnosis.what);
-  if (!diagnosis.nearest.empty()) {
+  if (!diagnosis.nearest.empty() && !diagnosis.foreign) {
     print_line(console, Paint::kBold, "nearest:", fmt::format("{} ({})", diagnosis.format, diagnosis.nearest));
   }
   if (!diagnosis.cause.empty()) print_line(console, Paint::kBold, "cause:", diagnosis.cause);
   if (!diagnosis.advice.empty()) print_line(console, Paint::kBold, "try:  ", diagnosis.advice);
   print_excerpt(diagnosis, console);
-  if (!diagnosis.findings.empty()) {
-    console.heading("findings");
-    print_findings(diagnosis.findings, console);
-  }
+  print_first_findings(diagnosis, console);
   print_lost(diagnosis, console);
   if (diagnosis.verdict != Verdict::kSound && (diagnosis.sound_tensors != 0 || !diagnosis.lost.empty())) {
     console.heading("rescue");

@@ -180,10 +180,12 @@ Result<Edited> edit(EditFlags& flags, const Output& output, Console& console) {
   const bool in_place = flags.output.path.empty();
   const std::string destination = in_place ? flags.source : flags.output.path;
   if (in_place) options.write.commit.overwrite = true;
+  options.keep_order = source.description().origin.has_value();  // else the order is the file's own
 
   std::vector<std::string> notes;
-  BALLAST_TRY(WritePlan plan,
-              make_full_plan(source, notes, {.tie = false, .threads = options.threads, .progress = bar.callback()}));
+  BALLAST_TRY(
+      WritePlan plan,
+      make_full_plan(source, notes, {.tie_for = &format, .threads = options.threads, .progress = bar.callback()}));
   // What the file itself says: an origin may speak of another config.
   const auto& config = source.description().config;
   edited.config_changed = options.config_text && (!config || config->text != *options.config_text);

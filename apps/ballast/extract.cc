@@ -133,10 +133,11 @@ Result<ConvertReport> extract(ExtractFlags& flags, const Output& output, Console
   BALLAST_TRY(const Archive source, open_input(flags.source, FileAccess::kPositional));
   ProgressBar bar(console.errors());
   BALLAST_CHECK(finish_options(flags.output, output, bar));
+  flags.output.options.keep_order = false;
   const ConvertOptions& options = flags.output.options;
   std::vector<std::string> notes;
   BALLAST_TRY(WritePlan plan, make_full_plan(source, notes,
-                                             {.tie = options.tie && format != nullptr && format->can_tie,
+                                             {.tie_for = options.tie ? format : nullptr,
                                               .threads = options.threads,
                                               .progress = options.write.progress}));
   BALLAST_CHECK(select_tensors(flags, plan));

@@ -76,12 +76,13 @@ Result<Merged> merge(MergeFlags& flags, const Output& output, Console& console) 
   }
   ProgressBar bar(console.errors());
   BALLAST_CHECK(finish_options(flags.output, output, bar));
+  flags.output.options.keep_order = false;
   merging.progress = options.write.progress;
   std::vector<MergeInput> inputs;
   std::vector<std::string> notes;
   for (size_t i = 0; i < archives.size(); ++i) {
     BALLAST_TRY(WritePlan plan, make_full_plan(archives[i], notes,
-                                               {.tie = options.tie && format->can_tie,
+                                               {.tie_for = options.tie ? format : nullptr,
                                                 .threads = options.threads,
                                                 .progress = options.write.progress}));
     inputs.push_back({flags.sources[i], std::move(plan), prefixes[i]});

@@ -167,11 +167,12 @@ Result<Split> split(SplitFlags& flags, const Output& output, Console& console) {
   BALLAST_TRY(const FormatDriver* format, choose_part_format(flags, source));
   ProgressBar bar(console.errors());
   BALLAST_CHECK(finish_options(flags.output, output, bar));
+  flags.output.options.keep_order = false;
   const ConvertOptions& options = flags.output.options;
   Split result;
   result.format = format->name;
   BALLAST_TRY(WritePlan plan, make_full_plan(source, result.notes,
-                                             {.tie = options.tie && format->can_tie,
+                                             {.tie_for = options.tie ? format : nullptr,
                                               .threads = options.threads,
                                               .progress = options.write.progress}));
   NewFolder folder;

@@ -16,7 +16,9 @@ Result<WritePlan> make_full_plan(const Archive& archive, std::vector<std::string
   return guarded([&]() -> Result<WritePlan> {
     WritePlan plan = make_plan(archive);
     uint32_t last_twin = 0;
-    if (options.tie) BALLAST_CHECK(mark_twins(archive, plan, last_twin, options.threads, options.progress));
+    if (options.tie_for != nullptr) {
+      BALLAST_CHECK(mark_twins(archive, plan, *options.tie_for, last_twin, options.threads, options.progress));
+    }
     BALLAST_CHECK(restore_origin(plan, notes, options.threads, options.progress));
     return plan;
   });

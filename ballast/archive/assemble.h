@@ -11,7 +11,7 @@
 namespace ballast {
 
 struct PlanOptions {
-  bool tie = true;  // look for tensors that hold the same bytes: see archive/tie_plan.h
+  const FormatDriver* tie_for = nullptr;  // look for tensors that it would store once: see mark_twins; null: do not
   unsigned threads = 0;
   Progress progress;
 };

@@ -45,6 +45,15 @@ void adopt_order(WritePlan& plan, const std::vector<TensorInfo>& tensors) {
   plan.providers = std::move(providers);
 }
 
+// The order of tensors, and of metadata where there is the same of it, as in `written`.
+void adopt_order(Description& description, const Description& written) {
+  std::map<std::string_view, size_t> place = positions(written);
+  std::ranges::sort(description.tensors, {}, [&](const TensorInfo& tensor) { return place.at(tensor.name); });
+  const bool same = description.metadata.size() == written.metadata.size() &&
+                    std::ranges::is_permutation(description.metadata, written.metadata);
+  if (same) description.metadata = written.metadata;
+}
+
 // One conversion, step by step. `plan_` holds what is to be written; its description speaks the source's language
 // until the origin, if one is needed, has been put in.
 class Conversion {
@@ -218,6 +227,7 @@ class Conversion {
     logical.tensors = plan_.description.tensors;
     BALLAST_TRY(const Description written,
                 preview_description(format_, plan_.description, write_options(), file_name_, plan_.ties));
+    if (!options_.keep_order) adopt_order(logical, written);
     if (!needs_origin(logical, written)) return {};
     if (!format_.stores_origin) {
       // How the original spelled things is no content: nothing is lost without it.
@@ -326,8 +336,8 @@ Result<ConvertReport> convert_archive(const Archive& source, const std::string& 
   return guarded([&]() -> Result<ConvertReport> {
     WritePlan plan = make_plan(source);
     uint32_t last_twin = 0;
-    if (options.tie && format.can_tie) {
-      BALLAST_CHECK(mark_twins(source, plan, last_twin, options.threads, options.write.progress));
+    if (options.tie) {
+      BALLAST_CHECK(mark_twins(source, plan, format, last_twin, options.threads, options.write.progress));
     }
     return Conversion(std::move(plan), destination, format, options).run();
   });

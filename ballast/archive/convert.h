@@ -21,7 +21,8 @@ struct ConvertOptions {
   std::optional<std::string> config_text;  // a model config for targets that need one
   bool allow_lossy = false;
   bool dry_run = false;
-  bool tie = true;  // tensors that hold the same bytes are stored once, where the format can
+  bool keep_order = true;  // false: the order of tensors and metadata is nobody's; no origin remembers it
+  bool tie = true;         // tensors that hold the same bytes are stored once, where the format can
   unsigned threads = 0;
   WriteSettings write;
 };

@@ -135,6 +135,7 @@ struct Cause {
 
 constexpr std::string_view kCut = "the file was cut short: a download or copy was interrupted, or the disk was full";
 constexpr std::string_view kAgain = "download or copy it again; --rescue OUT saves the tensors that are whole";
+constexpr std::string_view kNothingLeft = "download or copy it again; nothing in it can be saved";
 constexpr std::string_view kRewrite = "--rescue OUT writes a clean file";
 
 // The first of these codes that occurs names the cause.
@@ -186,10 +187,9 @@ Status cut_excerpt(const ByteSource& source, uint64_t offset, Diagnosis& diagnos
 }
 
 void list_lost(const Patient& patient, Diagnosis& diagnosis) {
-  std::map<std::string_view, std::string_view> reasons;
+  std::map<std::string_view, const Finding*> reasons;
   for (const Finding& finding : diagnosis.findings) {
-    if (finding.severity == Severity::kError && !finding.tensor.empty())
-      reasons.emplace(finding.tensor, finding.message);
+    if (finding.severity == Severity::kError && !finding.tensor.empty()) reasons.emplace(finding.tensor, &finding);
   }
   std::vector<std::string_view> names(patient.findings.damaged().begin(), patient.findings.damaged().end());
   for (size_t i = 0; i < patient.sound.size(); ++i) {
@@ -206,9 +206,9 @@ void list_lost(const Patient& patient, Diagnosis& diagnosis) {
   names.erase(repeated.begin(), repeated.end());
   for (const std::string_view name : names) {
     const auto reason = reasons.find(name);
-    diagnosis.lost.push_back(
-        {std::string(name),
-         std::string(reason == reasons.end() ? "its description contradicts itself" : reason->second)});
+    if (reason != reasons.end())
+      diagnosis.lost.push_back({std::string(name), reason->second->code, reason->second->message});
+    else diagnosis.lost.push_back({std::string(name), "description", "its description contradicts itself"});
   }
 }
 
@@ -232,7 +232,7 @@ Status describe(const OpenRequest& request, const Recognised& recognised, const 
     diagnosis.what = failure.error().message;
     const bool short_file = diagnosis.what.find("cut short") != std::string::npos;
     diagnosis.cause = short_file ? kCut : "";
-    diagnosis.advice = short_file ? "download or copy it again; nothing in it can be saved" : "";
+    diagnosis.advice = short_file ? kNothingLeft : "";
     return cut_excerpt(*place, short_file ? place->size() : 0, diagnosis);
   }
   const Finding* worst = worst_finding(diagnosis.findings);
@@ -244,7 +244,8 @@ Status describe(const OpenRequest& request, const Recognised& recognised, const 
   diagnosis.verdict = worst->severity == Severity::kError ? Verdict::kDamaged : Verdict::kFlawed;
   diagnosis.what = worst->message;
   name_cause(diagnosis);
-  return cut_excerpt(*place, worst->offset, diagnosis);
+  if (diagnosis.sound_tensors == 0) diagnosis.advice = kNothingLeft;
+  return cut_excerpt(*place, worst->code == "truncated" ? place->size() : worst->offset, diagnosis);
 }
 
 Status describe_unrecognised(const OpenRequest& request, const Recognised& recognised, Diagnosis& diagnosis) {
@@ -371,7 +372,9 @@ Result<RescueReport> rescue(const OpenRequest& request, const std::string& desti
     for (size_t i = 0; i < patient.sound.size(); ++i) {
       if (patient.sound[i]) plan.add_tensor(archive.tensors()[i], std::move(all.providers[i]));
     }
-    BALLAST_TRY(report.written, convert_plan(std::move(plan), destination, format, options));
+    ConvertOptions writing = options;
+    writing.keep_order = plan.description.origin.has_value();
+    BALLAST_TRY(report.written, convert_plan(std::move(plan), destination, format, writing));
     return report;
   });
 }

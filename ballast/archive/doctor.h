@@ -24,6 +24,7 @@ std::string_view verdict_name(Verdict verdict);  // "sound", "flawed", ...
 
 struct LostTensor {
   std::string name;
+  std::string code;  // of the finding that tells, or "description"
   std::string why;
 };
 

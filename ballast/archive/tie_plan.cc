@@ -82,7 +82,16 @@ void renumber(std::vector<TensorInfo>& tensors, const std::vector<std::vector<si
 
 }  // namespace
 
-Status mark_twins(const Archive& archive, WritePlan& plan, uint32_t& last, unsigned threads, const Progress& progress) {
+Status mark_twins(const Archive& archive, WritePlan& plan, const FormatDriver& target, uint32_t& last, unsigned threads,
+                  const Progress& progress) {
+  if (!target.can_tie) return {};
+  if (archive.description().format == target.name) {
+    for (const TiedGroup& group : tied_by_extent(archive)) {
+      ++last;
+      for (const size_t i : group.tensors) plan.description.tensors[i].twin = last;
+    }
+    return {};
+  }
   const LargeTensors large = large_tensors(archive);
   if (large.positions.size() < 2) return {};
   BALLAST_TRY(const auto groups, tied_by_content(large.archive, threads, progress));

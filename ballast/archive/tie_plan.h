@@ -8,10 +8,13 @@ namespace ballast {
 // Below this a shared payload saves next to nothing, and equal constants (biases that are all zero) are no news.
 inline constexpr uint64_t kSmallestTie = uint64_t{64} << 10;
 
-// Sets TensorInfo::twin in `plan`, which is make_plan(archive), for tensors of at least kSmallestTie bytes that hold
-// the same. Costs a few samples of tensors of the same type and shape; only those whose samples are equal are read. The
-// numbers begin behind `last`, which becomes the last one used.
-Status mark_twins(const Archive& archive, WritePlan& plan, uint32_t& last, unsigned threads, const Progress& progress);
+// Sets TensorInfo::twin in `plan`, which is make_plan(archive), where `target` can store tensors once. A file of the
+// target's own format keeps the layout it has: only tensors that share their bytes already are twins. From elsewhere,
+// they are tensors of at least kSmallestTie bytes that hold the same; that costs a few samples of tensors of the same
+// type and shape, and only those whose samples are equal are read. The numbers begin behind `last`, which becomes the
+// last one used.
+Status mark_twins(const Archive& archive, WritePlan& plan, const FormatDriver& target, uint32_t& last, unsigned threads,
+                  const Progress& progress);
 
 struct TieRequest {
   const FormatDriver& format;
