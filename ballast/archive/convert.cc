@@ -252,6 +252,8 @@ class Conversion {
     if (form_lost(logical.stored_form, written.stored_form)) return true;
     for (size_t i = 0; i < logical.tensors.size(); ++i) {
       if (form_lost(logical.tensors[i].stored_form(), written.tensors[i].stored_form())) return true;
+      // Tied here, and not by the source: the way back must not take it for something the source had.
+      if (!same_format && !written.tensors[i].stored_form().empty()) return true;
     }
     return false;
   }

@@ -8,7 +8,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-const std::vector<std::string> kCommandNames = {"inspect", "verify", "convert", "diff", "hash", "formats"};
+const std::vector<std::string> kCommandNames = {"inspect", "verify", "convert", "extract", "merge",  "split",
+                                                "edit",    "doctor", "diff",    "hash",    "formats"};
 
 TEST(Help, ListsEveryCommandAndTheExitCodes) {
   const ProgramRun run = run_ballast({"--help"});
@@ -54,7 +55,9 @@ TEST(Usage, SuggestsTheCommandThatWasMeant) {
 TEST(Usage, ListsTheCommandsWhenNoneComesNear) {
   const ProgramRun run = run_ballast({"defenestrate"});
   EXPECT_EQ(run.exit_code, 2);
-  EXPECT_THAT(run.err, HasSubstr("there are: inspect, verify, convert, diff, hash, formats"));
+  EXPECT_THAT(
+      run.err,
+      HasSubstr("there are: inspect, verify, convert, extract, merge, split, edit, doctor, diff, hash, formats"));
 }
 
 TEST(Usage, SuggestsTheOptionThatWasMeant) {

@@ -135,7 +135,7 @@ TEST(Doctor, BytesBehindTheLastTensorCostNothing) {
   EXPECT_THAT(diagnosis.cause, HasSubstr("appended"));
   EXPECT_EQ(diagnosis.sound_tensors, 4U);
   ASSERT_TRUE(rescue_path(folder.path("b.safetensors"), folder.path("c.safetensors")));
-  EXPECT_EQ(read_text_file(folder.path("c.safetensors")), read_text_file(path));
+  EXPECT_TRUE(read_text_file(folder.path("c.safetensors")) == read_text_file(path));
 }
 
 std::string safetensors_file(std::string header, size_t payload) {
@@ -195,9 +195,8 @@ TEST(Doctor, AMemberWithAWrongChecksumIsLostAndTheOthersAreSaved) {
   const TempFolder folder;
   const std::string path = write_as(folder, "a.npz", "npz");
   std::string bytes = read_text_file(path);
-  const size_t at = bytes.find(std::string(as_text(counting_bytes(16, 7))));  // in t1
-  ASSERT_NE(at, std::string::npos);
-  bytes[at + 20] = static_cast<char>(bytes[at + 20] ^ 1);
+  const size_t at = bytes.find("t1.npy") + 1000;  // well inside its payload
+  bytes[at] = static_cast<char>(bytes[at] ^ 1);
   folder.write("b.npz", bytes);
   const Diagnosis diagnosis = look_at(folder.path("b.npz"));
   EXPECT_EQ(diagnosis.verdict, Verdict::kDamaged);

@@ -67,17 +67,23 @@ TEST_P(Tying, TheWayBackGivesTheSameBytes) {
   const std::string source = write_tied_model(folder);
   ASSERT_TRUE(convert(source, folder.path(file("m")), format()));
   ASSERT_TRUE(convert(folder.path(file("m")), folder.path("back.safetensors"), "safetensors"));
-  EXPECT_EQ(read_text_file(folder.path("back.safetensors")), read_text_file(source));
+  EXPECT_TRUE(read_text_file(folder.path("back.safetensors")) == read_text_file(source));
 }
 
 TEST_P(Tying, ATiedFileComesBackTiedThroughAFormatThatCannotTie) {
   const TempFolder folder;
-  ASSERT_TRUE(convert(write_tied_model(folder), folder.path(file("m")), format()));
+  WritePlan plan;  // as another program may have written it: no word of any origin
+  for (const char* name : {"a", "b", "c"}) {
+    plan.add_tensor(make_info(name, DType::kF32, {16}), [](ByteSink& sink) { return sink.write(counting_bytes(64)); });
+  }
+  plan.ties = {0, 0, 2};
+  ASSERT_TRUE(write_archive(folder.path(file("m")), *find_format(format()), plan));
   for (const std::string other : {"safetensors", "npz"}) {
     ASSERT_TRUE(convert(folder.path(file("m")), folder.path("there." + other), other));
     const auto back = convert(folder.path("there." + other), folder.path(file("back-" + other)), format());
     ASSERT_TRUE(back) << back.error().message;
-    EXPECT_EQ(read_text_file(folder.path(file("back-" + other))), read_text_file(folder.path(file("m"))));
+    EXPECT_EQ(back->tied, 1U);
+    EXPECT_TRUE(read_text_file(folder.path(file("back-" + other))) == read_text_file(folder.path(file("m"))));
   }
 }
 
@@ -93,7 +99,7 @@ TEST_P(Tying, ACopyKeepsTheLayoutItHad) {
   EXPECT_GT(untied->written.bytes, 3 * kLarge);
   for (const std::string stem : {"tied", "untied"}) {
     ASSERT_TRUE(convert(folder.path(file(stem)), folder.path(file(stem + "-copy")), format()));
-    EXPECT_EQ(read_text_file(folder.path(file(stem + "-copy"))), read_text_file(folder.path(file(stem))));
+    EXPECT_TRUE(read_text_file(folder.path(file(stem + "-copy"))) == read_text_file(folder.path(file(stem)))) << stem;
   }
   // Told not to tie, a tied file is written out in full.
   const auto full = convert(folder.path(file("tied")), folder.path(file("full")), format(), apart);
