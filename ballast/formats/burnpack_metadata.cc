@@ -44,6 +44,16 @@ class MetadataParser {
         max_entries_(kFreeEntries + bytes.size() / kBytesPerEntry) {}
 
   Result<BurnMetadata> parse() {
+    if (Status parsed = parse_sections(); !parsed) {
+      BALLAST_CHECK(findings_.broken_off(cbor_.offset(), std::move(parsed).error()));
+    } else {
+      check_spelling();
+    }
+    return std::move(result_);
+  }
+
+ private:
+  Status parse_sections() {
     BALLAST_CHECK(cbor_.enter_map());
     Sections seen;
     for (;;) {
@@ -52,11 +62,9 @@ class MetadataParser {
       BALLAST_CHECK(parse_section(seen));
     }
     if (!seen.tensors) return cbor_.error_here("the metadata has no \"tensors\"");
-    check_spelling();
-    return std::move(result_);
+    return {};
   }
 
- private:
   struct Sections {
     bool tensors = false, metadata = false, scalars = false;
   };
@@ -179,7 +187,7 @@ class MetadataParser {
     for (;;) {
       BALLAST_TRY(const bool more, cbor_.next());
       if (!more) return {};
-      BALLAST_CHECK(parse_tensor());
+      BALLAST_CHECK(add_tensor());
       if (result_.extents.size() > kBurnMaxTensors) return too_many_tensors(result_.extents.size());
     }
   }
@@ -189,8 +197,14 @@ class MetadataParser {
                                                            source_.name(), count, kBurnMaxTensors));
   }
 
-  Status parse_tensor() {
-    TensorInfo& info = result_.description.tensors.emplace_back();
+  // What breaks off inside a tensor leaves only those before it: they may be rescued.
+  Status add_tensor() {
+    Status status = parse_tensor(result_.description.tensors.emplace_back());
+    if (!status) result_.description.tensors.pop_back();
+    return status;
+  }
+
+  Status parse_tensor(TensorInfo& info) {
     const uint64_t offset = cbor_.offset();
     BALLAST_TRY(const std::string_view name, cbor_.read_text());
     info.name = std::string(name);

@@ -84,11 +84,12 @@ class HeaderParser {
     for (;;) {
       BALLAST_TRY(const bool more, json_.next_key(key));
       if (!more) break;
-      BALLAST_CHECK(key == kMetadataKey ? parse_metadata() : parse_tensor(key));
+      BALLAST_CHECK(key == kMetadataKey ? parse_metadata() : add_tensor(key));
     }
     return json_.finish();
   }
 
+  uint64_t offset() const { return json_.offset(); }
   // In the order of the header; one entry per tensor.
   std::vector<TensorInfo>& tensors() { return tensors_; }
   std::vector<HeaderEntry>& entries() { return entries_; }
@@ -128,11 +129,21 @@ class HeaderParser {
                            fmt::format("{}: header: metadata key \"{}\" stands twice", source_.name(), *twin));
   }
 
-  Status parse_tensor(std::string_view name) {
+  // What breaks off inside a tensor leaves only those before it: they may be rescued.
+  Status add_tensor(std::string_view name) {
     HeaderEntry& entry = entries_.emplace_back();
     TensorInfo& info = tensors_.emplace_back();
     entry.header_offset = json_.offset();
     info.name = std::string(name);  // just as long as it needs to be
+    Status status = parse_tensor(info, entry);
+    if (!status) {
+      entries_.pop_back();
+      tensors_.pop_back();
+    }
+    return status;
+  }
+
+  Status parse_tensor(TensorInfo& info, HeaderEntry& entry) {
     Fields seen;
     BALLAST_CHECK(json_.enter_object());
     std::string_view field;
@@ -264,21 +275,36 @@ Result<uint64_t> header_length(const ByteSource& source) {
   return length;
 }
 
+// The same bytes for two tensors (tied weights) are against the rules of the format, but each tensor is what it says.
+Status report_overlap(const ByteSource& source, const std::string& name, const HeaderEntry& entry,
+                      const HeaderEntry* previous, uint64_t expected, uint64_t data_start, Findings& findings) {
+  std::string text =
+      fmt::format("{}: tensor \"{}\" begins at byte {} of the data, inside the tensor before it, which ends at {}",
+                  source.name(), name, entry.begin, expected);
+  const bool tied = previous != nullptr && previous->begin == entry.begin && previous->end == entry.end;
+  const uint64_t offset = data_start + entry.begin;
+  return tied ? findings.layout_error("overlap", offset, name, std::move(text))
+              : findings.error("overlap", offset, name, std::move(text));
+}
+
 // No holes, no overlap, nothing after the last tensor: the rule that keeps a file from being two things at once.
 Status check_coverage(const ByteSource& source, std::span<const TensorInfo> tensors,
                       const std::vector<HeaderEntry>& entries, uint64_t data_start, Findings& findings) {
   uint64_t expected = 0;
+  const HeaderEntry* previous = nullptr;
   const uint64_t available = source.size() - data_start;
   for (size_t i = 0; i < entries.size(); ++i) {
     const HeaderEntry& entry = entries[i];
     const std::string& name = tensors[i].name;
-    if (entry.begin != expected) {
-      const bool overlap = entry.begin < expected;
-      BALLAST_CHECK(findings.error(
-          overlap ? "overlap" : "hole", data_start + entry.begin, name,
-          fmt::format("{}: tensor \"{}\" begins at byte {} of the data, {} {}", source.name(), name, entry.begin,
-                      overlap ? "inside the tensor before it, which ends at" : "leaving a hole after", expected)));
+    if (entry.begin > expected) {
+      BALLAST_CHECK(
+          findings.layout_error("hole", data_start + entry.begin, name,
+                                fmt::format("{}: tensor \"{}\" begins at byte {} of the data, leaving a hole after {}",
+                                            source.name(), name, entry.begin, expected)));
+    } else if (entry.begin < expected) {
+      BALLAST_CHECK(report_overlap(source, name, entry, previous, expected, data_start, findings));
     }
+    previous = &entry;
     if (entry.end > available) {
       BALLAST_CHECK(findings.error("truncated", source.size(), name,
                                    fmt::format("{}: tensor \"{}\" ends at byte {} of the data, but the file has only "
@@ -314,7 +340,9 @@ Result<SafetensorsFile> parse_safetensors(const ByteSource& source, Findings& fi
     findings.note("leading_space", kLengthField, "", [] { return std::string("the header does not begin with '{'"); });
   }
   HeaderParser parser(source, text, findings);
-  BALLAST_CHECK(parser.parse());
+  if (Status parsed = parser.parse(); !parsed) {
+    BALLAST_CHECK(findings.broken_off(parser.offset(), std::move(parsed).error()));
+  }
 
   SafetensorsFile file{std::move(parser.description()), {}};
   std::vector<TensorInfo>& tensors = file.description.tensors;
