@@ -165,8 +165,4 @@ Status Archive::check_crc(size_t index) const {
   return {};
 }
 
-void Archive::prefetch(size_t index) const {
-  source_of(index).prefetch(extents_[index].offset, extents_[index].length);
-}
-
 }  // namespace ballast

@@ -64,7 +64,6 @@ class Archive {
   // Checks the container's own checksum, where it has one, without keeping the payload. What is stored as it is costs
   // no memory, a compressed payload its size.
   Status check_crc(size_t index) const;
-  void prefetch(size_t index) const;
 
  private:
   const ByteSource& source_of(size_t index) const { return *sources_[extents_[index].source]; }
