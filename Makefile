@@ -7,7 +7,7 @@ WERROR ?= OFF
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: build demo test bench interop format lint clean install bootstrap configure
+.PHONY: build demo test bench bench-storage interop format lint clean install bootstrap configure
 
 build: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_static ballast_shared
@@ -19,8 +19,10 @@ test: configure
 	cmake --build build -j $(JOBS)
 	ctest --test-dir build --output-on-failure -j $(JOBS)
 
-bench: configure
-	cmake --build build -j $(JOBS)
+bench: bench-storage
+
+bench-storage: configure
+	cmake --build build -j $(JOBS) --target ballast ballast_bench
 	scripts/bench
 
 interop: build

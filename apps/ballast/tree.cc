@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 
 #include "ballast/base/bytes.h"
 
@@ -32,6 +31,52 @@ size_t common_prefix(std::string_view a, std::string_view b) {
   return at;
 }
 
+bool natural_less(std::string_view a, std::string_view b) {
+  size_t at = common_prefix(a, b);
+  while (at > 0 && is_digit(a[at - 1])) --at;
+  if (at == a.size() || at == b.size()) return a.size() < b.size();
+  if (!is_digit(a[at]) || !is_digit(b[at])) {
+    return static_cast<unsigned char>(a[at]) < static_cast<unsigned char>(b[at]);
+  }
+  const std::string_view run_a = a.substr(at, digits_end(a, at) - at), run_b = b.substr(at, digits_end(b, at) - at);
+  const auto value = [](std::string_view run) { return run.substr(std::min(run.find_first_not_of('0'), run.size())); };
+  const std::string_view value_a = value(run_a), value_b = value(run_b);
+  if (value_a.size() != value_b.size()) return value_a.size() < value_b.size();
+  if (value_a != value_b) return value_a < value_b;
+  if (run_a.size() != run_b.size()) return run_a.size() < run_b.size();
+  return a.substr(at + run_a.size()) < b.substr(at + run_b.size());  // they differ right behind the same number
+}
+
+// Where all names that begin alike stop doing so, not inside a number.
+size_t shared_beginning(std::span<const std::string_view> names) {
+  if (names.empty()) return 0;
+  std::string_view shared = names.front();
+  for (const std::string_view name : names) shared = shared.substr(0, common_prefix(shared, name));
+  while (!shared.empty() && is_digit(shared.back())) shared.remove_suffix(1);
+  return shared.size();
+}
+
+// A number that compares as the text does, as far as eight bytes tell: the value of a number, or the bytes up to one.
+// Where two are the same, the texts themselves must be compared.
+uint64_t natural_key(std::string_view text) {
+  constexpr uint64_t kNumber = '0';  // all digits stand for a number here
+  constexpr uint64_t kMostValue = (uint64_t{1} << 56) - 1;
+  uint64_t key = 0;
+  if (text.empty()) return key;
+  if (is_digit(text.front())) {
+    for (size_t at = 0; at < text.size() && is_digit(text[at]) && key < kMostValue; ++at) {
+      key = std::min(kMostValue, key * 10 + static_cast<uint64_t>(text[at] - '0'));
+    }
+    return kNumber << 56 | key;
+  }
+  for (size_t at = 0; at < sizeof key; ++at) {
+    const bool ended = at >= text.size() || (at > 0 && is_digit(text[at - 1]));
+    if (ended) return key << 8 * (sizeof key - at);
+    key = key << 8 | (is_digit(text[at]) ? kNumber : static_cast<unsigned char>(text[at]));
+  }
+  return key;
+}
+
 struct Node {
   std::string_view label;
   std::optional<size_t> item;
@@ -45,7 +90,10 @@ struct Node {
 // items: a hostile name may have a million parts.
 class TreeBuilder {
  public:
-  explicit TreeBuilder(std::span<const TreeItem> items) : items_(items), nodes_(1) { path_.push_back({0, 0}); }
+  explicit TreeBuilder(std::span<const TreeItem> items) : items_(items), nodes_(1) {
+    nodes_.reserve(items.size() + items.size() / 2);
+    path_.push_back({0, 0});
+  }
 
   void add(size_t item) {
     const std::string_view name = items_[item].name;
@@ -134,28 +182,30 @@ std::string_view skip_lonely_groups(const std::vector<Node>& nodes, size_t& node
 
 }  // namespace
 
-bool natural_less(std::string_view a, std::string_view b) {
-  size_t at = common_prefix(a, b);
-  while (at > 0 && is_digit(a[at - 1])) --at;
-  if (at == a.size() || at == b.size()) return a.size() < b.size();
-  if (!is_digit(a[at]) || !is_digit(b[at])) {
-    return static_cast<unsigned char>(a[at]) < static_cast<unsigned char>(b[at]);
-  }
-  const std::string_view run_a = a.substr(at, digits_end(a, at) - at), run_b = b.substr(at, digits_end(b, at) - at);
-  const auto value = [](std::string_view run) { return run.substr(std::min(run.find_first_not_of('0'), run.size())); };
-  const std::string_view value_a = value(run_a), value_b = value(run_b);
-  if (value_a.size() != value_b.size()) return value_a.size() < value_b.size();
-  if (value_a != value_b) return value_a < value_b;
-  if (run_a.size() != run_b.size()) return run_a.size() < run_b.size();
-  return a.substr(at + run_a.size()) < b.substr(at + run_b.size());  // they differ right behind the same number
+std::vector<size_t> natural_order(std::span<const std::string_view> names) {
+  struct Keyed {
+    uint64_t key;
+    size_t position;
+  };
+  const size_t shared = shared_beginning(names);
+  std::vector<Keyed> keyed;
+  keyed.reserve(names.size());
+  for (size_t i = 0; i < names.size(); ++i) keyed.push_back({natural_key(names[i].substr(shared)), i});
+  std::ranges::sort(keyed, [&](const Keyed& a, const Keyed& b) {
+    return a.key != b.key ? a.key < b.key : natural_less(names[a.position], names[b.position]);
+  });
+  std::vector<size_t> order;
+  order.reserve(names.size());
+  for (const Keyed& entry : keyed) order.push_back(entry.position);
+  return order;
 }
 
 std::vector<TreeLine> make_tree(std::span<const TreeItem> items, TreeOrder order) {
-  std::vector<size_t> by_name(items.size());
-  std::iota(by_name.begin(), by_name.end(), 0);
-  std::ranges::sort(by_name, natural_less, [&](size_t i) { return items[i].name; });
+  std::vector<std::string_view> names;
+  names.reserve(items.size());
+  for (const TreeItem& item : items) names.push_back(item.name);
   TreeBuilder builder(items);
-  for (const size_t item : by_name) builder.add(item);
+  for (const size_t item : natural_order(names)) builder.add(item);
   std::vector<Node> nodes = builder.finish();
   sort_children(nodes, order);
 
@@ -164,6 +214,7 @@ std::vector<TreeLine> make_tree(std::span<const TreeItem> items, TreeOrder order
     size_t depth;
   };
   std::vector<TreeLine> lines;
+  lines.reserve(nodes.size());
   std::vector<Pending> pending;
   const auto push_children = [&](size_t node, size_t depth) {
     const auto& children = nodes[node].children;

@@ -9,8 +9,8 @@
 
 namespace ballast::cli {
 
-// Numbers inside names compare as numbers, so that blocks.2 comes before blocks.10.
-bool natural_less(std::string_view a, std::string_view b);
+// Positions of the names in their order, in which numbers inside names compare as numbers: blocks.2 before blocks.10.
+std::vector<size_t> natural_order(std::span<const std::string_view> names);
 
 struct TreeItem {
   std::string_view name;

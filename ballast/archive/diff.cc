@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 
+#include "ballast/archive/archive_read_ahead.h"
 #include "ballast/archive/digest.h"
 #include "ballast/archive/guard.h"
 #include "ballast/archive/memory_gate.h"
@@ -51,6 +52,8 @@ class Comparer {
         b_(b),
         options_(options),
         tolerance_{options.rtol, options.atol},
+        ahead_a_(a),
+        ahead_b_(b),
         found_in_b_(b.tensors().size(), false) {}
 
   Result<DiffReport> run() {
@@ -178,6 +181,8 @@ class Comparer {
     const Pair& pair = pairs_[piece.pair];
     std::optional<MemoryGate::Pass> pass;
     if (must_read_whole(pair)) pass.emplace(gate_, piece.size_a + piece.size_b);
+    ahead_a_.reading(pair.a, piece.begin_a);
+    ahead_b_.reading(pair.b, piece.begin_b);
     BALLAST_TRY(const Payload a, read(a_, pair.a, piece.begin_a, piece.size_a));
     BALLAST_TRY(const Payload b, read(b_, pair.b, piece.begin_b, piece.size_b));
     const DType type_a = tensor_a(pair).dtype;
@@ -356,6 +361,8 @@ class Comparer {
   const Archive& b_;
   const DiffOptions& options_;
   Tolerance tolerance_;
+  ArchiveReadAhead ahead_a_;
+  ArchiveReadAhead ahead_b_;
   MemoryGate gate_;
   std::vector<Pair> pairs_;
   std::vector<Piece> pieces_;

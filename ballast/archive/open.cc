@@ -18,11 +18,6 @@ bool is_file(const fs::path& path) {
   return fs::is_regular_file(path, ignored);
 }
 
-bool is_folder(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored);
-}
-
 Result<ResolvedPath> resolve_file(const fs::path& path, const OpenOptions& options, std::string companion = {}) {
   BALLAST_TRY(auto source, open_file(path.string(), options.access));
   ResolvedPath resolved;
@@ -81,9 +76,10 @@ std::optional<std::pair<fs::path, fs::path>> find_pair(const std::string& prefix
 }  // namespace
 
 Result<ResolvedPath> resolve_path(const std::string& path, const OpenOptions& options) {
-  if (is_folder(path)) return resolve_folder(path, options);
   std::error_code ignored;
-  if (fs::exists(path, ignored)) return resolve_file(path, options);
+  const fs::file_status found = fs::status(path, ignored);
+  if (fs::is_directory(found)) return resolve_folder(path, options);
+  if (fs::exists(found)) return resolve_file(path, options);
   if (const auto pair = find_pair(path)) return resolve_file(pair->first, options, pair->second.filename().string());
   if (is_file(path + ".netcl")) return resolve_file(path + ".netcl", options);
   return resolve_file(path, options);  // for the operating system's own words on why not

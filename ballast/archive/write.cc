@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 
+#include "ballast/archive/archive_read_ahead.h"
 #include "ballast/archive/guard.h"
 #include "ballast/archive/memory_gate.h"
 #include "ballast/base/checked.h"
@@ -98,25 +99,43 @@ class ProviderFeed final : public TensorFeed {
   uint64_t total_ = 0;
 };
 
-Status stream_tensor(const Archive& archive, size_t index, MemoryGate& gate, ByteSink& sink) {
-  if (index + 1 < archive.tensors().size()) archive.prefetch(index + 1);
-  const StoredExtent& extent = archive.extent(index);
-  const ByteSource& source = *archive.sources()[extent.source];
-  if (!extent.is_canonical()) {
-    const MemoryGate::Pass pass(gate, archive.tensors()[index].byte_size);
-    BALLAST_TRY(const Payload payload, archive.payload(index));
-    return sink.write(payload.bytes());
-  }
-  BALLAST_CHECK(archive.check_crc(index));
-  if (const auto view = source.view(extent.offset, extent.length)) return sink.write(*view);
-  // A plain payload behind positional reads: in pieces, so that memory does not follow the tensor's size.
-  ByteVector buffer(static_cast<size_t>(std::min<uint64_t>(extent.length, kChunk)));
-  for (uint64_t at = 0; at < extent.length; at += buffer.size()) {
-    const auto now = static_cast<size_t>(std::min<uint64_t>(buffer.size(), extent.length - at));
-    BALLAST_CHECK(source.read_at(extent.offset + at, MutableByteSpan(buffer).first(now)));
-    BALLAST_CHECK(sink.write(ByteSpan(buffer).first(now)));
+// What all tensors drawn from one archive share.
+struct Drawing {
+  explicit Drawing(const Archive& source) : archive(source), ahead(source) {}
+
+  const Archive& archive;
+  ArchiveReadAhead ahead;
+  MemoryGate gate;
+};
+
+// A plain payload in pieces: memory does not follow the tensor's size, and the disk reads on meanwhile.
+Status stream_plain(Drawing& drawing, size_t index, ByteSink& sink) {
+  constexpr uint64_t kPiece = uint64_t{4} << 20;
+  const StoredExtent& extent = drawing.archive.extent(index);
+  const ByteSource& source = *drawing.archive.sources()[extent.source];
+  const auto view = source.view(extent.offset, extent.length);
+  ByteVector buffer(view ? 0 : static_cast<size_t>(std::min(extent.length, kPiece)));
+  for (uint64_t at = 0; at < extent.length; at += kPiece) {
+    drawing.ahead.reading(index, at);
+    const auto now = static_cast<size_t>(std::min(kPiece, extent.length - at));
+    if (!view) BALLAST_CHECK(source.read_at(extent.offset + at, MutableByteSpan(buffer).first(now)));
+    BALLAST_CHECK(sink.write(view ? view->subspan(static_cast<size_t>(at), now) : ByteSpan(buffer).first(now)));
   }
   return {};
+}
+
+Status stream_tensor(Drawing& drawing, size_t index, ByteSink& sink) {
+  const Archive& archive = drawing.archive;
+  const StoredExtent& extent = archive.extent(index);
+  if (extent.is_canonical()) {
+    if (extent.crc32) drawing.ahead.reading(index, 0);
+    BALLAST_CHECK(archive.check_crc(index));
+    return stream_plain(drawing, index, sink);
+  }
+  drawing.ahead.reading(index, 0);
+  const MemoryGate::Pass pass(drawing.gate, archive.tensors()[index].byte_size);
+  BALLAST_TRY(const Payload payload, archive.payload(index));
+  return sink.write(payload.bytes());
 }
 
 // ---------------------------------------------------------------- checking a plan
@@ -316,9 +335,9 @@ WritePlan make_plan(const Archive& archive) {
   WritePlan plan;
   plan.description = archive.description();
   plan.providers.reserve(archive.tensors().size());
-  const auto gate = std::make_shared<MemoryGate>();
+  const auto drawing = std::make_shared<Drawing>(archive);
   for (size_t i = 0; i < archive.tensors().size(); ++i) {
-    plan.providers.push_back([&archive, gate, i](ByteSink& sink) { return stream_tensor(archive, i, *gate, sink); });
+    plan.providers.push_back([drawing, i](ByteSink& sink) { return stream_tensor(*drawing, i, sink); });
   }
   return plan;
 }

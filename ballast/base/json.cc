@@ -1,14 +1,43 @@
 #include "ballast/base/json.h"
 
+#include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <utility>
+
+#include "ballast/base/bytes.h"
 
 namespace ballast {
 
 namespace {
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// The first byte at or behind `at` that a string cannot simply hold: a quote, a backslash, a control character, or one
+// of a longer UTF-8 sequence. Eight bytes at a time, because headers are mostly strings.
+size_t plain_run_end(std::string_view text, size_t at) {
+  constexpr uint64_t kOnes = 0x0101010101010101;
+  constexpr uint64_t kHighs = kOnes << 7;
+  const std::byte* bytes = as_bytes(text).data();
+  for (; text.size() - at >= sizeof(uint64_t); at += sizeof(uint64_t)) {
+    const auto word = load_le<uint64_t>(bytes + at);
+    // A byte's high bit is set where a subtraction borrowed. Borrows spoil only bytes behind the first that is found.
+    const auto equal_to = [word](char c) {
+      const uint64_t difference = word ^ (kOnes * static_cast<unsigned char>(c));
+      return (difference - kOnes) & ~difference;
+    };
+    const uint64_t control = (word - kOnes * 0x20) & ~word;
+    const uint64_t found = (equal_to('"') | equal_to('\\') | control | word) & kHighs;
+    if (found != 0) return at + static_cast<size_t>(std::countr_zero(found)) / 8;
+  }
+  for (; at < text.size(); ++at) {
+    const auto c = static_cast<unsigned char>(text[at]);
+    if (c == '"' || c == '\\' || c < 0x20 || c >= 0x80) break;
+  }
+  return at;
+}
 
 }  // namespace
 
@@ -19,21 +48,6 @@ JsonReader::JsonReader(std::string_view text, std::string where, uint64_t base_o
 
 Error JsonReader::error_here(std::string_view what) const {
   return make_error(ErrorCode::kCorrupt, where_ + ": byte " + std::to_string(offset()) + ": " + std::string(what));
-}
-
-void JsonReader::skip_space() {
-  while (position_ < text_.size()) {
-    const char c = text_[position_];
-    if (c != ' ' && c != '\n' && c != '\t' && c != '\r') return;
-    ++position_;
-  }
-}
-
-Status JsonReader::expect(char c, std::string_view what) {
-  skip_space();
-  if (position_ >= text_.size() || text_[position_] != c) return error_here(what);
-  ++position_;
-  return {};
 }
 
 Result<JsonType> JsonReader::peek() {
@@ -54,56 +68,74 @@ Result<JsonType> JsonReader::peek() {
   return error_here("not a JSON value");
 }
 
-Status JsonReader::enter_object() {
-  BALLAST_CHECK(expect('{', "expected a JSON object"));
-  if (fresh_.size() >= kMaxDepth) return error_here("JSON is nested too deeply");
-  fresh_.push_back(true);
+Status JsonReader::enter(char bracket, std::string_view what) {
+  if (!take(bracket)) return error_here(what);
+  if (depth_ >= kMaxDepth) return error_here("JSON is nested too deeply");
+  fresh_[depth_++] = true;
   return {};
 }
 
-Status JsonReader::enter_array() {
-  BALLAST_CHECK(expect('[', "expected a JSON array"));
-  if (fresh_.size() >= kMaxDepth) return error_here("JSON is nested too deeply");
-  fresh_.push_back(true);
-  return {};
+Status JsonReader::enter_object() { return enter('{', "expected a JSON object"); }
+
+Status JsonReader::enter_array() { return enter('[', "expected a JSON array"); }
+
+// What nearly every string is: a run of plain characters up to a quote. False, and nothing is consumed, for others.
+inline bool JsonReader::take_plain_string(std::string_view& out) {
+  skip_space();
+  if (position_ >= text_.size() || text_[position_] != '"') return false;
+  const size_t end = plain_run_end(text_, position_ + 1);
+  if (end >= text_.size() || text_[end] != '"') return false;
+  out = text_.substr(position_ + 1, end - position_ - 1);
+  position_ = end + 1;
+  return true;
+}
+
+// A whole number that cannot overflow. False, and nothing but white space is consumed, for anything else.
+inline bool JsonReader::take_short_u64(uint64_t& value) {
+  constexpr size_t kMostDigits = 19;
+  skip_space();
+  const size_t start = position_;
+  const size_t limit = std::min(text_.size(), start + kMostDigits);
+  size_t at = start;
+  value = 0;
+  for (; at < limit && is_digit(text_[at]); ++at) value = value * 10 + static_cast<uint64_t>(text_[at] - '0');
+  const auto may_follow = [](char c) { return !is_digit(c) && c != '.' && c != 'e' && c != 'E'; };
+  if (at == start || (text_[start] == '0' && at != start + 1)) return false;
+  if (at != text_.size() && !may_follow(text_[at])) return false;
+  position_ = at;
+  return true;
+}
+
+Result<bool> JsonReader::next_key(std::string_view& key) {
+  if (take('}')) {
+    --depth_;
+    return false;
+  }
+  if (!std::exchange(fresh_[depth_ - 1], false) && !take(',')) {
+    return error_here("expected ',' or '}' in a JSON object");
+  }
+  if (!take_plain_string(key)) BALLAST_CHECK(assign(key, read_long_string()));
+  if (!take(':')) return error_here("expected ':' after a key");
+  return true;
 }
 
 Result<bool> JsonReader::next_key(std::string& key) {
-  skip_space();
-  if (position_ < text_.size() && text_[position_] == '}') {
-    ++position_;
-    fresh_.pop_back();
-    return false;
-  }
-  if (!fresh_.back()) BALLAST_CHECK(expect(',', "expected ',' or '}' in a JSON object"));
-  fresh_.back() = false;
-  skip_space();
-  BALLAST_TRY(key, read_string());
-  BALLAST_CHECK(expect(':', "expected ':' after a key"));
-  return true;
+  std::string_view view;
+  BALLAST_TRY(const bool more, next_key(view));
+  if (more) key = view;
+  return more;
 }
 
 Result<bool> JsonReader::next_element() {
-  skip_space();
-  if (position_ < text_.size() && text_[position_] == ']') {
-    ++position_;
-    fresh_.pop_back();
+  if (take(']')) {
+    --depth_;
     return false;
   }
-  if (!fresh_.back()) {
-    BALLAST_CHECK(expect(',', "expected ',' or ']' in a JSON array"));
-    skip_space();
-    if (position_ < text_.size() && text_[position_] == ']') return error_here("a comma before ']'");
-  }
-  fresh_.back() = false;
+  if (std::exchange(fresh_[depth_ - 1], false)) return true;
+  if (!take(',')) return error_here("expected ',' or ']' in a JSON array");
+  skip_space();
+  if (position_ < text_.size() && text_[position_] == ']') return error_here("a comma before ']'");
   return true;
-}
-
-Status JsonReader::skip_utf8() {
-  const size_t length = utf8_sequence_length(text_, position_);
-  if (length == 0) return error_here("a string that is not UTF-8");
-  position_ += length;
-  return {};
 }
 
 Result<uint32_t> JsonReader::read_hex4() {
@@ -145,38 +177,43 @@ Status JsonReader::read_escape(std::string& out) {
   return {};
 }
 
-Result<std::string> JsonReader::read_string() {
-  BALLAST_CHECK(expect('"', "expected a JSON string"));
-  std::string out;
-  size_t run_start = position_;
-  const auto flush = [&] { out.append(text_, run_start, position_ - run_start); };
-  while (position_ < text_.size()) {
-    const auto c = static_cast<unsigned char>(text_[position_]);
-    if (c == '"') {
-      flush();
-      ++position_;
-      return out;
-    }
-    if (c == '\\') {
-      flush();
-      ++position_;
-      BALLAST_CHECK(read_escape(out));
-      run_start = position_;
-    } else if (c < 0x20) {
-      return error_here("a control character inside a string");
-    } else if (c < 0x80) {
-      ++position_;
-    } else {
-      BALLAST_CHECK(skip_utf8());
-    }
-  }
-  return error_here("the JSON text ends inside a string");
+Result<std::string_view> JsonReader::read_string_view() {
+  std::string_view plain;
+  if (take_plain_string(plain)) return plain;
+  return read_long_string();
 }
 
-Status JsonReader::skip_string() {
-  // Skipping decodes too: an invalid string is invalid wherever it stands.
-  BALLAST_TRY([[maybe_unused]] const std::string ignored, read_string());
-  return {};
+// Strings with escapes or beyond ASCII, and everything that is an error.
+Result<std::string_view> JsonReader::read_long_string() {
+  if (!take('"')) return error_here("expected a JSON string");
+  size_t run_start = position_;
+  bool escaped = false;
+  for (;;) {
+    position_ = plain_run_end(text_, position_);
+    if (position_ >= text_.size()) return error_here("the JSON text ends inside a string");
+    const auto c = static_cast<unsigned char>(text_[position_]);
+    if (c >= 0x80) {
+      const size_t length = utf8_sequence_length(text_, position_);
+      if (length == 0) return error_here("a string that is not UTF-8");
+      position_ += length;
+      continue;
+    }
+    if (c < 0x20) return error_here("a control character inside a string");
+    const std::string_view run = text_.substr(run_start, position_ - run_start);
+    ++position_;
+    if (c == '"' && !escaped) return run;
+    if (!escaped) unescaped_.clear();
+    unescaped_ += run;
+    if (c == '"') return std::string_view(unescaped_);
+    escaped = true;
+    BALLAST_CHECK(read_escape(unescaped_));
+    run_start = position_;
+  }
+}
+
+Result<std::string> JsonReader::read_string() {
+  BALLAST_TRY(const std::string_view view, read_string_view());
+  return std::string(view);
 }
 
 Result<std::string_view> JsonReader::number_token() {
@@ -214,6 +251,13 @@ Result<std::string_view> JsonReader::number_token() {
 }
 
 Result<uint64_t> JsonReader::read_u64() {
+  uint64_t value = 0;
+  if (take_short_u64(value)) return value;
+  return read_long_u64();
+}
+
+// Twenty digits, and everything that is an error.
+Result<uint64_t> JsonReader::read_long_u64() {
   BALLAST_TRY(const std::string_view token, number_token());
   uint64_t value = 0;
   const auto [end, failure] = std::from_chars(token.data(), token.data() + token.size(), value);
@@ -245,15 +289,23 @@ Result<double> JsonReader::read_double() {
   return value;
 }
 
+Status JsonReader::read_u64_array(std::vector<uint64_t>& values) {
+  values.clear();
+  BALLAST_CHECK(enter_array());
+  --depth_;  // nothing can stand inside the numbers
+  if (take(']')) return {};
+  do {
+    uint64_t value = 0;
+    if (!take_short_u64(value)) BALLAST_CHECK(assign(value, read_long_u64()));
+    values.push_back(value);
+  } while (take(','));
+  return take(']') ? Status() : error_here("expected ',' or ']' in a JSON array");
+}
+
 Result<std::vector<uint64_t>> JsonReader::read_u64_array() {
   std::vector<uint64_t> values;
-  BALLAST_CHECK(enter_array());
-  for (;;) {
-    BALLAST_TRY(const bool more, next_element());
-    if (!more) return values;
-    BALLAST_TRY(const uint64_t value, read_u64());
-    values.push_back(value);
-  }
+  BALLAST_CHECK(read_u64_array(values));
+  return values;
 }
 
 Result<bool> JsonReader::read_bool() {
@@ -278,20 +330,22 @@ Status JsonReader::skip_literal(std::string_view word) {
 
 Status JsonReader::skip_scalar(JsonType type) {
   switch (type) {
-    case JsonType::kString: return skip_string();
+    case JsonType::kString: break;
     case JsonType::kTrue: return skip_literal("true");
     case JsonType::kFalse: return skip_literal("false");
     case JsonType::kNull: return skip_literal("null");
     default: break;
   }
-  BALLAST_TRY([[maybe_unused]] const std::string_view token, number_token());
+  // Skipping decodes too: an invalid string is invalid wherever it stands.
+  BALLAST_TRY([[maybe_unused]] const std::string_view token,
+              type == JsonType::kString ? read_string_view() : number_token());
   return {};
 }
 
 Status JsonReader::skip_value() {
   // Iterative: `kinds` holds the containers that this call has opened.
   std::vector<JsonType> kinds;
-  std::string key;
+  std::string_view key;
   do {
     if (!kinds.empty()) {
       const bool in_object = kinds.back() == JsonType::kObject;

@@ -1,10 +1,11 @@
 // JSON, read by a bounded pull reader that shows order and duplicates, and written deterministically.
 //
-// The reader never builds a tree, never recurses on its input and allocates nothing but the strings it is asked for.
-// It checks UTF-8 and the grammar as it goes. Dialect::kPython also takes NaN, Infinity and -Infinity, which Python's
-// json module writes.
+// The reader never builds a tree, never recurses on its input and allocates nothing but the strings it is asked for:
+// a string without escapes is a view of the text. It checks UTF-8 and the grammar as it goes. Dialect::kPython also
+// takes NaN, Infinity and -Infinity, which Python's json module writes.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -31,13 +32,17 @@ class JsonReader {
   Result<JsonType> peek();
 
   // enter_object(); while (next_key(key)) { one value }: next_key consumes the closing brace and returns false there.
+  // A view is valid until the next string is read: it points into the text, or where that has escapes into the reader.
   Status enter_object();
   Result<bool> next_key(std::string& key);
+  Result<bool> next_key(std::string_view& key);
   // enter_array(); while (next_element()) { one value }
   Status enter_array();
   Result<bool> next_element();
 
   Result<std::string> read_string();
+  // As for keys: valid until the next string is read.
+  Result<std::string_view> read_string_view();
   // Whole, non-negative, without fraction, exponent or sign, and at most 2^64-1.
   Result<uint64_t> read_u64();
   Result<int64_t> read_i64();
@@ -45,6 +50,8 @@ class JsonReader {
   Result<bool> read_bool();
   // An array of such numbers.
   Result<std::vector<uint64_t>> read_u64_array();
+  // The same into a list that can be used again and again.
+  Status read_u64_array(std::vector<uint64_t>& values);
   Status read_null();
   // The raw text of the next value, grammar checked.
   Result<std::string_view> read_raw();
@@ -62,23 +69,37 @@ class JsonReader {
  private:
   static constexpr size_t kMaxDepth = 256;
 
-  void skip_space();
-  Status expect(char c, std::string_view what);
+  // Called for every token, so they are inline.
+  void skip_space() {
+    while (position_ < text_.size() && is_space(text_[position_])) ++position_;
+  }
+  bool take(char c) {
+    skip_space();
+    if (position_ >= text_.size() || text_[position_] != c) return false;
+    ++position_;
+    return true;
+  }
+  static bool is_space(char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; }
+  Status enter(char bracket, std::string_view what);
   Result<std::string_view> number_token();
-  Status skip_string();
+  bool take_plain_string(std::string_view& out);
+  bool take_short_u64(uint64_t& value);
+  Result<std::string_view> read_long_string();
+  Result<uint64_t> read_long_u64();
   Status read_escape(std::string& out);
   Result<uint32_t> read_hex4();
   Status skip_literal(std::string_view word);
   Status skip_scalar(JsonType type);
-  Status skip_utf8();
 
   std::string_view text_;
   std::string where_;
   uint64_t base_offset_;
   Dialect dialect_;
   size_t position_ = 0;
+  size_t depth_ = 0;
   // One flag per open container: nothing was read in it yet, so no comma is due.
-  std::vector<bool> fresh_;
+  std::array<bool, kMaxDepth> fresh_{};
+  std::string unescaped_;  // the last string that had escapes
 };
 
 // Appends `text` in quotes, escaping only what JSON demands (as serde_json does).

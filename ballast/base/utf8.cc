@@ -1,6 +1,7 @@
 #include "ballast/base/utf8.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace ballast {
 
@@ -47,7 +48,18 @@ size_t utf8_sequence_length(std::string_view text, size_t at) {
 }
 
 bool is_valid_utf8(std::string_view text) {
+  constexpr uint64_t kHighs = 0x8080808080808080;
   for (size_t at = 0; at < text.size();) {
+    uint64_t word = kHighs;
+    if (text.size() - at >= sizeof word) std::memcpy(&word, text.data() + at, sizeof word);
+    if ((word & kHighs) == 0) {  // eight of ASCII, as nearly always
+      at += sizeof word;
+      continue;
+    }
+    if (static_cast<unsigned char>(text[at]) < 0x80) {
+      ++at;
+      continue;
+    }
     const size_t length = utf8_sequence_length(text, at);
     if (length == 0) return false;
     at += length;

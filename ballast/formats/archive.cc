@@ -1,7 +1,6 @@
 #include "ballast/formats/archive.h"
 
 #include <algorithm>
-#include <numeric>
 
 #include "ballast/base/checked.h"
 #include "ballast/formats/deflate.h"
@@ -11,18 +10,17 @@ namespace ballast {
 
 namespace {
 
-bool names_ascend(std::span<const TensorInfo> tensors) {
-  for (size_t i = 1; i < tensors.size(); ++i) {
-    if (!(tensors[i - 1].name < tensors[i].name)) return false;
+// Stored bytes into memory, a piece at a time while the source is told what comes next: a disk then always has several
+// requests to work on.
+Status read_plain(const ByteSource& source, uint64_t offset, MutableByteSpan out) {
+  constexpr size_t kPiece = size_t{4} << 20;
+  constexpr size_t kWindow = 8 * kPiece;
+  if (out.size() > kPiece) source.prefetch(offset, std::min(out.size(), kWindow));
+  for (size_t at = 0; at < out.size(); at += kPiece) {
+    if (at + kWindow < out.size()) source.prefetch(offset + at + kWindow, std::min(kPiece, out.size() - at - kWindow));
+    BALLAST_CHECK(source.read_at(offset + at, out.subspan(at, std::min(kPiece, out.size() - at))));
   }
-  return true;
-}
-
-std::vector<uint32_t> positions_by_name(std::span<const TensorInfo> tensors) {
-  std::vector<uint32_t> order(tensors.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) { return tensors[a].name < tensors[b].name; });
-  return order;
+  return {};
 }
 
 enum class Namesake : uint8_t { kEarlier, kLater };
@@ -30,7 +28,7 @@ enum class Namesake : uint8_t { kEarlier, kLater };
 // Positions of all tensors of a name but the first (kLater) or the last (kEarlier), ascending.
 std::vector<size_t> find_namesakes(std::span<const TensorInfo> tensors, Namesake which) {
   std::vector<size_t> found;
-  if (names_ascend(tensors)) return found;
+  if (!NameIndex(tensors).has_duplicates()) return found;
   const std::vector<uint32_t> order = positions_by_name(tensors);
   for (size_t i = 1; i < order.size(); ++i) {
     if (tensors[order[i]].name != tensors[order[i - 1]].name) continue;
@@ -58,28 +56,15 @@ std::vector<size_t> find_shadowed_names(std::span<const TensorInfo> tensors) {
 
 Archive::Archive(Description description, std::vector<StoredExtent> extents,
                  std::vector<std::shared_ptr<const ByteSource>> sources)
-    : description_(std::move(description)), extents_(std::move(extents)), sources_(std::move(sources)) {
-  if (!names_ascend(description_.tensors)) by_name_ = positions_by_name(description_.tensors);
-}
+    : description_(std::move(description)),
+      extents_(std::move(extents)),
+      sources_(std::move(sources)),
+      by_name_(description_.tensors) {}
 
 uint64_t Archive::stored_size() const {
   uint64_t total = 0;
   for (const auto& source : sources_) total += source->size();
   return total;
-}
-
-std::optional<size_t> Archive::find(std::string_view name) const {
-  const auto& tensors = description_.tensors;
-  const auto position = [&](size_t rank) { return by_name_.empty() ? rank : by_name_[rank]; };
-  size_t low = 0;
-  size_t high = tensors.size();
-  while (low < high) {
-    const size_t middle = low + (high - low) / 2;
-    if (tensors[position(middle)].name < name) low = middle + 1;
-    else high = middle;
-  }
-  if (low == tensors.size() || tensors[position(low)].name != name) return std::nullopt;
-  return position(low);
 }
 
 Status Archive::check_stored_crc(size_t index) const {
@@ -153,7 +138,7 @@ Status Archive::read_into(size_t index, MutableByteSpan out, Checksum checksum) 
   }
   if (extent.is_canonical()) {
     if (checksum == Checksum::kCheck) BALLAST_CHECK(check_stored_crc(index));
-    return source_of(index).read_at(extent.offset, out);
+    return read_plain(source_of(index), extent.offset, out);
   }
   BALLAST_TRY(const Payload bytes, payload(index, checksum));
   std::ranges::copy(bytes.bytes(), out.begin());
@@ -166,7 +151,7 @@ Status Archive::read_range(size_t index, uint64_t offset, MutableByteSpan out) c
     return make_error(ErrorCode::kInvalidArgument,
                       "tensor \"" + description_.tensors[index].name + "\" has no such range of bytes");
   }
-  if (extent.is_canonical()) return source_of(index).read_at(extent.offset + offset, out);
+  if (extent.is_canonical()) return read_plain(source_of(index), extent.offset + offset, out);
   BALLAST_TRY(const Payload bytes, payload(index));
   std::ranges::copy(bytes.bytes().subspan(static_cast<size_t>(offset), out.size()), out.begin());
   return {};

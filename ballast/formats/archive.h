@@ -9,6 +9,7 @@
 
 #include "ballast/base/byte_source.h"
 #include "ballast/formats/description.h"
+#include "ballast/formats/name_index.h"
 
 namespace ballast {
 
@@ -48,8 +49,8 @@ class Archive {
   // Bytes on disk of all sources together.
   uint64_t stored_size() const;
 
-  // Position of the tensor called `name`; O(log n).
-  std::optional<size_t> find(std::string_view name) const;
+  // Position of the tensor called `name`; O(log n) at worst.
+  std::optional<size_t> find(std::string_view name) const { return by_name_.find(description_.tensors, name); }
 
   // The canonical payload: a view into the source where the stored form is canonical and the source can be viewed,
   // otherwise one copy. Views of unaligned files are unaligned: copy before casting to a wider type.
@@ -73,7 +74,7 @@ class Archive {
   Description description_;
   std::vector<StoredExtent> extents_;
   std::vector<std::shared_ptr<const ByteSource>> sources_;
-  std::vector<uint32_t> by_name_;  // positions in order of names; empty when the tensors already stand in that order
+  NameIndex by_name_;
 };
 
 // Positions of tensors whose name an earlier tensor has too, ascending. For validators.

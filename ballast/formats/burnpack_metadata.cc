@@ -40,6 +40,7 @@ class MetadataParser {
       : source_(source),
         findings_(findings),
         cbor_(bytes, source.name() + ": metadata", kBurnHeaderSize),
+        bytes_(bytes.size()),
         max_entries_(kFreeEntries + bytes.size() / kBytesPerEntry) {}
 
   Result<BurnMetadata> parse() {
@@ -175,33 +176,38 @@ class MetadataParser {
 
   Status parse_tensors() {
     BALLAST_CHECK(cbor_.enter_map());
-    BALLAST_TRY(const uint64_t count, cbor_.count_ahead());
-    if (count > kBurnMaxTensors) {
-      return make_error(ErrorCode::kUnsupported, fmt::format("{}: {} tensors; Burnpack readers take at most {}",
-                                                             source_.name(), count, kBurnMaxTensors));
-    }
-    result_.description.tensors.reserve(count);
-    result_.extents.reserve(count);
-    result_.header_offsets.reserve(count);
+    // No descriptor is shorter than its keys, so no claim reserves many times the size of the file.
+    constexpr std::string_view kShortest = "dtypeU8shapedata_offsets";
+    const uint64_t claimed = cbor_.claimed_entries().value_or(0);
+    if (claimed > kBurnMaxTensors) return too_many_tensors(claimed);
+    const auto likely = static_cast<size_t>(std::min<uint64_t>(claimed, bytes_ / kShortest.size()));
+    result_.description.tensors.reserve(likely);
+    result_.extents.reserve(likely);
+    result_.header_offsets.reserve(likely);
     for (;;) {
       BALLAST_TRY(const bool more, cbor_.next());
       if (!more) return {};
       BALLAST_CHECK(parse_tensor());
+      if (result_.extents.size() > kBurnMaxTensors) return too_many_tensors(result_.extents.size());
     }
   }
 
+  Error too_many_tensors(uint64_t count) const {
+    return make_error(ErrorCode::kUnsupported, fmt::format("{}: {} tensors; Burnpack readers take at most {}",
+                                                           source_.name(), count, kBurnMaxTensors));
+  }
+
   Status parse_tensor() {
-    TensorInfo info;
+    TensorInfo& info = result_.description.tensors.emplace_back();
     const uint64_t offset = cbor_.offset();
     BALLAST_TRY(const std::string_view name, cbor_.read_text());
-    info.name = name;
+    info.name = std::string(name);
     if (auto status = parse_descriptor(info, offset); !status) {
       return std::move(status).error().with_context(fmt::format("tensor \"{}\"", info.name));
     }
     BALLAST_CHECK(check_range(info, offset));
     result_.extents.push_back({.offset = begin_, .length = end_ - begin_});
     result_.header_offsets.push_back(offset);
-    result_.description.tensors.push_back(std::move(info));
     return {};
   }
 
@@ -415,7 +421,7 @@ class MetadataParser {
       });
     }
     const auto& tensors = result_.description.tensors;
-    if (!std::ranges::is_sorted(tensors, {}, &TensorInfo::name)) {
+    if (findings_.collects() && !std::ranges::is_sorted(tensors, {}, &TensorInfo::name)) {
       findings_.note("unsorted_names", kBurnHeaderSize, "", [&] {
         return fmt::format("{}: the tensors are not sorted by name, as Burn's writer does", source_.name());
       });
@@ -425,6 +431,7 @@ class MetadataParser {
   const ByteSource& source_;
   Findings& findings_;
   CborReader cbor_;
+  uint64_t bytes_;  // of the metadata
   uint64_t max_entries_;
   BurnMetadata result_;
   uint64_t outlying_dims_ = 0;

@@ -33,8 +33,8 @@ uint64_t least_of_width(size_t width) { return width == 1 ? 24 : uint64_t{1} << 
 uint64_t bits_of(double value) { return std::bit_cast<uint64_t>(value); }
 
 std::string_view type_name(uint8_t major) {
-  constexpr std::string_view kNames[] = {"a number", "a negative number", "bytes", "text", "an array", "a map",
-                                         "a tag",    "a simple value"};
+  static constexpr std::string_view kNames[] = {"a number", "a negative number", "bytes", "text", "an array", "a map",
+                                                "a tag",    "a simple value"};
   return kNames[major];
 }
 
@@ -89,6 +89,30 @@ Result<CborReader::Head> CborReader::parse_head() {
   return head;
 }
 
+// The way of nearly every item: no tag before it, the kind that is wanted, as short as can be. False, and nothing is
+// consumed, for anything else, be it odd or wrong.
+bool CborReader::take_plain_head(uint8_t major, Head& head) {
+  if (remaining() == 0) return false;
+  const auto first = std::to_integer<uint8_t>(bytes_[position_]);
+  head = {major, static_cast<uint8_t>(first & 31), static_cast<uint64_t>(first & 31), false};
+  if (first >> 5 != major || head.info > kDouble) return false;
+  size_t width = 0;
+  if (head.info >= kOneByteSimple) {
+    width = size_t{1} << (head.info - kOneByteSimple);
+    if (remaining() - 1 < width) return false;
+    head.value = load_be(bytes_.data() + position_ + 1, width);
+    if (head.value < least_of_width(width)) return false;
+  }
+  if (!frames_.empty()) {
+    Frame& top = frames_.back();
+    if (!top.indefinite && top.left == 0) return false;
+    if (!top.indefinite) --top.left;
+    top.odd = !top.odd;
+  }
+  position_ += 1 + width;
+  return true;
+}
+
 Status CborReader::skip_tags() {
   while (remaining() > 0 && std::to_integer<uint8_t>(bytes_[position_]) >> 5 == kTagMajor) {
     note_oddity(position_, "a tag");
@@ -119,6 +143,10 @@ Result<CborReader::Head> CborReader::take_head_of(uint8_t major, std::string_vie
 }
 
 Result<CborType> CborReader::peek() {
+  if (remaining() > 0) {
+    const auto first = std::to_integer<uint8_t>(bytes_[position_]);
+    if (first >> 5 < kTagMajor && (first & 31) < kOneByteSimple) return static_cast<CborType>(first >> 5);
+  }
   BALLAST_CHECK(skip_tags());
   const size_t start = position_;
   BALLAST_TRY(const Head head, parse_head());
@@ -144,13 +172,13 @@ Status CborReader::push(const Head& head) {
 }
 
 Status CborReader::enter(uint8_t major) {
+  if (Head plain; take_plain_head(major, plain)) return push(plain);
   BALLAST_TRY(const Head head, take_head_of(major, type_name(major)));
   return push(head);
 }
 
-Result<bool> CborReader::next() {
+Result<bool> CborReader::next_or_end() {
   const Frame& top = frames_.back();
-  if (!top.indefinite && top.left > 0) return true;
   if (top.indefinite) {
     if (!at_break()) return true;
     if (top.map && top.odd) return error_here("a map ends between a key and its value");
@@ -173,6 +201,12 @@ Status CborReader::leave_variant() {
   return {};
 }
 
+std::optional<uint64_t> CborReader::claimed_entries() const {
+  const Frame& top = frames_.back();
+  if (top.indefinite) return std::nullopt;
+  return top.map ? top.left / 2 : top.left;
+}
+
 Result<uint64_t> CborReader::count_ahead() const {
   CborReader ahead(*this);
   const bool map = frames_.back().map;
@@ -186,6 +220,7 @@ Result<uint64_t> CborReader::count_ahead() const {
 }
 
 Result<uint64_t> CborReader::read_u64() {
+  if (Head head; take_plain_head(kUnsignedMajor, head)) return head.value;
   BALLAST_TRY(const Head head, take_head_of(kUnsignedMajor, "a number of 0 or more"));
   return head.value;
 }
@@ -248,6 +283,10 @@ Result<ByteSpan> CborReader::take_string(const Head& head) {
 }
 
 Result<std::string_view> CborReader::read_text() {
+  if (Head plain; take_plain_head(kTextMajor, plain)) {
+    BALLAST_TRY(const ByteSpan bytes, take_piece(plain));
+    return as_text(bytes);
+  }
   BALLAST_TRY(const Head head, take_head_of(kTextMajor, type_name(kTextMajor)));
   BALLAST_TRY(const ByteSpan bytes, take_string(head));
   return as_text(bytes);

@@ -40,11 +40,17 @@ class CborReader {
   // next() consumes the end of the container and returns false there.
   Status enter_array() { return enter(kArrayMajor); }
   Status enter_map() { return enter(kMapMajor); }
-  Result<bool> next();
+  Result<bool> next() {
+    if (const Frame& top = frames_.back(); !top.indefinite && top.left > 0) return true;
+    return next_or_end();
+  }
   // A value of an enumeration that carries something, as serde spells it: a map of exactly one entry. Between the two
   // calls the caller reads its name and what it carries.
   Status enter_variant();
   Status leave_variant();
+  // What the container just entered claims to hold, at most one entry for each two bytes of the rest; nullopt where its
+  // length is indefinite. Whoever reserves memory on it must know how short an entry can be.
+  std::optional<uint64_t> claimed_entries() const;
   // How many times next() will still say true in the container just entered: found by walking over what is there, so
   // that memory may be reserved on it.
   Result<uint64_t> count_ahead() const;
@@ -96,6 +102,8 @@ class CborReader {
   void note_oddity(size_t position, std::string_view what);
   size_t remaining() const { return bytes_.size() - position_; }
   bool at_break() const;
+  Result<bool> next_or_end();
+  bool take_plain_head(uint8_t major, Head& head);
   Result<Head> parse_head();
   Status skip_tags();
   Result<Head> take_head();

@@ -63,8 +63,8 @@ const FormatDriver* format_for_extension(std::string_view file_name) {
 
 Result<const FormatDriver*> detect_format(const OpenRequest& request) {
   const uint64_t head_size = std::min<uint64_t>(request.source->size(), kSniffBytes);
-  BALLAST_TRY(const ByteVector head, read_bytes(*request.source, 0, head_size));
-  const SniffInput input{head, request.source->size(), request.file_name, request.source.get()};
+  BALLAST_TRY(const BytesOrView head, BytesOrView::of(*request.source, 0, head_size));
+  const SniffInput input{head.bytes(), request.source->size(), request.file_name, request.source.get()};
   const FormatDriver* likely = nullptr;
   for (const FormatDriver* driver : kFormats) {
     const SniffMatch match = driver->sniff(input);
@@ -72,7 +72,7 @@ Result<const FormatDriver*> detect_format(const OpenRequest& request) {
     if (match == SniffMatch::kLikely && likely == nullptr) likely = driver;
   }
   if (likely != nullptr) return likely;
-  return unknown_format(request, head);
+  return unknown_format(request, head.bytes());
 }
 
 Result<Archive> open_archive(const OpenRequest& request) {

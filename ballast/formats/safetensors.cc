@@ -61,8 +61,8 @@ const TypeName* find_type(DType dtype) {
 
 // ---------------------------------------------------------------- reading
 
+// What the header says of a tensor beside its description.
 struct HeaderEntry {
-  TensorInfo info;
   uint64_t begin = 0;
   uint64_t end = 0;
   uint64_t header_offset = 0;  // where the entry stands, for findings
@@ -72,22 +72,28 @@ class HeaderParser {
  public:
   HeaderParser(const ByteSource& source, std::string_view text, Findings& findings)
       : source_(source), findings_(findings), json_(text, source.name() + ": header", kLengthField) {
-    entries_.reserve(static_cast<size_t>(std::ranges::count(text, '{')));
+    // Room for as many as the text can hold at all. What is not used is never touched, so it is only address space.
+    constexpr std::string_view kShortest = R"("":{"dtype":"F4","shape":[],"data_offsets":[0,0]},)";
+    tensors_.reserve(text.size() / kShortest.size() + 1);
+    entries_.reserve(text.size() / kShortest.size() + 1);
   }
 
   Status parse() {
     BALLAST_CHECK(json_.enter_object());
-    std::string key;
+    std::string_view key;
     for (;;) {
       BALLAST_TRY(const bool more, json_.next_key(key));
       if (!more) break;
-      BALLAST_CHECK(key == kMetadataKey ? parse_metadata() : parse_tensor(std::move(key)));
+      BALLAST_CHECK(key == kMetadataKey ? parse_metadata() : parse_tensor(key));
     }
     return json_.finish();
   }
 
   uint64_t offset() const { return json_.offset(); }
+  // In the order of the header; one entry per tensor.
+  std::vector<TensorInfo>& tensors() { return tensors_; }
   std::vector<HeaderEntry>& entries() { return entries_; }
+  // Everything but the tensors.
   Description& description() { return description_; }
 
  private:
@@ -123,80 +129,76 @@ class HeaderParser {
                            fmt::format("{}: header: metadata key \"{}\" stands twice", source_.name(), *twin));
   }
 
-  Status parse_tensor(std::string name) {
-    HeaderEntry entry;
+  Status parse_tensor(std::string_view name) {
+    HeaderEntry& entry = entries_.emplace_back();
+    TensorInfo& info = tensors_.emplace_back();
     entry.header_offset = json_.offset();
-    entry.info.name = std::move(name);
+    info.name = std::string(name);  // just as long as it needs to be
     Fields seen;
     BALLAST_CHECK(json_.enter_object());
+    std::string_view field;
     for (;;) {
-      BALLAST_TRY(const bool more, json_.next_key(field_));
+      BALLAST_TRY(const bool more, json_.next_key(field));
       if (!more) break;
-      BALLAST_CHECK(parse_field(entry, seen));
+      BALLAST_CHECK(parse_field(field, info, entry, seen));
     }
     if (!seen.dtype || !seen.shape || !seen.offsets) {
-      return json_.error_here(fmt::format("tensor \"{}\" lacks {}", entry.info.name,
+      return json_.error_here(fmt::format("tensor \"{}\" lacks {}", info.name,
                                           !seen.dtype   ? "dtype"
                                           : !seen.shape ? "shape"
                                                         : "data_offsets"));
     }
-    BALLAST_CHECK(check_size(entry));
-    entries_.push_back(std::move(entry));
-    return {};
+    return check_size(info, entry);
   }
 
   struct Fields {
     bool dtype = false, shape = false, offsets = false;
   };
 
-  Status parse_field(HeaderEntry& entry, Fields& seen) {
-    bool* flag = field_ == "dtype"          ? &seen.dtype
-                 : field_ == "shape"        ? &seen.shape
-                 : field_ == "data_offsets" ? &seen.offsets
-                                            : nullptr;
+  Status parse_field(std::string_view field, TensorInfo& info, HeaderEntry& entry, Fields& seen) {
+    bool* flag = field == "dtype"          ? &seen.dtype
+                 : field == "shape"        ? &seen.shape
+                 : field == "data_offsets" ? &seen.offsets
+                                           : nullptr;
     if (flag == nullptr) {
-      return json_.error_here(fmt::format("tensor \"{}\" has an unknown field \"{}\"", entry.info.name, field_));
+      return json_.error_here(fmt::format("tensor \"{}\" has an unknown field \"{}\"", info.name, field));
     }
-    if (*flag) return json_.error_here(fmt::format("tensor \"{}\" has \"{}\" twice", entry.info.name, field_));
+    if (*flag) return json_.error_here(fmt::format("tensor \"{}\" has \"{}\" twice", info.name, field));
     *flag = true;
-    if (flag == &seen.dtype) return parse_dtype_field(entry);
-    if (flag == &seen.shape) return parse_shape(entry);
-    return parse_offsets(entry);
-  }
-
-  Status parse_dtype_field(HeaderEntry& entry) {
-    BALLAST_TRY(const std::string text, json_.read_string());
-    const TypeName* type = find_type(text);
-    if (type == nullptr) {
-      return make_error(ErrorCode::kUnsupported,
-                        fmt::format("{}: tensor \"{}\" has dtype \"{}\", which this version does not know; the file "
-                                    "may come from a newer safetensors",
-                                    source_.name(), entry.info.name, text));
-    }
-    entry.info.dtype = type->dtype;
+    if (flag == &seen.dtype) return parse_dtype_field(info);
+    if (flag == &seen.offsets) return parse_offsets(entry);
+    BALLAST_CHECK(json_.read_u64_array(numbers_));
+    info.shape = Shape(numbers_);
     return {};
   }
 
-  Status parse_shape(HeaderEntry& entry) {
-    BALLAST_TRY(const std::vector<uint64_t> dims, json_.read_u64_array());
-    entry.info.shape = Shape(dims);
+  Status parse_dtype_field(TensorInfo& info) {
+    BALLAST_TRY(const std::string_view text, json_.read_string_view());
+    // Nearly always that of the tensor before.
+    if (text != type_->name) {
+      const TypeName* type = find_type(text);
+      if (type == nullptr) {
+        return make_error(ErrorCode::kUnsupported,
+                          fmt::format("{}: tensor \"{}\" has dtype \"{}\", which this version does not know; the file "
+                                      "may come from a newer safetensors",
+                                      source_.name(), info.name, text));
+      }
+      type_ = type;
+    }
+    info.dtype = type_->dtype;
     return {};
   }
 
   Status parse_offsets(HeaderEntry& entry) {
-    BALLAST_CHECK(json_.enter_array());
-    for (uint64_t* to : {&entry.begin, &entry.end}) {
-      BALLAST_TRY(const bool more, json_.next_element());
-      if (!more) return json_.error_here("data_offsets needs two numbers");
-      BALLAST_TRY(*to, json_.read_u64());
-    }
-    BALLAST_TRY(const bool more, json_.next_element());
-    if (more) return json_.error_here("data_offsets has more than two numbers");
+    BALLAST_CHECK(json_.read_u64_array(numbers_));
+    if (numbers_.size() < 2) return json_.error_here("data_offsets needs two numbers");
+    if (numbers_.size() > 2) return json_.error_here("data_offsets has more than two numbers");
+    entry.begin = numbers_[0];
+    entry.end = numbers_[1];
     return {};
   }
 
-  Status check_size(HeaderEntry& entry) {
-    const TensorInfo& info = entry.info;
+  Status check_size(TensorInfo& info, const HeaderEntry& entry) {
     const auto expected = packed_size(info.shape, info.dtype);
     if (!expected) {
       return findings_.error("size", entry.header_offset, info.name,
@@ -204,25 +206,43 @@ class HeaderParser {
                                          "below 2^64",
                                          source_.name(), info.name, info.shape.to_string(), dtype_name(info.dtype)));
     }
-    if (entry.end < entry.begin || entry.end - entry.begin != *expected) {
-      BALLAST_CHECK(findings_.error(
-          "size", entry.header_offset, info.name,
-          fmt::format("{}: tensor \"{}\": data_offsets [{}, {}] do not span the {} bytes of shape {} {}",
-                      source_.name(), info.name, entry.begin, entry.end, *expected, info.shape.to_string(),
-                      dtype_name(info.dtype))));
-    }
-    entry.info.byte_size = *expected;
-    return {};
+    info.byte_size = *expected;
+    if (entry.end >= entry.begin && entry.end - entry.begin == *expected) return {};
+    return findings_.error(
+        "size", entry.header_offset, info.name,
+        fmt::format("{}: tensor \"{}\": data_offsets [{}, {}] do not span the {} bytes of shape {} {}", source_.name(),
+                    info.name, entry.begin, entry.end, *expected, info.shape.to_string(), dtype_name(info.dtype)));
   }
 
   const ByteSource& source_;
   Findings& findings_;
   JsonReader json_;
   Description description_;
+  std::vector<TensorInfo> tensors_;
   std::vector<HeaderEntry> entries_;
-  std::string field_;
+  const TypeName* type_ = &kTypeNames.front();  // of the last tensor
+  std::vector<uint64_t> numbers_;               // of the last list
   bool seen_metadata_ = false;
 };
+
+// Brings tensors and entries into the order of their payloads.
+void sort_by_offset(std::vector<TensorInfo>& tensors, std::vector<HeaderEntry>& entries) {
+  const auto place = [](const HeaderEntry& entry) { return std::pair(entry.begin, entry.end); };
+  if (std::ranges::is_sorted(entries, {}, place)) return;
+  std::vector<size_t> order(entries.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::ranges::stable_sort(order, {}, [&](size_t i) { return place(entries[i]); });
+  std::vector<TensorInfo> sorted_tensors;
+  std::vector<HeaderEntry> sorted_entries;
+  sorted_tensors.reserve(order.size());
+  sorted_entries.reserve(order.size());
+  for (const size_t i : order) {
+    sorted_tensors.push_back(std::move(tensors[i]));
+    sorted_entries.push_back(entries[i]);
+  }
+  tensors = std::move(sorted_tensors);
+  entries = std::move(sorted_entries);
+}
 
 Result<uint64_t> header_length(const ByteSource& source) {
   if (source.size() < kLengthField) {
@@ -246,38 +266,40 @@ Result<uint64_t> header_length(const ByteSource& source) {
 }
 
 // The same bytes for two tensors (tied weights) are against the rules of the format, but each tensor is what it says.
-Status report_overlap(const ByteSource& source, const HeaderEntry& entry, const HeaderEntry* previous,
-                      uint64_t expected, uint64_t data_start, Findings& findings) {
+Status report_overlap(const ByteSource& source, const std::string& name, const HeaderEntry& entry,
+                      const HeaderEntry* previous, uint64_t expected, uint64_t data_start, Findings& findings) {
   std::string text =
       fmt::format("{}: tensor \"{}\" begins at byte {} of the data, inside the tensor before it, which ends at {}",
-                  source.name(), entry.info.name, entry.begin, expected);
+                  source.name(), name, entry.begin, expected);
   const bool tied = previous != nullptr && previous->begin == entry.begin && previous->end == entry.end;
   const uint64_t offset = data_start + entry.begin;
-  return tied ? findings.layout_error("overlap", offset, entry.info.name, std::move(text))
-              : findings.error("overlap", offset, entry.info.name, std::move(text));
+  return tied ? findings.layout_error("overlap", offset, name, std::move(text))
+              : findings.error("overlap", offset, name, std::move(text));
 }
 
 // No holes, no overlap, nothing after the last tensor: the rule that keeps a file from being two things at once.
-Status check_coverage(const ByteSource& source, const std::vector<HeaderEntry>& entries, uint64_t data_start,
-                      Findings& findings) {
+Status check_coverage(const ByteSource& source, std::span<const TensorInfo> tensors,
+                      const std::vector<HeaderEntry>& entries, uint64_t data_start, Findings& findings) {
   uint64_t expected = 0;
   const HeaderEntry* previous = nullptr;
   const uint64_t available = source.size() - data_start;
-  for (const HeaderEntry& entry : entries) {
+  for (size_t i = 0; i < entries.size(); ++i) {
+    const HeaderEntry& entry = entries[i];
+    const std::string& name = tensors[i].name;
     if (entry.begin > expected) {
       BALLAST_CHECK(
-          findings.layout_error("hole", data_start + entry.begin, entry.info.name,
+          findings.layout_error("hole", data_start + entry.begin, name,
                                 fmt::format("{}: tensor \"{}\" begins at byte {} of the data, leaving a hole after {}",
-                                            source.name(), entry.info.name, entry.begin, expected)));
+                                            source.name(), name, entry.begin, expected)));
     } else if (entry.begin < expected) {
-      BALLAST_CHECK(report_overlap(source, entry, previous, expected, data_start, findings));
+      BALLAST_CHECK(report_overlap(source, name, entry, previous, expected, data_start, findings));
     }
     previous = &entry;
     if (entry.end > available) {
-      BALLAST_CHECK(findings.error("truncated", source.size(), entry.info.name,
+      BALLAST_CHECK(findings.error("truncated", source.size(), name,
                                    fmt::format("{}: tensor \"{}\" ends at byte {} of the data, but the file has only "
                                                "{}; it was probably cut short",
-                                               source.name(), entry.info.name, entry.end, available)));
+                                               source.name(), name, entry.end, available)));
     }
     expected = std::max(expected, entry.end);
   }
@@ -312,24 +334,22 @@ Result<SafetensorsFile> parse_safetensors(const ByteSource& source, Findings& fi
     BALLAST_CHECK(findings.broken_off(parser.offset(), std::move(parsed).error()));
   }
 
-  std::vector<HeaderEntry>& entries = parser.entries();
-  const auto by_offset = [](const HeaderEntry& a, const HeaderEntry& b) {
-    return std::pair(a.begin, a.end) < std::pair(b.begin, b.end);
-  };
-  if (!std::ranges::is_sorted(entries, by_offset)) std::ranges::stable_sort(entries, by_offset);
-  const uint64_t data_start = kLengthField + length;
-  BALLAST_CHECK(check_coverage(source, entries, data_start, findings));
-
   SafetensorsFile file{std::move(parser.description()), {}};
+  std::vector<TensorInfo>& tensors = file.description.tensors;
+  tensors = std::move(parser.tensors());
+  std::vector<HeaderEntry>& entries = parser.entries();
+  sort_by_offset(tensors, entries);
+  const uint64_t data_start = kLengthField + length;
+  BALLAST_CHECK(check_coverage(source, tensors, entries, data_start, findings));
+  BALLAST_CHECK(check_duplicate_names(source, tensors, entries, findings));
+
   file.description.format = kSafetensorsDriver.name;
   file.description.version = "1";
-  file.description.tensors.reserve(entries.size());
-  file.extents.reserve(entries.size());
-  for (HeaderEntry& entry : entries) {
-    file.extents.push_back({.offset = data_start + entry.begin, .length = entry.info.byte_size});
-    file.description.tensors.push_back(std::move(entry.info));
+  file.extents.resize(entries.size());
+  for (size_t i = 0; i < entries.size(); ++i) {
+    file.extents[i].offset = data_start + entries[i].begin;
+    file.extents[i].length = tensors[i].byte_size;
   }
-  BALLAST_CHECK(check_duplicate_names(source, file.description.tensors, entries, findings));
   return file;
 }
 
@@ -348,8 +368,8 @@ SniffMatch sniff(const SniffInput& input) {
 
 Result<Archive> open(const OpenRequest& request, Findings& findings) {
   const uint64_t head_size = std::min<uint64_t>(request.source->size(), kSniffBytes);
-  BALLAST_TRY(const ByteVector head, read_bytes(*request.source, 0, head_size));
-  if (looks_like_safetensors_index(head)) return open_safetensors_index(request, findings);
+  BALLAST_TRY(const BytesOrView head, BytesOrView::of(*request.source, 0, head_size));
+  if (looks_like_safetensors_index(head.bytes())) return open_safetensors_index(request, findings);
   BALLAST_TRY(SafetensorsFile file, parse_safetensors(*request.source, findings));
   return Archive(std::move(file.description), std::move(file.extents), {request.source});
 }

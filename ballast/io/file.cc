@@ -16,6 +16,19 @@ namespace ballast {
 
 namespace {
 
+// Calls `ask` for each mebibyte of [offset, offset + length) of which `is_there` does not know that its first and its
+// last byte are in memory: asking again for what is there costs a search through all its pages.
+void prefetch_in_steps(uint64_t offset, uint64_t length, uint64_t size, auto&& is_there, auto&& ask) {
+  constexpr uint64_t kStep = uint64_t{1} << 20;
+  if (offset >= size) return;
+  const uint64_t end = offset + std::min(length, size - offset);
+  while (offset < end) {
+    const uint64_t now = std::min(end - offset, kStep - offset % kStep);
+    if (!is_there(offset) || !is_there(offset + now - 1)) ask(offset, now);
+    offset += now;
+  }
+}
+
 class MappedSource final : public ByteSource {
  public:
   // Check is_mapped() before anything else.
@@ -45,11 +58,13 @@ class MappedSource final : public ByteSource {
   }
 
   void prefetch(uint64_t offset, uint64_t length) const override {
-    if (offset >= size_) return;
     static const auto kPage = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-    const uint64_t start = offset - offset % kPage;
-    const uint64_t end = offset + std::min<uint64_t>(length, size_ - offset);
-    files_.prefetch_mapped(address_ + start, static_cast<size_t>(end - start));
+    const auto page_of = [this](uint64_t at) { return address_ + (at - at % kPage); };
+    prefetch_in_steps(
+        offset, length, size_, [&](uint64_t at) { return files_.is_resident(page_of(at)); },
+        [&](uint64_t at, uint64_t count) {
+          files_.prefetch_mapped(page_of(at), static_cast<size_t>(at % kPage + count));
+        });
   }
 
  private:
@@ -82,10 +97,11 @@ class PositionalSource final : public ByteSource {
   }
 
   void prefetch(uint64_t offset, uint64_t length) const override {
-    if (offset >= size_) return;
-    const uint64_t wanted = std::min(length, size_ - offset);
-    // A length of 0 would mean "to the end".
-    if (wanted > 0) files_.prefetch_file(fd_.get(), static_cast<off_t>(offset), static_cast<off_t>(wanted));
+    prefetch_in_steps(
+        offset, length, size_, [&](uint64_t at) { return files_.is_cached(fd_.get(), static_cast<off_t>(at)); },
+        [&](uint64_t at, uint64_t count) {
+          files_.prefetch_file(fd_.get(), static_cast<off_t>(at), static_cast<off_t>(count));
+        });
   }
 
  private:

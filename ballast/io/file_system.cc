@@ -7,6 +7,7 @@
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -102,6 +103,27 @@ void FileSystem::prefetch_mapped(void* address, size_t length) const { ::madvise
 void FileSystem::prefetch_file(int fd, off_t offset, off_t length) const {
 #ifdef POSIX_FADV_WILLNEED
   ::posix_fadvise(fd, offset, length, POSIX_FADV_WILLNEED);
+#endif
+}
+
+bool FileSystem::is_resident(void* page) const {
+#ifdef __linux__
+  unsigned char resident = 0;
+  return ::mincore(page, 1, &resident) == 0 && (resident & 1) != 0;
+#else
+  static_cast<void>(page);
+  return false;
+#endif
+}
+
+bool FileSystem::is_cached(int fd, off_t offset) const {
+#ifdef RWF_NOWAIT
+  char byte = 0;
+  const iovec into{&byte, 1};
+  return ::preadv2(fd, &into, 1, offset, RWF_NOWAIT) == 1;
+#else
+  static_cast<void>(fd), static_cast<void>(offset);
+  return false;
 #endif
 }
 

@@ -40,8 +40,14 @@ class FileSystem {
   virtual int duplicate(int fd) const;
   virtual void* map(int fd, size_t length) const;
   virtual int unmap(void* address, size_t length) const;
+  // Starts reading these bytes into memory and does not wait. Systems take only so much of one request: ask for a
+  // mebibyte at a time.
   virtual void prefetch_mapped(void* address, size_t length) const;
   virtual void prefetch_file(int fd, off_t offset, off_t length) const;
+  // True when this page, or this byte, is known to be in memory already. Linux says so too of mapped files that the
+  // user may not write.
+  virtual bool is_resident(void* page) const;
+  virtual bool is_cached(int fd, off_t offset) const;
 
   virtual ssize_t write_at(int fd, const void* bytes, size_t length, off_t offset) const;
   // Reserves disk space without changing the file's size; ENOTSUP where that cannot be done.

@@ -40,6 +40,39 @@ TEST(Inspect, SortsNumbersInNamesAsNumbers) {
   EXPECT_TRUE(ascending(positions(run.out, {"0.weight", "2.weight", "10.weight"}))) << run.out;
 }
 
+TEST(Inspect, SortsAwkwardNamesAsIfNumbersWereWords) {
+  const TempFolder folder;
+  // In their order. All begin alike, and numbers stand first, behind text, behind each other, with zeros before them,
+  // and too long for any integer.
+  const std::vector<std::string> names = {"w9",
+                                          "w9.",
+                                          "w9.0",
+                                          "w9.2",
+                                          "w9.02",
+                                          "w9.10",
+                                          "w9.72057594037927935",
+                                          "w9.72057594037927936",
+                                          "w9.99999999999999999999998",
+                                          "w9.99999999999999999999999",
+                                          "w9.a",
+                                          "w9.a1",
+                                          "w9.a1.z",
+                                          "w9.a2",
+                                          "w9.a10",
+                                          "w9.abcdefghi2",
+                                          "w9.abcdefghi10",
+                                          "w9.b",
+                                          "w9.\xC3\xA9",
+                                          "w10.0"};
+  WritePlan plan;
+  for (const std::string& name : names) plan.add_tensor(make_info(name, DType::kU8, {0}), ByteSpan());
+  const ProgramRun run =
+      run_ballast({"inspect", write_plan(folder, "w.safetensors", plan), "--sort", "name", "--json"});
+  for (size_t i = 0; i < names.size(); ++i) {
+    EXPECT_EQ(json_at(run.out, fmt::format("tensors/{}/name", i)), '"' + names[i] + '"');
+  }
+}
+
 TEST(Inspect, SortsBySizeAndByOffset) {
   const TempFolder folder;
   const std::string path = write_sample(folder);

@@ -36,6 +36,45 @@ TEST(JsonReader, DecodesEscapesAndSurrogatePairs) {
   EXPECT_EQ(*text, "a\"\\/\b\f\n\r\tA\xF0\x9F\x98\x80");
 }
 
+TEST(JsonReader, StringsAreViewsOfTheTextUnlessTheyHaveEscapes) {
+  const std::string_view text = R"(["plain and long enough", "es\u0063aped \"", "\u00e9", ""])";
+  JsonReader json(text, "test");
+  ASSERT_TRUE(json.enter_array());
+  const auto next = [&] {
+    EXPECT_TRUE(json.next_element().value());
+    return json.read_string_view().value();
+  };
+  const std::string_view plain = next();
+  EXPECT_EQ(plain, "plain and long enough");
+  EXPECT_EQ(plain.data(), text.data() + 2);
+  EXPECT_EQ(next(), "escaped \"");
+  EXPECT_EQ(next(), "\xC3\xA9");
+  EXPECT_EQ(next(), "");
+  EXPECT_FALSE(json.next_element().value());
+}
+
+// The reader looks at eight bytes at once: what ends a run must be seen at each of the eight places and in the rest.
+TEST(JsonReader, SeesWhatEndsAStringWhereverItStands) {
+  for (size_t before = 0; before < 24; ++before) {
+    for (size_t behind = 0; behind < 10; ++behind) {
+      const std::string head(before, 'x'), tail(behind, 'y');
+      const auto read = [&](const std::string& middle) {
+        return JsonReader('"' + head + middle + tail + '"', "test").read_string();
+      };
+      EXPECT_EQ(*read(""), head + tail);
+      EXPECT_EQ(*read("\\n"), head + "\n" + tail);
+      EXPECT_EQ(*read("\x7F \xC3\xA9"), head + "\x7F \xC3\xA9" + tail);
+      EXPECT_FALSE(read("\x1F"));
+      EXPECT_FALSE(read("\xC3"));
+      EXPECT_FALSE(read("\x80"));
+      const std::string quoted = '"' + head + '"' + tail;
+      JsonReader json(quoted, "test");
+      EXPECT_EQ(json.read_string().value(), head);
+      EXPECT_EQ(json.offset(), before + 2);
+    }
+  }
+}
+
 TEST(JsonReader, RefusesWhatIsNotJson) {
   for (const char* text : {"",
                            "{",
@@ -87,7 +126,10 @@ TEST(JsonReader, TakesPythonsNumbersOnlyWhenAsked) {
 TEST(JsonReader, ReadsWholeNumbersExactlyOrNotAtAll) {
   EXPECT_EQ(*JsonReader("18446744073709551615", "t").read_u64(), UINT64_MAX);
   EXPECT_EQ(*JsonReader("-9223372036854775808", "t").read_i64(), INT64_MIN);
-  for (const char* text : {"18446744073709551616", "-1", "1.0", "1e3", "\"1\"", "true"}) {
+  EXPECT_EQ(*JsonReader("9999999999999999999", "t").read_u64(), 9'999'999'999'999'999'999U);
+  EXPECT_EQ(*JsonReader(" 0 ", "t").read_u64(), 0U);
+  for (const char* text : {"18446744073709551616", "99999999999999999999", "100000000000000000000", "-1", "1.0", "1e3",
+                           "1E3", "00", "01", "", "\"1\"", "true"}) {
     EXPECT_FALSE(JsonReader(text, "t").read_u64()) << text;
   }
 }

@@ -169,6 +169,38 @@ TEST(CborReader, CountsAheadWithoutMoving) {
   EXPECT_FALSE(short_of_one.reader.count_ahead());
 }
 
+TEST(CborReader, SaysWhatAContainerClaimsToHold) {
+  Bytes map("a2 6161 01 6162 02");
+  ASSERT_TRUE(map.reader.enter_map());
+  EXPECT_EQ(map.reader.claimed_entries(), 2U);
+  Bytes array("8301");
+  EXPECT_FALSE(array.reader.enter_array()) << "three items cannot stand in one byte";
+  Bytes indefinite("9f 01 ff");
+  ASSERT_TRUE(indefinite.reader.enter_array());
+  EXPECT_EQ(indefinite.reader.claimed_entries(), std::nullopt);
+}
+
+TEST(CborReader, ReadsNumbersOfEveryWidthAndNotesThoseThatAreTooLong) {
+  struct Case {
+    const char* text;
+    uint64_t value;
+    bool odd;
+  };
+  for (const Case& c :
+       {Case{"17", 23, false}, Case{"1818", 24, false}, Case{"1817", 23, true}, Case{"18ff", 255, false},
+        Case{"190100", 256, false}, Case{"1900ff", 255, true}, Case{"1a00010000", 65536, false},
+        Case{"1a0000ffff", 65535, true}, Case{"1b0000000100000000", uint64_t{1} << 32, false},
+        Case{"1b00000000ffffffff", 0xFFFFFFFF, true}}) {
+    Bytes bytes(c.text);
+    EXPECT_EQ(bytes.reader.read_u64().value(), c.value) << c.text;
+    EXPECT_EQ(bytes.reader.oddity().has_value(), c.odd) << c.text;
+    EXPECT_TRUE(bytes.reader.at_end());
+  }
+  for (const char* text : {"", "18", "1901", "1a010203", "1b01020304050607", "1c", "1f", "ff"}) {
+    EXPECT_FALSE(Bytes(text).reader.read_u64()) << text;
+  }
+}
+
 TEST(CborReader, RefusesValuesOfAnotherType) {
   EXPECT_FALSE(Bytes("20").reader.read_u64()) << "negative";
   EXPECT_FALSE(Bytes("6161").reader.read_u64());

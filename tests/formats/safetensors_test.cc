@@ -5,6 +5,7 @@
 
 #include "ballast/formats/drivers.h"
 #include "tests/support/format_testing.h"
+#include "tests/support/memory_meter.h"
 #include "tests/support/mutation.h"
 #include "tests/support/test_files.h"
 
@@ -192,6 +193,18 @@ TEST(Safetensors, RefusesImpossibleHeaderLengthsWithoutAllocating) {
     EXPECT_NE(open_error(file).find(std::to_string(length)), std::string::npos);
   }
   EXPECT_NE(open_error("1234567"), "opened");
+}
+
+TEST(Safetensors, NoHeaderTakesManyTimesItsSizeInMemory) {
+  const std::string shortest = R"("":{"dtype":"U8","shape":[],"data_offsets":[0,0]},)";
+  std::string entries;
+  while (entries.size() < 1'000'000) entries += shortest;
+  for (const std::string& header : {"{\"a\":" + std::string(1'000'000, '{'), "{" + entries, "{" + entries + "\"a\":"}) {
+    const std::string file = file_with(header, 0);
+    const MemoryMeter meter;
+    EXPECT_NE(open_error(file), "opened");
+    EXPECT_LT(meter.peak(), 8 * header.size());
+  }
 }
 
 TEST(Safetensors, AcceptsWhatTheReferenceReaderAccepts) {
