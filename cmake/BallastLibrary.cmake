@@ -1,7 +1,7 @@
 # One object target per layer folder; together they are libballast.a and libballast.so.
 
 # Bottom first. A folder without .cc files has no target.
-set(BALLAST_LAYERS base tensor formats io archive)
+set(BALLAST_LAYERS base tensor formats io archive edit)
 
 # What each layer may use from outside; scripts/check_layers says in which files.
 set(BALLAST_USES_base ballast_blake3 fmt::fmt)
@@ -9,6 +9,7 @@ set(BALLAST_USES_tensor fmt::fmt)
 set(BALLAST_USES_formats fmt::fmt ZLIB::ZLIB)
 set(BALLAST_USES_io fmt::fmt Threads::Threads)
 set(BALLAST_USES_archive fmt::fmt PkgConfig::PCRE2 OpenSSL::Crypto Threads::Threads)
+set(BALLAST_USES_edit fmt::fmt)
 
 # The version, and the commit where that can be told. Made anew at each build, written only when it changed.
 set(version_source "${PROJECT_BINARY_DIR}/generated/version.cc")
@@ -33,6 +34,8 @@ foreach(layer IN LISTS BALLAST_LAYERS)
 endforeach()
 target_sources(ballast_base PRIVATE "${version_source}")
 add_dependencies(ballast_base ballast_version)
+# Folded batch norms must have the bits that one rounding per operation gives.
+target_compile_options(ballast_edit PRIVATE -ffp-contract=off)
 
 list(REMOVE_DUPLICATES uses)
 list(REMOVE_ITEM uses ballast_blake3)  # its objects are among ours; where it is a library it is added below

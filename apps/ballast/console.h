@@ -29,6 +29,8 @@ class Console {
   void heading(std::string_view title);
   // Writes what was gathered. A reader that went away (`| head`) is no failure: the rest is dropped in silence.
   void flush();
+  // Nobody reads standard output any more, so there is no use in making more of it.
+  bool reader_gone() const { return reader_gone_; }
 
   // Standard output is taken by data: from now on everything gathered goes to standard error.
   void report_on_errors();

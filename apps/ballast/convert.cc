@@ -7,13 +7,17 @@
 #include "apps/ballast/commands.h"
 #include "apps/ballast/console.h"
 #include "apps/ballast/convert_report.h"
+#include "apps/ballast/edit_flags.h"
 #include "apps/ballast/flags.h"
+#include "apps/ballast/huggingface_flags.h"
 #include "apps/ballast/json_output.h"
 #include "apps/ballast/output_flags.h"
 #include "apps/ballast/output_format.h"
 #include "apps/ballast/progress_bar.h"
 #include "apps/ballast/text.h"
 #include "ballast/archive/open.h"
+#include "ballast/archive/pattern.h"
+#include "ballast/formats/netcl.h"
 
 namespace ballast::cli {
 
@@ -23,11 +27,14 @@ struct ConvertFlags {
   std::string source;
   OutputFlags output;
   bool json = false;
+  EditFlags edits;
+  HuggingFaceConfig huggingface;
+  std::shared_ptr<CastLog> casts = std::make_shared<CastLog>();
 };
 
 // ---------------------------------------------------------------- what to do
 
-Result<ConvertReport> convert(ConvertFlags& flags, const Output& output, Console& console) {
+Result<ConvertReport> convert(ConvertFlags& flags, const Command& command, const Output& output, Console& console) {
   ConvertOptions& options = flags.output.options;
   BALLAST_TRY(const FormatDriver* format, choose_format(flags.output.format, flags.output.path));
   BALLAST_CHECK(refuse_same_file(flags.source, flags.output));
@@ -35,7 +42,17 @@ Result<ConvertReport> convert(ConvertFlags& flags, const Output& output, Console
   BALLAST_TRY(const Archive source, open_input(flags.source, FileAccess::kPositional));
   ProgressBar bar(console.errors());
   BALLAST_CHECK(finish_options(flags.output, output, bar));
-  return convert_archive(source, flags.output.path, *format, options);
+  AdaptOptions adapt = adapt_options(flags.edits);
+  if (format->config_schema == kNetclSchema) adapt.netcl_config = options.config_text;
+  BALLAST_CHECK(flags.huggingface.prepare(flags.edits.adapters, flags.source, flags.output.config_path,
+                                          options.config_text, adapt));
+  BALLAST_TRY(options.edits, make_edits(command, flags.edits, adapt, flags.casts));
+  for (const std::string& name : flags.edits.exact) options.only.push_back(exactly(name));
+  BALLAST_CHECK(flags.huggingface.open_output(options.write.commit, options.dry_run));
+  BALLAST_TRY(ConvertReport report, convert_archive(source, flags.output.path, *format, options));
+  BALLAST_TRY(const std::string config, flags.huggingface.write_output());
+  if (!config.empty()) report.written.files.push_back(config);
+  return report;
 }
 
 // ---------------------------------------------------------------- what was done
@@ -51,6 +68,8 @@ std::string convert_json(const ConvertFlags& flags, const ConvertReport& report)
   add_number(json, "tensors", report.tensors);
   add_number(json, "payload_bytes", report.payload_bytes);
   add_convert_report(json, report);
+  add_casts(json, *flags.casts);
+  flags.huggingface.add_to(json);
   json.end_object();
   return json.take() + '\n';
 }
@@ -60,19 +79,31 @@ void print_convert(const ConvertFlags& flags, const ConvertReport& report, Conso
              fmt::format("{} ({}) to {} ({}): {}, {}", flags.source, report.source_format, flags.output.path,
                          report.target_format, counted(report.tensors, "tensor"), mib(report.payload_bytes)));
   print_convert_report(report, flags.output.options, console);
+  print_casts(*flags.casts, console);
 }
 
-constexpr const char* kFooter =
+constexpr const char* kAbout =
     "Nothing is lost: what the target has no field for travels in its metadata as ballast.origin and comes back when "
     "the\n"
     "file is converted again. Where even that is impossible the command says what would be lost and stops with exit\n"
     "code 2. The destination appears whole or not at all.\n"
     "\n"
+    "--rename, --renumber, --skip-enum-variants, --adapt, --dtype and --half change tensors in the order in which "
+    "they\n"
+    "stand on the command line, each what the one before has left, after --only and --exclude. In --rename the first "
+    "=\n"
+    "splits; \\= is an = of the expression.\n";
+
+constexpr const char* kExamples =
     "Examples:\n"
     "  ballast convert model.bpk model.safetensors\n"
     "  ballast convert model.safetensors model.gptrs --config config.json\n"
     "  ballast convert big.npz out.safetensors --only '^encoder\\.' --shard-size 2GiB\n"
     "  ballast convert model.npz model.safetensors --dry-run\n"
+    "  ballast convert model.safetensors renamed.safetensors --rename '^model\\.=' --rename 'h\\.(\\d+)=blocks.$1'\n"
+    "  ballast convert model.safetensors half.safetensors --dtype bf16 --keep norm\n"
+    "  ballast convert torch.safetensors model.bpk --adapt pytorch-to-burn --renumber --ambiguous linear\n"
+    "  ballast convert model.gptrs gpt2.safetensors --adapt gptrs-to-huggingface --write-config gpt2.json\n"
     "  cat model.safetensors | ballast convert - - --to burnpack | ballast inspect -\n";
 
 }  // namespace
@@ -86,14 +117,21 @@ RunCommand add_convert(CLI::App& program, Console& console) {
                "Where to; its extension tells the format unless --to does; - is standard output");
   command.patterns("--only", options.only, "Take only tensors whose name this finds; may be repeated");
   command.patterns("--exclude", options.exclude, "Leave out tensors whose name this finds; may be repeated");
+  add_exact_option(command, flags->edits);
+  add_name_flags(command, flags->edits);
+  command.flag("--skip-enum-variants", flags->edits.skip_enum_variants,
+               "Leave variants of Rust enums out of names: a.BaseConv.weight becomes a.weight");
+  add_adapt_flags(command, flags->edits);
+  add_cast_flags(command, flags->edits);
   command.text("--config", "FILE", flags->output.config_path, "Model config (JSON) for formats that need one");
+  flags->huggingface.add_flags(command);
   command.size("--shard-size", options.write.format.shard_size, "Start a new file before this many bytes: 500MB, 2GiB");
   add_output_flags(command, flags->output);
   command.json(flags->json);
-  command.footer(kFooter);
-  return [flags, &console] {
+  command.footer(fmt::format("{}\n{}{}", kAbout, adapters_text(), kExamples));
+  return [flags, command, &console] {
     return write_through(flags->output, flags->json, console, [&](const Output& output) -> Status {
-      BALLAST_TRY(const ConvertReport report, convert(*flags, output, console));
+      BALLAST_TRY(const ConvertReport report, convert(*flags, command, output, console));
       if (flags->json) console.out() += convert_json(*flags, report);
       else print_convert(*flags, report, console);
       return {};

@@ -3,20 +3,10 @@
 #include <fmt/format.h>
 
 #include "apps/ballast/json_output.h"
+#include "apps/ballast/output_format.h"
 #include "apps/ballast/text.h"
 
 namespace ballast::cli {
-
-namespace {
-
-std::string loss_text(const Loss& loss) {
-  std::string text = loss.tensor.empty() ? loss.what : fmt::format("tensor \"{}\": {}", loss.tensor, loss.what);
-  if (loss.cast_to) text += fmt::format("; becomes {}", dtype_name(*loss.cast_to));
-  else if (loss.drop) text += "; left out";
-  return text;
-}
-
-}  // namespace
 
 void add_convert_report(JsonWriter& json, const ConvertReport& report) {
   json.key("notes").begin_array();

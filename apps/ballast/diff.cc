@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <cmath>
 #include <limits>
 #include <memory>
 
@@ -15,6 +16,7 @@
 #include "apps/ballast/table.h"
 #include "apps/ballast/text.h"
 #include "ballast/archive/open.h"
+#include "ballast/archive/trace.h"
 
 namespace ballast::cli {
 
@@ -26,8 +28,14 @@ struct DiffFlags {
   std::string a;
   std::string b;
   bool all = false;
+  bool trace = false;
   bool json = false;
   DiffOptions options;
+};
+
+struct Compared {
+  DiffReport report;
+  TraceReport trace;  // with --trace
 };
 
 struct Kind {
@@ -40,6 +48,7 @@ constexpr std::array kKinds = {
     Kind{DiffKind::kSame, "same", "same"},
     Kind{DiffKind::kChanged, "changed", "changed"},
     Kind{DiffKind::kRenamed, "renamed", "renamed"},
+    Kind{DiffKind::kTransposed, "transposed", "transposed"},
     Kind{DiffKind::kOnlyInA, "only_in_a", "only in A"},
     Kind{DiffKind::kOnlyInB, "only_in_b", "only in B"},
 };
@@ -51,14 +60,17 @@ std::string_view key_of(DiffKind kind) {
   return "";
 }
 
-Result<DiffReport> diff(const DiffFlags& flags, Console& console) {
+Result<Compared> diff(const DiffFlags& flags, Console& console) {
   BALLAST_CHECK(refuse_repeated_stream({flags.a, flags.b}));
   BALLAST_TRY(const Archive a, open_input(flags.a));
   BALLAST_TRY(const Archive b, open_input(flags.b));
   ProgressBar bar(console.errors());
   DiffOptions options = flags.options;
   options.progress = bar.callback();
-  return diff_archives(a, b, options);
+  Compared compared;
+  BALLAST_CHECK(assign(compared.report, diff_archives(a, b, options)));
+  if (flags.trace) compared.trace = order_trace(a, b, compared.report);
+  return compared;
 }
 
 // ---------------------------------------------------------------- JSON
@@ -69,27 +81,46 @@ void add_name(JsonWriter& json, std::string_view key, const DiffEntry& entry, Di
   else add_text(json, key, name);
 }
 
-void add_entry(JsonWriter& json, const DiffEntry& entry) {
+void add_measures(JsonWriter& json, const ValueChange& change) {
+  add_number(json, "differing", change.differing);
+  add_number(json, "elements", change.elements);
+  json.key("max_abs").real(change.max_abs).key("max_rel").real(change.max_rel);
+  if (change.max_ulp == kUlpOfNan) add_null(json, "max_ulp");
+  else add_number(json, "max_ulp", change.max_ulp);
+}
+
+// In a trace, tensors that are the same have their measures too: the error of a step may be 0.
+void add_entry(JsonWriter& json, const DiffEntry& entry, bool traced) {
   json.begin_object();
   add_text(json, "kind", key_of(entry.kind));
   add_name(json, "name_a", entry, DiffKind::kOnlyInB, entry.name_a);
   add_name(json, "name_b", entry, DiffKind::kOnlyInA, entry.name_b);
   if (!entry.note.empty()) add_text(json, "note", entry.note);
-  if (entry.kind == DiffKind::kChanged) {
+  if (entry.kind == DiffKind::kChanged || (traced && entry.kind == DiffKind::kSame)) {
     add_boolean(json, "comparable", entry.change.comparable);
     add_boolean(json, "within_tolerance", entry.change.within_tolerance);
-    if (entry.change.comparable) {
-      add_number(json, "differing", entry.change.differing);
-      add_number(json, "elements", entry.change.elements);
-      json.key("max_abs").real(entry.change.max_abs).key("max_rel").real(entry.change.max_rel);
-      if (entry.change.max_ulp == kUlpOfNan) add_null(json, "max_ulp");
-      else add_number(json, "max_ulp", entry.change.max_ulp);
-    }
+    if (entry.change.comparable) add_measures(json, entry.change);
   }
   json.end_object();
 }
 
-std::string diff_json(const DiffFlags& flags, const DiffReport& report) {
+void add_step(JsonWriter& json, std::string_view key, const DiffReport& report, std::optional<size_t> entry) {
+  if (entry) add_text(json, key, report.entries[*entry].name_a);
+  else add_null(json, key);
+}
+
+void add_trace(JsonWriter& json, const Compared& compared) {
+  json.key("trace").begin_object();
+  add_text(json, "order", compared.trace.by_names ? "execution" : "stored");
+  add_step(json, "first_beyond", compared.report, compared.trace.first_beyond);
+  add_step(json, "largest", compared.report, compared.trace.largest);
+  json.key("steps").begin_array();
+  for (const size_t i : compared.trace.order) add_entry(json, compared.report.entries[i], true);
+  json.end_array().end_object();
+}
+
+std::string diff_json(const DiffFlags& flags, const Compared& compared) {
+  const DiffReport& report = compared.report;
   JsonWriter json;
   json.begin_object();
   add_text(json, "a", flags.a);
@@ -99,9 +130,11 @@ std::string diff_json(const DiffFlags& flags, const DiffReport& report) {
   for (const Kind& row : kKinds) add_number(json, row.key, report.count(row.kind));
   json.end_object().key("entries").begin_array();
   for (const DiffEntry& entry : report.entries) {
-    if (flags.all || entry.kind != DiffKind::kSame) add_entry(json, entry);
+    if (flags.all || entry.kind != DiffKind::kSame) add_entry(json, entry, false);
   }
-  json.end_array().end_object();
+  json.end_array();
+  if (flags.trace) add_trace(json, compared);
+  json.end_object();
   return json.take() + '\n';
 }
 
@@ -134,20 +167,28 @@ void print_changed(const DiffReport& report, Console& console) {
   table.append_to(console.out(), console.output());
 }
 
+// What became of a tensor that has one on the other side.
+std::string whereabouts(const DiffEntry& entry) {
+  std::string text;
+  if (entry.kind == DiffKind::kRenamed || entry.name_a != entry.name_b) text = "-> " + printable(entry.name_b);
+  if (!entry.note.empty()) text += (text.empty() ? "" : ", ") + printable(entry.note);
+  return text;
+}
+
 void print_names(const DiffReport& report, const Kind& kind, Paint paint, Console& console) {
   Table table({{"", Align::kLeft, true}, {""}});
   for (const DiffEntry& entry : report.entries) {
     if (entry.kind != kind.kind) continue;
+    const bool one_sided = entry.kind == DiffKind::kOnlyInA || entry.kind == DiffKind::kOnlyInB;
     const std::string& name = entry.kind == DiffKind::kOnlyInB ? entry.name_b : entry.name_a;
-    const bool renamed = entry.kind == DiffKind::kRenamed;
-    table.add_row(Cell(printable(name), paint), renamed ? "-> " + printable(entry.name_b) : printable(entry.note));
+    table.add_row(Cell(printable(name), paint), one_sided ? "" : whereabouts(entry));
   }
   if (table.empty()) return;
   console.heading(kind.phrase);
   table.append_to(console.out(), console.output());
 }
 
-void print_diff(const DiffFlags& flags, const DiffReport& report, Console& console) {
+void print_kinds(const DiffFlags& flags, const DiffReport& report, Console& console) {
   Paint paint = Paint::kPlain;
   for (const Kind& kind : kKinds) {
     switch (kind.kind) {
@@ -156,12 +197,82 @@ void print_diff(const DiffFlags& flags, const DiffReport& report, Console& conso
         paint = Paint::kDim;
         break;
       case DiffKind::kChanged: print_changed(report, console); continue;
-      case DiffKind::kRenamed: paint = Paint::kYellow; break;
+      case DiffKind::kRenamed:
+      case DiffKind::kTransposed: paint = Paint::kYellow; break;
       case DiffKind::kOnlyInA: paint = Paint::kRed; break;
       case DiffKind::kOnlyInB: paint = Paint::kGreen; break;
     }
     print_names(report, kind, paint, console);
   }
+}
+
+// How much larger the error is than at the last step that had one.
+std::string growth(double error, double& before) {
+  if (error == 0 || !std::isfinite(error)) return "";
+  const std::string text = before == 0 ? "" : fmt::format("x{:.3g}", error / before);
+  before = error;
+  return text;
+}
+
+void print_steps(const Compared& compared, Console& console) {
+  Table table({{"step", Align::kRight},
+               {"name", Align::kLeft, true},
+               {"max abs", Align::kRight},
+               {"max rel", Align::kRight},
+               {"growth", Align::kRight},
+               {""}});
+  double before = 0;
+  size_t step = 0;
+  for (const size_t i : compared.trace.order) {
+    const DiffEntry& entry = compared.report.entries[i];
+    const ValueChange& change = entry.change;
+    const bool one_sided = entry.kind == DiffKind::kOnlyInA || entry.kind == DiffKind::kOnlyInB;
+    const bool measured = change.comparable && (entry.kind == DiffKind::kSame || entry.kind == DiffKind::kChanged);
+    const bool first = compared.trace.first_beyond == i;
+    std::string remark;
+    for (const Kind& kind : kKinds) {
+      if (kind.kind == entry.kind && !measured) remark = kind.phrase;
+    }
+    if (!one_sided && !whereabouts(entry).empty()) remark += (remark.empty() ? "" : " ") + whereabouts(entry);
+    if (change.within_tolerance && change.max_abs != 0)
+      remark += remark.empty() ? "within tolerance" : ", within tolerance";
+    if (first) remark = remark.empty() ? "<- first beyond the tolerance" : "<- first beyond the tolerance: " + remark;
+    table.add_row(std::to_string(++step), printable(entry.kind == DiffKind::kOnlyInB ? entry.name_b : entry.name_a),
+                  measured ? fmt::format("{:.3g}", change.max_abs) : "",
+                  measured ? fmt::format("{:.3g}", change.max_rel) : "", measured ? growth(change.max_abs, before) : "",
+                  Cell(std::move(remark), first       ? Paint::kRed
+                                          : one_sided ? Paint::kYellow
+                                                      : Paint::kDim));
+  }
+  table.append_to(console.out(), console.output());
+}
+
+void print_trace(const Compared& compared, Console& console) {
+  const auto& entries = compared.report.entries;
+  const TraceReport& trace = compared.trace;
+  console.heading(trace.by_names ? "steps in order of execution, told by their names"
+                                 : "steps in the order that A stores");
+  print_steps(compared, console);
+  std::string& out = console.out();
+  out += '\n';
+  if (!trace.first_beyond) {
+    out += "no step differs beyond the tolerance\n";
+    return;
+  }
+  const DiffEntry& first = entries[*trace.first_beyond];
+  out += fmt::format("first beyond the tolerance: {}", printable(first.name_a));
+  if (first.change.comparable) out += fmt::format(", max abs {:.3g}", first.change.max_abs);
+  if (trace.largest) {
+    const DiffEntry& largest = entries[*trace.largest];
+    out += fmt::format("; largest: {}, max abs {:.3g}", printable(largest.name_a), largest.change.max_abs);
+  }
+  out += '\n';
+}
+
+void print_diff(const DiffFlags& flags, const Compared& compared, Console& console) {
+  const DiffReport& report = compared.report;
+  if (flags.trace) print_trace(compared, console);
+  else print_kinds(flags, report, console);
   std::string& out = console.out();
   if (!out.empty()) out += '\n';
   append_painted(out, console.output(), report.equal() ? Paint::kGreen : Paint::kRed,
@@ -178,12 +289,15 @@ void print_diff(const DiffFlags& flags, const DiffReport& report, Console& conso
 constexpr const char* kFooter =
     "Compares tensors by name and content, whatever the formats and the order. Exit code 0 when everything is equal, "
     "1\n"
-    "when something differs; a tensor that only changed its name counts as different.\n"
+    "when something differs; a tensor that only changed its name, or a matrix that was transposed, counts as "
+    "different.\n"
+    "--trace takes the tensors as the steps of a computation and shows where two runs part.\n"
     "\n"
     "Examples:\n"
     "  ballast diff model.bpk model.safetensors\n"
     "  ballast diff before.npz after.npz --rtol 1e-5 --atol 1e-8\n"
-    "  ballast diff a.safetensors b.safetensors --json | jq .counts\n";
+    "  ballast diff a.safetensors b.safetensors --json | jq .counts\n"
+    "  ballast diff run1.tensors run2.tensors --trace --rtol 1e-4\n";
 
 }  // namespace
 
@@ -195,15 +309,16 @@ RunCommand add_diff(CLI::App& program, Console& console) {
   command.real("--rtol", "X", flags->options.rtol, "Values within atol + rtol * |b| count as equal");
   command.real("--atol", "X", flags->options.atol, "See --rtol");
   command.flag("--all", flags->all, "List tensors that are the same, too");
+  command.flag("--trace", flags->trace, "List all tensors as steps of a computation, with the error of each");
   command.threads(flags->options.threads);
   command.json(flags->json);
   command.footer(kFooter);
   return [flags, &console] {
-    const Result<DiffReport> report = diff(*flags, console);
-    if (!report) return console.fail(report.error(), flags->json);
-    if (flags->json) console.out() += diff_json(*flags, *report);
-    else print_diff(*flags, *report, console);
-    return report->equal() ? kExitYes : kExitNo;
+    const Result<Compared> compared = diff(*flags, console);
+    if (!compared) return console.fail(compared.error(), flags->json);
+    if (flags->json) console.out() += diff_json(*flags, *compared);
+    else print_diff(*flags, *compared, console);
+    return compared->report.equal() ? kExitYes : kExitNo;
   };
 }
 

@@ -16,7 +16,7 @@ namespace ballast::cli {
 
 namespace {
 
-struct EditFlags {
+struct MetadataFlags {
   std::string source;
   std::vector<std::string> set;       // KEY=VALUE
   std::vector<std::string> set_json;  // KEY=VALUE
@@ -76,7 +76,7 @@ Result<MetaValue> parse_typed(const std::string& text) {
   return value;
 }
 
-Result<std::vector<Change>> parse_changes(const EditFlags& flags) {
+Result<std::vector<Change>> parse_changes(const MetadataFlags& flags) {
   std::vector<Change> changes;
   for (const std::string& text : flags.set) {
     BALLAST_TRY(auto assignment, split_assignment(text, "--set"));
@@ -155,7 +155,7 @@ Status check_stored(const FormatDriver& format, const Description& wanted, const
 }
 
 // A set of files cannot be replaced in one step.
-Status check_in_place(const EditFlags& flags, const Archive& source) {
+Status check_in_place(const MetadataFlags& flags, const Archive& source) {
   if (!flags.output.path.empty()) return {};
   std::error_code none;
   if (is_stream(flags.source)) {
@@ -168,7 +168,7 @@ Status check_in_place(const EditFlags& flags, const Archive& source) {
                   flags.source));
 }
 
-Result<Edited> edit(EditFlags& flags, const Output& output, Console& console) {
+Result<Edited> edit(MetadataFlags& flags, const Output& output, Console& console) {
   Edited edited;
   BALLAST_TRY(edited.changes, parse_changes(flags));
   ConvertOptions& options = flags.output.options;
@@ -220,7 +220,7 @@ void add_value(JsonWriter& json, std::string_view key, const std::optional<MetaV
   else json.key(key).raw(value_text(value));
 }
 
-std::string edit_json(const EditFlags& flags, const Edited& edited) {
+std::string edit_json(const MetadataFlags& flags, const Edited& edited) {
   JsonWriter json;
   json.begin_object();
   add_text(json, "path", flags.source);
@@ -242,7 +242,7 @@ std::string edit_json(const EditFlags& flags, const Edited& edited) {
   return json.take() + '\n';
 }
 
-void print_edit(const EditFlags& flags, const Edited& edited, Console& console) {
+void print_edit(const MetadataFlags& flags, const Edited& edited, Console& console) {
   const bool dry = flags.output.options.dry_run;
   const std::string where =
       flags.output.path.empty() ? flags.source : fmt::format("{} as {}", flags.source, flags.output.path);
@@ -272,7 +272,7 @@ constexpr const char* kFooter =
 
 RunCommand add_edit(CLI::App& program, Console& console) {
   Command command(program, "edit", "Change metadata or config of a weight file");
-  auto flags = std::make_shared<EditFlags>();
+  auto flags = std::make_shared<MetadataFlags>();
   ConvertOptions& options = flags->output.options;
   command.path("PATH", flags->source, "What to change; - is standard input, with -o");
   command.texts("--set", "KEY=VALUE", flags->set, "Give this key this text; may be repeated");

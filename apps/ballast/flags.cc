@@ -15,6 +15,11 @@ Flag Flag::needs(Flag other) {
   return *this;
 }
 
+Flag Flag::required() {
+  option_->required();
+  return *this;
+}
+
 Command::Command(CLI::App& program, const std::string& name, const std::string& summary)
     : app_(*program.add_subcommand(name, summary)) {}
 
@@ -79,6 +84,12 @@ Flag Command::threads(unsigned& value) {
   return Flag(app_.add_option("--threads", value, "Use at most N threads; all processors unless given")
                   ->option_text("N")
                   ->check(CLI::Range(1, 1024)));
+}
+
+std::vector<std::string> Command::given() const {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app_.parse_order()) names.push_back(option->get_name());
+  return names;
 }
 
 void Command::footer(const std::string& text) { app_.footer(text); }

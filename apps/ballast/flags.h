@@ -23,6 +23,8 @@ class Flag {
   Flag excludes(Flag other);
   // This one alone is an error.
   Flag needs(Flag other);
+  // Leaving it out is an error.
+  Flag required();
 
  private:
   CLI::Option* option_;
@@ -69,6 +71,9 @@ class Command {
   // Flags that several commands have, spelled once.
   Flag json(bool& value);
   Flag threads(unsigned& value);
+
+  // Once the command line was parsed: the names of the flags on it, in their order, as often as they stand there.
+  std::vector<std::string> given() const;
 
   // Stands below the flags in --help: what else to know, and examples.
   void footer(const std::string& text);

@@ -3,15 +3,14 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <numeric>
 
 #include "apps/ballast/commands.h"
 #include "apps/ballast/flags.h"
 #include "apps/ballast/progress_bar.h"
 #include "apps/ballast/streams.h"
+#include "apps/ballast/tensor_choice.h"
 #include "apps/ballast/tree.h"
 #include "ballast/archive/open.h"
-#include "ballast/archive/pattern.h"
 
 namespace ballast::cli {
 
@@ -26,29 +25,6 @@ struct InspectOptions {
   bool json = false;
   unsigned threads = 0;
 };
-
-Result<std::vector<size_t>> select_tensors(const Archive& archive, const std::vector<std::string>& only) {
-  std::vector<size_t> selected;
-  if (only.empty()) {
-    selected.resize(archive.tensors().size());
-    std::iota(selected.begin(), selected.end(), 0);
-    return selected;
-  }
-  std::vector<Pattern> patterns;
-  for (const std::string& expression : only) {
-    BALLAST_TRY(Pattern pattern, Pattern::compile(expression));
-    patterns.push_back(std::move(pattern));
-  }
-  for (size_t i = 0; i < archive.tensors().size(); ++i) {
-    for (const Pattern& pattern : patterns) {
-      BALLAST_TRY(const bool found, pattern.found_in(archive.tensors()[i].name));
-      if (!found) continue;
-      selected.push_back(i);
-      break;
-    }
-  }
-  return selected;
-}
 
 void sort_tensors(const Archive& archive, InspectSort sort, std::vector<size_t>& shown) {
   const auto tensors = archive.tensors();
@@ -80,8 +56,9 @@ Status inspect(const InspectOptions& options, Console& console) {
   BALLAST_TRY(const Archive archive, open_input(options.path));
   BALLAST_TRY(std::vector<size_t> shown, select_tensors(archive, options.only));
   sort_tensors(archive, options.sort, shown);
-  Inspection inspection{options.path, archive, std::move(shown), {}, options.hash, options.sort, options.flat};
+  Inspection inspection{options.path, archive, std::move(shown), {}, options.hash, {}, options.sort, options.flat};
   if (options.hash) BALLAST_CHECK(assign(inspection.digests, hash_tensors(archive, options.threads, console)));
+  inspection.tied = options.hash ? tied_by_digest(archive, inspection.digests) : tied_by_extent(archive);
   if (options.json) console.out() = inspection_json(inspection);
   else print_inspection(inspection, console);
   return {};

@@ -6,6 +6,7 @@
 
 #include "apps/ballast/console.h"
 #include "ballast/archive/digest.h"
+#include "ballast/archive/tied.h"
 #include "ballast/formats/archive.h"
 
 namespace ballast::cli {
@@ -18,6 +19,7 @@ struct Inspection {
   std::vector<size_t> shown;          // positions of the tensors to show, in the order to show them
   std::vector<TensorDigest> digests;  // one per tensor of the archive, when `hashed`
   bool hashed = false;
+  std::vector<TiedGroup> tied;  // by content when `hashed`, otherwise those that share their bytes
   InspectSort sort = InspectSort::kStored;
   bool flat = false;
 };

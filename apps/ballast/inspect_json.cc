@@ -3,6 +3,7 @@
 #include "apps/ballast/inspect.h"
 #include "apps/ballast/json_output.h"
 #include "apps/ballast/text.h"
+#include "apps/ballast/tied_output.h"
 #include "ballast/archive/origin.h"
 #include "ballast/base/param_id.h"
 
@@ -127,7 +128,9 @@ std::string inspection_json(const Inspection& inspection) {
   if (inspection.hashed) add_text(json, "digest", to_hex(archive_digest(archive.tensors(), inspection.digests)));
   json.key("tensors").begin_array();
   for (const size_t index : inspection.shown) add_tensor(json, inspection, index);
-  json.end_array().end_object();
+  json.end_array();
+  add_tied(json, archive, inspection.tied);
+  json.end_object();
   return json.take() + '\n';
 }
 

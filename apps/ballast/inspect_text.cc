@@ -6,6 +6,7 @@
 #include "apps/ballast/inspect.h"
 #include "apps/ballast/table.h"
 #include "apps/ballast/text.h"
+#include "apps/ballast/tied_output.h"
 #include "apps/ballast/tree.h"
 #include "ballast/archive/origin.h"
 #include "ballast/base/json.h"
@@ -231,6 +232,7 @@ void print_inspection(const Inspection& inspection, Console& console) {
   console.heading("tensors");
   if (inspection.flat) append_flat(inspection, console);
   else append_tree(inspection, console);
+  print_tied(inspection.archive, inspection.tied, console);
 }
 
 }  // namespace ballast::cli

@@ -6,12 +6,12 @@
 #include <filesystem>
 #include <map>
 
+#include "ballast/archive/cast_tensor.h"
 #include "ballast/archive/digest.h"
 #include "ballast/archive/guard.h"
 #include "ballast/archive/origin.h"
 #include "ballast/archive/pattern.h"
 #include "ballast/archive/tie_plan.h"
-#include "ballast/tensor/cast.h"
 
 namespace ballast {
 
@@ -36,12 +36,17 @@ std::map<std::string_view, size_t> positions(const Description& description) {
   return position;
 }
 
+Result<Digest> content_digest(const WritePlan& plan, unsigned threads, const Progress& progress) {
+  BALLAST_TRY(const auto digests, digest_plan(plan, {.sha256 = false, .threads = threads, .progress = progress}));
+  return archive_digest(plan.description.tensors, digests);
+}
+
 // Brings the providers into the order of `tensors`, which names the same tensors as the plan.
 void adopt_order(WritePlan& plan, const std::vector<TensorInfo>& tensors) {
   const auto position = positions(plan.description);
   std::vector<TensorProvider> providers;
   providers.reserve(tensors.size());
-  for (const TensorInfo& tensor : tensors) providers.push_back(std::move(plan.providers[position.at(tensor.name)]));
+  for (const TensorInfo& tensor : tensors) providers.push_back(plan.providers[position.at(tensor.name)]);
   plan.providers = std::move(providers);
 }
 
@@ -74,7 +79,7 @@ class Conversion {
     if (format_.plan_write == nullptr) {
       return make_error(ErrorCode::kUnsupported, fmt::format("{} files are read but not written", format_.name));
     }
-    BALLAST_CHECK(restore_origin());
+    BALLAST_CHECK(restore_origin(plan_, report_.notes, options_.threads, options_.write.progress));
     BALLAST_CHECK(select_tensors());
     for (const PlanEdit& edit : options_.edits) BALLAST_CHECK(edit(plan_, report_.notes));
     const Description logical = plan_.description;
@@ -89,18 +94,6 @@ class Conversion {
   }
 
  private:
-  // ---- what the source really is
-
-  Status restore_origin() {
-    return ballast::restore_origin(plan_, report_.notes, options_.threads, options_.write.progress);
-  }
-
-  Result<Digest> content_digest(const WritePlan& plan) const {
-    BALLAST_TRY(const auto digests,
-                digest_plan(plan, {.sha256 = false, .threads = options_.threads, .progress = options_.write.progress}));
-    return archive_digest(plan.description.tensors, digests);
-  }
-
   // ---- what is asked of it
 
   Status select_tensors() {
@@ -157,7 +150,12 @@ class Conversion {
 
   // A value that the other type cannot hold at all is found here, before anything is written: the tensor is left out.
   Status cast_or_drop(size_t index, Loss& loss) {
-    BALLAST_CHECK(cast_tensor(index, *loss.cast_to));
+    TensorInfo& tensor = plan_.description.tensors[index];
+    if (!has_fixed_size(tensor.dtype)) {
+      reinterpret(tensor, *loss.cast_to);
+      return {};
+    }
+    BALLAST_CHECK(cast_tensor(plan_, index, *loss.cast_to));
     if (options_.dry_run) return {};
     NullSink nowhere;
     const auto tried = plan_.providers[index](nowhere);
@@ -169,31 +167,12 @@ class Conversion {
     return {};
   }
 
-  Status cast_tensor(size_t index, DType to) {
-    TensorInfo& info = plan_.description.tensors[index];
-    const DType from = info.dtype;
-    const bool raw_bytes = !has_fixed_size(from);
-    TensorInfo cast;
-    cast.name = info.name;
-    cast.dtype = to;
-    cast.shape = raw_bytes ? Shape{info.byte_size} : info.shape;
-    const auto size = packed_size(cast.shape, to);
-    if (!size) return make_error(ErrorCode::kUnsupported, "tensor \"" + info.name + "\" is too large for the cast");
-    cast.byte_size = *size;
-    cast.requires_grad = info.requires_grad;
-    cast.param_id = info.param_id;
-    cast.twin = info.twin;
-    if (!raw_bytes) {
-      plan_.providers[index] = [draw = plan_.providers[index], from, to, bytes = *size](ByteSink& sink) -> Status {
-        MemorySink memory;
-        BALLAST_CHECK(draw(memory));
-        ByteVector out(static_cast<size_t>(bytes));
-        if (auto done = cast_elements(from, memory.take(), to, out); !done) return std::move(done).error();
-        return sink.write(out);
-      };
-    }
-    info = std::move(cast);
-    return {};
+  // Bytes whose meaning only the writing program knows stay what they are, under another type.
+  static void reinterpret(TensorInfo& tensor, DType to) {
+    tensor.dtype = to;
+    tensor.shape = Shape{tensor.byte_size};
+    tensor.set_scheme({});
+    tensor.set_stored_form({});
   }
 
   // ---- what is written once
@@ -265,7 +244,7 @@ class Conversion {
     as_written.description.tensors = written.tensors;
     for (const TensorInfo& tensor : written.tensors)
       as_written.providers.push_back(plan_.providers[position.at(tensor.name)]);
-    return content_digest(as_written);
+    return content_digest(as_written, options_.threads, options_.write.progress);
   }
 
   static std::string differences(const Description& logical, const Description& written) {
@@ -321,8 +300,8 @@ Status restore_origin(WritePlan& plan, std::vector<std::string>& notes, unsigned
   Description& carrier = plan.description;
   if (!carrier.origin) return {};
   const std::string value = *std::exchange(carrier.origin, std::nullopt);
-  BALLAST_TRY(const auto digests, digest_plan(plan, {.sha256 = false, .threads = threads, .progress = progress}));
-  auto restored = decode_origin(value, carrier, archive_digest(carrier.tensors, digests));
+  BALLAST_TRY(const Digest content, content_digest(plan, threads, progress));
+  auto restored = decode_origin(value, carrier, content);
   if (!restored) {
     notes.push_back("ballast.origin is ignored: " + restored.error().message);
     return {};

@@ -14,6 +14,11 @@ namespace ballast {
 // for what the user should hear of it. A tensor whose dtype or shape it changes has no stored form any more.
 using PlanEdit = std::function<Status(WritePlan& plan, std::vector<std::string>& notes)>;
 
+// Takes the description that `ballast.origin` holds, where the plan carries one that still fits its content (which is
+// drawn once for that); otherwise says in `notes` why not. Converting begins with it.
+Status restore_origin(WritePlan& plan, std::vector<std::string>& notes, unsigned threads = 0,
+                      const Progress& progress = {});
+
 struct ConvertOptions {
   std::vector<std::string> only;     // keep tensors whose name one of these regular expressions finds; empty = all
   std::vector<std::string> exclude;  // drop tensors whose name one of these finds
@@ -38,12 +43,6 @@ struct ConvertReport {
   std::vector<Loss> losses;        // with allow_lossy or dry_run: what is (would be) lost
   WriteReport written;             // empty for a dry run
 };
-
-// Makes the description what `ballast.origin` says the content was before it came into this format; without one, or
-// with one that the content no longer fits, it stays as it is. Conversions do this first; whoever puts plans together
-// does it for each before.
-Status restore_origin(WritePlan& plan, std::vector<std::string>& notes, unsigned threads = 0,
-                      const Progress& progress = {});
 
 // Fails with kLossy, naming every loss, when something cannot be kept and allow_lossy is off; nothing is written then.
 Result<ConvertReport> convert_archive(const Archive& source, const std::string& destination, const FormatDriver& format,

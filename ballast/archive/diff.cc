@@ -12,6 +12,7 @@
 #include "ballast/archive/guard.h"
 #include "ballast/archive/memory_gate.h"
 #include "ballast/archive/shared_progress.h"
+#include "ballast/archive/transpose.h"
 #include "ballast/archive/write.h"
 #include "ballast/io/parallel.h"
 
@@ -23,11 +24,10 @@ namespace {
 // then values), large enough that handing them out costs nothing.
 constexpr uint64_t kChunk = uint64_t{1} << 20;
 
-// Two tensors of the same name.
+// Two tensors of the same name. Their entry in the report stands where A has its tensor.
 struct Pair {
   size_t a;
   size_t b;
-  size_t entry;  // in the report
 };
 
 // Part of a pair of the same shape: the same elements on both sides.
@@ -51,14 +51,16 @@ class Comparer {
         b_(b),
         options_(options),
         tolerance_{options.rtol, options.atol},
-        renamed_in_b_(b.tensors().size(), false) {}
+        found_in_b_(b.tensors().size(), false) {}
 
   Result<DiffReport> run() {
     pair_by_name();
     BALLAST_CHECK(compare_pairs());
+    BALLAST_CHECK(find_transposed_pairs());
     BALLAST_CHECK(find_renamed());
+    BALLAST_CHECK(find_renamed_and_transposed());
     for (const size_t index : only_in_b_) {
-      if (renamed_in_b_[index]) continue;
+      if (found_in_b_[index]) continue;
       report_.entries.push_back({DiffKind::kOnlyInB, "", b_.tensors()[index].name, "", {}});
     }
     return std::move(report_);
@@ -67,6 +69,7 @@ class Comparer {
  private:
   const TensorInfo& tensor_a(const Pair& pair) const { return a_.tensors()[pair.a]; }
   const TensorInfo& tensor_b(const Pair& pair) const { return b_.tensors()[pair.b]; }
+  DiffEntry& entry_of(const Pair& pair) { return report_.entries[pair.a]; }
 
   // ---- who belongs to whom
 
@@ -77,7 +80,7 @@ class Comparer {
       const auto found = b_.find(name);
       if (found) {
         paired[*found] = true;
-        pairs_.push_back({i, *found, i});
+        pairs_.push_back({i, *found});
       } else {
         only_in_a_.push_back(i);
       }
@@ -88,22 +91,30 @@ class Comparer {
     }
   }
 
+  // body(0) ... body(count - 1) on all threads; size_of(i) is what i adds to the progress.
+  template <typename SizeOf, typename Body>
+  Status for_each(std::string_view activity, size_t count, const SizeOf& size_of, const Body& body) const {
+    uint64_t total = 0;
+    for (size_t i = 0; i < count; ++i) total += size_of(i);
+    SharedProgress progress(options_.progress, activity, total);
+    BALLAST_CHECK(progress.add(0));
+    BALLAST_CHECK(parallel_for(count, options_.threads, [&](size_t i) -> Status {
+      BALLAST_CHECK(body(i));
+      return progress.add(size_of(i));
+    }));
+    return progress.add(0);
+  }
+
   // ---- comparing what is paired
 
   Status compare_pairs() {
     for (size_t i = 0; i < pairs_.size(); ++i) describe_pair(i);
-    uint64_t total = 0;
-    for (const Piece& piece : pieces_) total += piece.size_a + piece.size_b;
-    SharedProgress progress(options_.progress, "comparing", total);
     std::vector<PieceOutcome> outcomes(pieces_.size());
-    BALLAST_CHECK(progress.add(0));
-    BALLAST_CHECK(parallel_for(pieces_.size(), options_.threads, [&](size_t i) -> Status {
-      BALLAST_CHECK(compare_piece(pieces_[i], outcomes[i]));
-      return progress.add(pieces_[i].size_a + pieces_[i].size_b);
-    }));
-    BALLAST_CHECK(progress.add(0));
+    const auto size_of = [&](size_t i) { return pieces_[i].size_a + pieces_[i].size_b; };
+    BALLAST_CHECK(for_each("comparing", pieces_.size(), size_of,
+                           [&](size_t i) { return compare_piece(pieces_[i], outcomes[i]); }));
     for (size_t i = 0; i < pieces_.size(); ++i) {
-      DiffEntry& entry = report_.entries[pairs_[pieces_[i].pair].entry];
+      DiffEntry& entry = entry_of(pairs_[pieces_[i].pair]);
       entry.change.merge(outcomes[i].difference);
       if (outcomes[i].bytes_differ) entry.kind = DiffKind::kChanged;
     }
@@ -116,18 +127,24 @@ class Comparer {
     const Pair& pair = pairs_[index];
     const TensorInfo& a = tensor_a(pair);
     const TensorInfo& b = tensor_b(pair);
-    DiffEntry& entry = report_.entries[pair.entry];
-    const auto note = [&entry](std::string_view what, const auto& before, const auto& after) {
-      entry.note += fmt::format("{}{} {} -> {}", entry.note.empty() ? "" : ", ", what, before, after);
-    };
+    DiffEntry& entry = entry_of(pair);
     const std::string type_a = a.type_name();
     const std::string type_b = b.type_name();
-    if (type_a != type_b) note("dtype", type_a, type_b);
-    if (!(a.shape == b.shape)) note("shape", a.shape.to_string(), b.shape.to_string());
-    if (entry.note.empty() && a.byte_size != b.byte_size) note("bytes", a.byte_size, b.byte_size);
+    if (type_a != type_b) note_change(entry, "dtype", type_a, type_b);
+    note_shapes(entry, a.shape, b.shape);
+    if (entry.note.empty() && a.byte_size != b.byte_size) note_change(entry, "bytes", a.byte_size, b.byte_size);
     if (!entry.note.empty()) entry.kind = DiffKind::kChanged;
     entry.change.comparable = a.shape == b.shape && are_comparable(a.dtype, b.dtype);
     if (entry.change.comparable || entry.note.empty()) cut_into_pieces(index);
+  }
+
+  template <typename Value>
+  static void note_change(DiffEntry& entry, std::string_view what, const Value& before, const Value& after) {
+    entry.note += fmt::format("{}{} {} -> {}", entry.note.empty() ? "" : ", ", what, before, after);
+  }
+
+  static void note_shapes(DiffEntry& entry, const Shape& before, const Shape& after) {
+    if (!(before == after)) note_change(entry, "shape", before.to_string(), after.to_string());
   }
 
   bool must_read_whole(const Pair& pair) const {
@@ -165,7 +182,7 @@ class Comparer {
     BALLAST_TRY(const Payload b, read(b_, pair.b, piece.begin_b, piece.size_b));
     const DType type_a = tensor_a(pair).dtype;
     const DType type_b = tensor_b(pair).dtype;
-    const bool same_type = report_.entries[pair.entry].note.empty();
+    const bool same_type = entry_of(pair).note.empty();
     if (same_type && same_bytes(a.bytes(), b.bytes())) return {};
     outcome.bytes_differ = same_type;
     if (are_comparable(type_a, type_b)) {
@@ -187,7 +204,7 @@ class Comparer {
   }
 
   void settle(const Pair& pair) {
-    DiffEntry& entry = report_.entries[pair.entry];
+    DiffEntry& entry = entry_of(pair);
     entry.change.elements = tensor_a(pair).shape.element_count().value_or(0);
     entry.change.within_tolerance = entry.change.comparable && !tolerance_.is_exact() && entry.change.differing == 0;
   }
@@ -228,7 +245,7 @@ class Comparer {
     for (size_t i = 0; i < from.size(); ++i) {
       const auto found = available.find(digests[i].blake3);
       if (found == available.end() || found->second.empty()) continue;
-      mark_renamed(from[i], found->second.back());
+      mark_found(DiffKind::kRenamed, from[i], found->second.back());
       found->second.pop_back();
     }
     return {};
@@ -239,12 +256,100 @@ class Comparer {
     for (const size_t i : indexes) plan.add_tensor(all.description.tensors[i], all.providers[i]);
   }
 
-  void mark_renamed(size_t a, size_t b) {
+  void mark_found(DiffKind kind, size_t a, size_t b) {
     DiffEntry& entry = report_.entries[a];
-    entry.kind = DiffKind::kRenamed;
+    entry.kind = kind;
     entry.name_b = b_.tensors()[b].name;
     entry.change.elements = a_.tensors()[a].shape.element_count().value_or(0);
-    renamed_in_b_[b] = true;
+    found_in_b_[b] = true;
+  }
+
+  // ---- the same content with its axes swapped
+
+  Status find_transposed_pairs() {
+    std::vector<size_t> candidates;
+    for (size_t i = 0; i < pairs_.size(); ++i) {
+      const DiffEntry& entry = entry_of(pairs_[i]);
+      const bool differs = entry.kind == DiffKind::kChanged && !entry.change.within_tolerance;
+      if (differs && may_be_transposed(tensor_a(pairs_[i]), tensor_b(pairs_[i]))) candidates.push_back(i);
+    }
+    if (candidates.empty()) return {};
+    std::vector<uint8_t> transposed(candidates.size());
+    const auto size_of = [&](size_t i) { return 2 * tensor_a(pairs_[candidates[i]]).byte_size; };
+    BALLAST_CHECK(for_each("transposing", candidates.size(), size_of, [&](size_t i) -> Status {
+      const Pair& pair = pairs_[candidates[i]];
+      return assign(transposed[i], is_transposed(a_, pair.a, b_, pair.b, gate_));
+    }));
+    for (size_t i = 0; i < candidates.size(); ++i) {
+      if (transposed[i] == 0) continue;
+      DiffEntry& entry = entry_of(pairs_[candidates[i]]);
+      entry.kind = DiffKind::kTransposed;
+      entry.change = {};
+      entry.change.elements = tensor_a(pairs_[candidates[i]]).shape.element_count().value_or(0);
+    }
+    return {};
+  }
+
+  // The type and the shape that the transpose has on the other side.
+  static Likeness transposed_likeness(const TensorInfo& tensor) {
+    return {tensor.type_name(), fmt::format("{} [{}, {}]", tensor.byte_size, tensor.shape[1], tensor.shape[0])};
+  }
+
+  static std::vector<size_t> alike_transposed(const Archive& archive, const std::vector<size_t>& indexes,
+                                              const Archive& other, const std::vector<size_t>& others) {
+    std::vector<Likeness> known;
+    for (const size_t i : others) {
+      if (is_matrix(other.tensors()[i])) known.push_back(transposed_likeness(other.tensors()[i]));
+    }
+    std::ranges::sort(known);
+    std::vector<size_t> found;
+    for (const size_t i : indexes) {
+      const TensorInfo& tensor = archive.tensors()[i];
+      if (is_matrix(tensor) && std::ranges::binary_search(known, likeness(tensor))) found.push_back(i);
+    }
+    return found;
+  }
+
+  Status find_renamed_and_transposed() {
+    std::vector<size_t> left_a;
+    for (const size_t i : only_in_a_) {
+      if (report_.entries[i].kind == DiffKind::kOnlyInA) left_a.push_back(i);
+    }
+    std::vector<size_t> left_b;
+    for (const size_t i : only_in_b_) {
+      if (!found_in_b_[i]) left_b.push_back(i);
+    }
+    const std::vector<size_t> from = alike_transposed(a_, left_a, b_, left_b);
+    if (from.empty()) return {};
+    const std::vector<size_t> to = alike_transposed(b_, left_b, a_, left_a);
+    BALLAST_TRY(const std::vector<uint64_t> prints_a, fingerprints(a_, from, /*swapped=*/false));
+    BALLAST_TRY(const std::vector<uint64_t> prints_b, fingerprints(b_, to, /*swapped=*/true));
+    std::map<uint64_t, std::vector<size_t>> available;  // backwards, as in find_renamed
+    for (size_t i = to.size(); i-- > 0;) available[prints_b[i]].push_back(to[i]);
+    for (size_t i = 0; i < from.size(); ++i) {
+      const auto found = available.find(prints_a[i]);
+      if (found == available.end() || found->second.empty()) continue;
+      const size_t b = found->second.back();
+      if (!may_be_transposed(a_.tensors()[from[i]], b_.tensors()[b])) continue;
+      BALLAST_TRY(const bool transposed, is_transposed(a_, from[i], b_, b, gate_));
+      if (!transposed) continue;
+      found->second.pop_back();
+      mark_found(DiffKind::kTransposed, from[i], b);
+      note_shapes(report_.entries[from[i]], a_.tensors()[from[i]].shape, b_.tensors()[b].shape);
+    }
+    return {};
+  }
+
+  Result<std::vector<uint64_t>> fingerprints(const Archive& archive, const std::vector<size_t>& indexes,
+                                             bool swapped) const {
+    const WritePlan all = make_plan(archive);
+    std::vector<uint64_t> prints(indexes.size());
+    const auto size_of = [&](size_t i) { return archive.tensors()[indexes[i]].byte_size; };
+    BALLAST_CHECK(for_each("transposing", indexes.size(), size_of, [&](size_t i) -> Status {
+      return assign(prints[i],
+                    transpose_fingerprint(archive.tensors()[indexes[i]], all.providers[indexes[i]], swapped));
+    }));
+    return prints;
   }
 
   const Archive& a_;
@@ -256,7 +361,7 @@ class Comparer {
   std::vector<Piece> pieces_;
   std::vector<size_t> only_in_a_;
   std::vector<size_t> only_in_b_;
-  std::vector<bool> renamed_in_b_;
+  std::vector<bool> found_in_b_;
   DiffReport report_;
 };
 

@@ -24,7 +24,14 @@ struct ValueChange : ElementDifference {
   bool within_tolerance = false;  // a tolerance was given and no element is beyond it
 };
 
-enum class DiffKind : uint8_t { kSame, kOnlyInA, kOnlyInB, kChanged, kRenamed };
+enum class DiffKind : uint8_t {
+  kSame,
+  kOnlyInA,
+  kOnlyInB,
+  kChanged,
+  kRenamed,
+  kTransposed,  // a matrix with the bits of the other's transpose, under the same name or another
+};
 
 struct DiffEntry {
   DiffKind kind;
@@ -37,13 +44,13 @@ struct DiffEntry {
 struct DiffReport {
   std::vector<DiffEntry> entries;  // in A's order, then what is only in B
   size_t count(DiffKind kind) const;
-  // Nothing renamed, nothing only on one side, and everything same or within tolerance.
+  // Nothing renamed or transposed, nothing only on one side, and everything same or within tolerance.
   bool equal() const;
 };
 
-// Pairs tensors by name, then those left over by content. Payloads are compared in place where the sources can be
-// viewed and in chunks otherwise, so memory does not follow the size of the files. The report is the same for any
-// number of threads. A negative or NaN tolerance is kInvalidArgument.
+// Pairs tensors by name, then those left over by content, as it is or transposed. Payloads are compared in place where
+// the sources can be viewed and in chunks otherwise, so memory does not follow the size of the files. The report is the
+// same for any number of threads. A negative or NaN tolerance is kInvalidArgument.
 Result<DiffReport> diff_archives(const Archive& a, const Archive& b, const DiffOptions& options = {});
 
 }  // namespace ballast

@@ -139,4 +139,62 @@ std::string exactly(std::string_view text) {
   return expression.append(text).append("\\E\\z");
 }
 
+Result<Pattern::Replaced> Pattern::replace_all(std::string_view text, const std::string& replacement) const {
+  Replaced result;
+  result.text.resize(text.size() * 2 + replacement.size() + 64);
+  constexpr uint32_t kOptions =
+      PCRE2_SUBSTITUTE_GLOBAL | PCRE2_SUBSTITUTE_UNSET_EMPTY | PCRE2_SUBSTITUTE_OVERFLOW_LENGTH;
+  while (true) {
+    PCRE2_SIZE length = result.text.size();
+    const int done = pcre2_substitute(state_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), 0, kOptions,
+                                      nullptr, state_->limits, reinterpret_cast<PCRE2_SPTR>(replacement.data()),
+                                      replacement.size(), reinterpret_cast<PCRE2_UCHAR*>(result.text.data()), &length);
+    if (done == PCRE2_ERROR_NOMEMORY && length > result.text.size() && length <= kMaxReplaced) {
+      result.text.resize(length);
+      continue;
+    }
+    if (done < 0) return cannot_replace(text, replacement, done, length);
+    if (length > kMaxReplaced) return cannot_replace(text, replacement, PCRE2_ERROR_NOMEMORY, length);
+    result.text.resize(length);
+    result.matches = static_cast<size_t>(done);
+    return result;
+  }
+}
+
+Error Pattern::cannot_replace(std::string_view text, const std::string& replacement, int code, size_t length) const {
+  const std::string why =
+      code == PCRE2_ERROR_NOMEMORY ? fmt::format("the result would have {} bytes", length) : message_of(code);
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("regular expression \"{}\" with replacement \"{}\" on \"{}\": {}", state_->expression,
+                                replacement, text.substr(0, 80), why));
+}
+
+const std::string& Pattern::expression() const { return state_->expression; }
+
+Result<std::vector<Pattern>> Pattern::compile_all(const std::vector<std::string>& expressions) {
+  std::vector<Pattern> patterns;
+  for (const std::string& expression : expressions) {
+    BALLAST_TRY(Pattern pattern, Pattern::compile(expression));
+    patterns.push_back(std::move(pattern));
+  }
+  return patterns;
+}
+
+Result<bool> any_found(const std::vector<Pattern>& patterns, std::string_view text) {
+  for (const Pattern& pattern : patterns) {
+    BALLAST_TRY(const bool found, pattern.found_in(text));
+    if (found) return true;
+  }
+  return false;
+}
+
+std::string exactly(std::string_view text) {
+  std::string expression = "\\A\\Q";
+  for (size_t end = text.find("\\E"); end != std::string_view::npos; end = text.find("\\E")) {
+    expression.append(text.substr(0, end)).append("\\E\\\\E\\Q");
+    text.remove_prefix(end + 2);
+  }
+  return expression.append(text).append("\\E\\z");
+}
+
 }  // namespace ballast

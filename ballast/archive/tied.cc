@@ -62,6 +62,18 @@ std::vector<Group> group_by_extent(const Archive& archive) {
   });
 }
 
+// Most files keep their payloads in order, one after the other: then nothing is shared and nothing need be sorted.
+bool payloads_ascend(const Archive& archive) {
+  const StoredExtent* before = nullptr;
+  for (size_t i = 0; i < archive.tensors().size(); ++i) {
+    if (archive.tensors()[i].byte_size == 0) continue;
+    const StoredExtent& extent = archive.extent(i);
+    if (before && std::tie(extent.source, extent.offset) <= std::tie(before->source, before->offset)) return false;
+    before = &extent;
+  }
+  return true;
+}
+
 std::vector<TiedGroup> in_order(std::vector<TiedGroup> groups) {
   std::ranges::sort(groups, {}, [](const TiedGroup& group) { return group.tensors.front(); });
   return groups;
@@ -194,6 +206,7 @@ class ContentSearch {
 
 std::vector<TiedGroup> tied_by_extent(const Archive& archive) {
   std::vector<TiedGroup> groups;
+  if (payloads_ascend(archive)) return groups;
   for (Group& group : group_by_extent(archive)) {
     if (group.size() > 1) groups.push_back({std::move(group), true});
   }

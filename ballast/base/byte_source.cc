@@ -69,4 +69,28 @@ Status MemorySink::patch(uint64_t offset, ByteSpan bytes) {
   return {};
 }
 
+Status SpanSink::write(ByteSpan bytes) {
+  if (bytes.size() > out_.size() - position_) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "more than the " + std::to_string(out_.size()) + " bytes that were expected");
+  }
+  std::copy(bytes.begin(), bytes.end(), out_.begin() + static_cast<ptrdiff_t>(position_));
+  position_ += bytes.size();
+  return {};
+}
+
+Status SpanSink::patch(uint64_t offset, ByteSpan bytes) {
+  if (!range_fits(offset, bytes.size(), position_)) {
+    return make_error(ErrorCode::kInvalidArgument, "patch outside of what was written");
+  }
+  std::copy(bytes.begin(), bytes.end(), out_.begin() + static_cast<ptrdiff_t>(offset));
+  return {};
+}
+
+Status SpanSink::finish() const {
+  if (position_ == out_.size()) return {};
+  return make_error(ErrorCode::kInvalidArgument, std::to_string(position_) + " bytes instead of " +
+                                                     std::to_string(out_.size()) + " that were expected");
+}
+
 }  // namespace ballast

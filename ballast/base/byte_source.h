@@ -103,4 +103,20 @@ class MemorySink final : public ByteSink {
   ByteVector bytes_;
 };
 
+// Fills memory of the caller, which must outlive it. Anything beyond that memory is kInvalidArgument.
+class SpanSink final : public ByteSink {
+ public:
+  explicit SpanSink(MutableByteSpan out) : out_(out) {}
+
+  Status write(ByteSpan bytes) override;
+  Status patch(uint64_t offset, ByteSpan bytes) override;
+  uint64_t position() const override { return position_; }
+  // kInvalidArgument unless the memory is full.
+  Status finish() const;
+
+ private:
+  MutableByteSpan out_;
+  size_t position_ = 0;
+};
+
 }  // namespace ballast

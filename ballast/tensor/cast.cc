@@ -102,7 +102,9 @@ struct CastJob {
 
   template <typename E>
   Status store_block(size_t begin, std::span<const Number> numbers) {
-    double worst = 0;  // not the report's, which the compiler must assume to change with every byte stored
+    // Not the report's, which the compiler must assume to change with every byte stored.
+    double worst = 0;
+    uint64_t overflowed = 0;
     for (size_t i = 0; i < numbers.size(); ++i) {
       std::optional<Rounded<typename E::Bits>> rounded;
       if constexpr (E::kKind == DTypeKind::kFloat) rounded = to_float<E>(numbers[i]);
@@ -110,7 +112,9 @@ struct CastJob {
       if (!rounded) return cannot_hold(begin + i, numbers[i]);
       store_bits<E>(out.data(), begin + i, rounded->bits);
       worst = std::max(worst, rounded->error);
+      overflowed += std::isinf(rounded->error) ? 1 : 0;
     }
+    report.overflowed += overflowed;
     report.max_abs_error = std::max(report.max_abs_error, worst);
     return {};
   }
@@ -140,6 +144,7 @@ Result<CastReport> cast_numbers(DType from, ByteSpan in, DType to, MutableByteSp
 void CastReport::merge(const CastReport& other) {
   exact = exact && other.exact;
   max_abs_error = std::max(max_abs_error, other.max_abs_error);
+  overflowed += other.overflowed;
 }
 
 bool can_cast(DType from, DType to) {

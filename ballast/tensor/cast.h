@@ -12,6 +12,7 @@ namespace ballast {
 struct CastReport {
   bool exact = true;         // every value arrived unchanged; a NaN that is still a NaN counts as unchanged
   double max_abs_error = 0;  // infinite where a finite value became infinity or NaN
+  uint64_t overflowed = 0;   // how many did
 
   void merge(const CastReport& other);
 };

@@ -1,8 +1,8 @@
 // Every type of the dtype table that has arithmetic, as a C++ type, and the one dispatcher from one to the other.
 //
 // An element type E has: Bits (an unsigned integer), kBits, kKind, Value and decode(Bits) -> Value; floating ones also
-// encode(double), kHasNan, kSign, kMagnitude, is_nan and is_finite. A complex number is two elements of its component
-// type. A new type is one struct and one case of visit_element.
+// encode(double), kHasNan, kSign, kMagnitude, kMinNormal, is_nan and is_finite. A complex number is two elements of its
+// component type. A new type is one struct and one case of visit_element.
 #pragma once
 
 #include <bit>
@@ -27,6 +27,7 @@ struct NativeFloatElement {
   static constexpr bool kHasNan = true;
   static constexpr Bits kSign = Layout::kSign;
   static constexpr Bits kMagnitude = static_cast<Bits>(kSign - 1);
+  static constexpr Bits kMinNormal = Layout::kMantissa + 1;
 
   static Value decode(Bits bits) { return std::bit_cast<T>(bits); }
   static Bits encode(double value) { return std::bit_cast<Bits>(static_cast<T>(value)); }

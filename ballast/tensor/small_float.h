@@ -41,6 +41,7 @@ struct SmallFloat {
   static constexpr bool kHasNan = kSpecials != Specials::kNone;
   static constexpr uint32_t kSign = 1U << (kBits - 1);
   static constexpr uint32_t kMagnitude = kSign - 1;
+  static constexpr uint32_t kMinNormal = 1U << kMantissaWidth;  // smaller magnitudes are denormal
   static constexpr uint32_t kInfinity = ((1U << kExponentWidth) - 1) << kMantissaWidth;  // kIeee only
   static constexpr uint32_t kMaxFinite = kSpecials == Specials::kIeee         ? kInfinity - 1
                                          : kSpecials == Specials::kNanAllOnes ? kMagnitude - 1
@@ -154,6 +155,7 @@ struct F8E8M0 {
   static constexpr bool kHasNan = true;
   static constexpr uint32_t kSign = 0;
   static constexpr uint32_t kMagnitude = 0xFF;
+  static constexpr uint32_t kMinNormal = 0;
 
   static constexpr bool is_nan(Bits bits) { return bits == 0xFF; }
   static constexpr bool is_finite(Bits bits) { return bits != 0xFF; }

@@ -150,5 +150,143 @@ TEST(Convert, ADamagedSourceIsExitCode1AndWritesNothing) {
   EXPECT_THAT(folder.names(), ElementsAre("cut.safetensors", "sample.safetensors"));
 }
 
+// ---------------------------------------------------------------- changes on the way
+
+WritePlan torch_plan() {
+  WritePlan plan;
+  const auto add = [&](const std::string& name, const std::vector<float>& values, Shape shape) {
+    const auto bytes = std::as_bytes(std::span(values));
+    plan.add_tensor(make_info(name, DType::kF32, std::move(shape)),
+                    [owned = ByteVector(bytes.begin(), bytes.end())](ByteSink& sink) { return sink.write(owned); });
+  };
+  add("net.fc.0.weight", {1, 2, 3, 4, 5, 6}, {2, 3});
+  add("net.fc.0.bias", {1, 2}, {2});
+  add("net.fc.2.weight", {0.1F, 70000, 1, 1}, {2, 2});
+  add("net.fc.2.bias", {1, 2}, {2});
+  add("net.norm.weight", {1, 2}, {2});
+  add("net.norm.bias", {1, 2}, {2});
+  return plan;
+}
+
+std::vector<std::string> tensor_names(const std::string& path) {
+  const std::string listing = run_ballast({"inspect", path, "--json", "--sort", "name"}).out;
+  std::vector<std::string> names;
+  for (size_t i = 0;; ++i) {
+    const std::string name = json_at(listing, "tensors/" + std::to_string(i) + "/name");
+    if (name.empty()) return names;
+    names.push_back(name.substr(1, name.size() - 2));
+  }
+}
+
+TEST(Convert, ChangesNamesInTheOrderOfTheFlags) {
+  const TempFolder folder;
+  const std::string source = write_plan(folder, "a.safetensors", torch_plan()), target = folder.path("b.safetensors");
+  const ProgramRun run = run_ballast({"convert", source, target, "--rename", "^net\\.=", "--rename",
+                                      "fc\\.(\\d+)=lin.$1", "--renumber", "--rename", "zz=y"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(tensor_names(target),
+              ElementsAre("lin.0.bias", "lin.0.weight", "lin.1.bias", "lin.1.weight", "norm.bias", "norm.weight"));
+  for (const char* text : {"note: renamed 6 of 6 tensors", "note: renumbered 2 of 6 tensors",
+                           "note: rename rule \"zz=y\" matched nothing"}) {
+    EXPECT_THAT(run.out, HasSubstr(text));
+  }
+}
+
+TEST(Convert, ACollisionOfNamesWritesNothing) {
+  const TempFolder folder;
+  const std::string source = write_sample(folder);
+  const ProgramRun run = run_ballast({"convert", source, folder.path("b.safetensors"), "--rename", "\\d+=0"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("\"blocks.0.weight\" and \"blocks.10.weight\""));
+  EXPECT_THAT(folder.names(), ElementsAre("sample.safetensors"));
+}
+
+TEST(Convert, ExactTakesOneNameAsItStands) {
+  const TempFolder folder;
+  const std::string target = folder.path("b.safetensors");
+  const ProgramRun run = run_ballast({"convert", write_sample(folder), target, "--exact", "blocks.0.weight"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(tensor_names(target), ElementsAre("blocks.0.weight"));
+}
+
+TEST(Convert, CastingReportsErrorsAndOverflowLoudly) {
+  const TempFolder folder;
+  const std::string source = write_plan(folder, "a.safetensors", torch_plan());
+  const ProgramRun text =
+      run_ballast({"convert", source, folder.path("b.safetensors"), "--dtype", "f16", "--keep", "norm"});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_THAT(text.out, HasSubstr("OVERFLOW: 1 value too large for the new type became infinite"));
+  EXPECT_THAT(text.out, HasSubstr("maximum error: inf over 4 tensors"));
+  const ProgramRun json =
+      run_ballast({"convert", source, folder.path("c.safetensors"), "--dtype", "bf16", "--keep", "norm", "--json"});
+  EXPECT_EQ(json_at(json.out, "overflowed"), "0");
+  EXPECT_EQ(json_at(json.out, "max_abs_error"), "144");
+  EXPECT_EQ(json_at(json.out, "casts/3/tensor"), "\"net.fc.2.weight\"");
+  EXPECT_EQ(json_at(json.out, "casts/3/to"), "\"bf16\"");
+  EXPECT_EQ(json_at(json.out, "casts/4"), "");
+}
+
+TEST(Convert, HalfPrecisionSkipsModulesByKind) {
+  const TempFolder folder;
+  const std::string source = write_plan(folder, "a.safetensors", torch_plan()), target = folder.path("b.safetensors");
+  const ProgramRun run = run_ballast({"convert", source, target, "--half", "--half-skip", "LayerNorm", "--json"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(json_at(run.out, "casts/3/to"), "\"f16\"");
+  EXPECT_EQ(json_at(run.out, "casts/4"), "");
+  const ProgramRun back = run_ballast({"convert", target, folder.path("c.safetensors"), "--unhalf", "--json"});
+  EXPECT_EQ(json_at(back.out, "casts/3/to"), "\"f32\"");
+  const ProgramRun unknown =
+      run_ballast({"convert", source, folder.path("d.safetensors"), "--half", "--half-skip", "X"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err, HasSubstr("LayerNorm"));
+}
+
+TEST(Convert, AdaptersGoThereAndBack) {
+  const TempFolder folder;
+  const std::string source = write_plan(folder, "a.safetensors", torch_plan());
+  const std::string burn = folder.path("b.bpk"), back = folder.path("c.safetensors");
+  const ProgramRun there = run_ballast({"convert", source, burn, "--adapt", "pytorch-to-burn"});
+  EXPECT_EQ(there.exit_code, 0) << there.err;
+  EXPECT_THAT(tensor_names(burn), ElementsAre("net.fc.0.bias", "net.fc.0.weight", "net.fc.2.bias", "net.fc.2.weight",
+                                              "net.norm.beta", "net.norm.gamma"));
+  const ProgramRun again = run_ballast({"convert", burn, back, "--adapt", "burn-to-pytorch"});
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+  EXPECT_EQ(read_text_file(back), read_text_file(source));
+}
+
+TEST(Convert, AmbiguousTensorsAreListedWithTheFlagsThatDecide) {
+  const TempFolder folder;
+  const std::string source = write_sample(folder), target = folder.path("b.bpk");
+  const ProgramRun run = run_ballast({"convert", source, target, "--adapt", "pytorch-to-burn"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("\"blocks.2.weight\" [2, 3]"));
+  EXPECT_THAT(run.err, HasSubstr("--not-linear REGEX"));
+  for (const std::vector<std::string>& extra : std::vector<std::vector<std::string>>{
+           {"--ambiguous", "keep"}, {"--linear", "blocks"}, {"--not-linear", "blocks"}}) {
+    std::vector<std::string> arguments = {"convert", source, target, "--overwrite", "--adapt", "pytorch-to-burn"};
+    arguments.insert(arguments.end(), extra.begin(), extra.end());
+    EXPECT_EQ(run_ballast(arguments).exit_code, 0) << extra.front();
+  }
+}
+
+TEST(Convert, RefusesFlagsThatWouldDoNothing) {
+  const TempFolder folder;
+  const std::string source = write_sample(folder);
+  for (const std::vector<std::string>& extra : std::vector<std::vector<std::string>>{{"--keep", "x"},
+                                                                                     {"--linear", "x"},
+                                                                                     {"--renumber-except", "x"},
+                                                                                     {"--half-skip", "Linear"},
+                                                                                     {"--ambiguous", "keep"},
+                                                                                     {"--adapt", "pytorch-to-brun"},
+                                                                                     {"--rename", "x"},
+                                                                                     {"--dtype", "i32"}}) {
+    std::vector<std::string> arguments = {"convert", source, folder.path("b.safetensors")};
+    arguments.insert(arguments.end(), extra.begin(), extra.end());
+    EXPECT_EQ(run_ballast(arguments).exit_code, 2) << extra.front();
+  }
+  EXPECT_THAT(run_ballast({"convert", source, folder.path("b.safetensors"), "--adapt", "pytorch-to-brun"}).err,
+              HasSubstr("did you mean \"pytorch-to-burn\"?"));
+}
+
 }  // namespace
 }  // namespace ballast::testing

@@ -46,7 +46,8 @@ TEST(Diff, JsonCountsAndMeasures) {
   const ProgramRun run = run_ballast({"diff", a, b, "--json"});
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_EQ(json_at(run.out, "equal"), "false");
-  EXPECT_EQ(json_at(run.out, "counts"), R"({"same":1,"changed":1,"renamed":0,"only_in_a":0,"only_in_b":0})");
+  EXPECT_EQ(json_at(run.out, "counts"),
+            R"({"same":1,"changed":1,"renamed":0,"transposed":0,"only_in_a":0,"only_in_b":0})");
   EXPECT_EQ(json_at(run.out, "entries/0/name_a"), "\"w\"");
   EXPECT_EQ(json_at(run.out, "entries/0/differing"), "1");
   EXPECT_EQ(json_at(run.out, "entries/0/max_abs"), "0.5");
@@ -60,6 +61,50 @@ TEST(Diff, TolerancesDecideWhatIsEqual) {
   EXPECT_EQ(run_ballast({"diff", a, b, "--atol", "0.4"}).exit_code, 1);
   EXPECT_EQ(run_ballast({"diff", a, b, "--atol", "0.5"}).exit_code, 0);
   EXPECT_EQ(run_ballast({"diff", a, b, "--rtol", "0.2"}).exit_code, 0);
+}
+
+TEST(Diff, NamesTransposedMatrices) {
+  const TempFolder folder;
+  const std::vector<float> values = {1, 2, 3, 4, 5, 6};
+  const std::vector<float> turned = {1, 4, 2, 5, 3, 6};
+  WritePlan plan_a;
+  plan_a.add_tensor(make_info("old", DType::kF32, {2, 3}), std::as_bytes(std::span(values)));
+  WritePlan plan_b;
+  plan_b.add_tensor(make_info("new", DType::kF32, {3, 2}), std::as_bytes(std::span(turned)));
+  const std::string a = write_plan(folder, "a", plan_a);
+  const std::string b = write_plan(folder, "b", plan_b);
+  const ProgramRun run = run_ballast({"diff", a, b});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_EQ(run.out, "transposed\n  old  -> new, shape [2, 3] -> [3, 2]\n\ndifferent: 1 transposed\n");
+  EXPECT_EQ(json_at(run_ballast({"diff", a, b, "--json"}).out, "entries/0/kind"), "\"transposed\"");
+}
+
+TEST(Diff, ATraceShowsWhereTwoRunsPart) {
+  const TempFolder folder;
+  const std::string a = write_values(folder, "a", {{"stem", {1, 1}}, {"mid", {1, 1}}, {"end", {1, 1}}, {"gone", {1}}});
+  const std::string b = write_values(folder, "b", {{"stem", {1, 1}}, {"mid", {1, 1.25F}}, {"end", {1, 2}}});
+  const ProgramRun run = run_ballast({"diff", a, b, "--trace"});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.out, HasSubstr("first beyond the tolerance: "));
+  EXPECT_THAT(run.out, HasSubstr("largest: end, max abs 1\n"));
+  EXPECT_THAT(run.out, HasSubstr("only in A"));
+  EXPECT_THAT(run_ballast({"diff", a, b, "--trace", "--atol", "0.5"}).out,
+              HasSubstr("first beyond the tolerance: end, max abs 1"));
+  EXPECT_THAT(run_ballast({"diff", a, a, "--trace"}).out, HasSubstr("no step differs beyond the tolerance\n"));
+}
+
+TEST(Diff, TracesOfKnownModelsAreInOrderOfExecution) {
+  const std::string trace = test_file_path("gptrs/ministral_linear/trace.gptrsten");
+  const std::string other = test_file_path("gptrs/ministral_yarn/trace.gptrsten");
+  const ProgramRun run = run_ballast({"diff", trace, other, "--trace"});
+  EXPECT_THAT(run.out, HasSubstr("steps in order of execution"));
+  EXPECT_LT(run.out.find("tok_embeddings"), run.out.find("blocks.0.norm_1"));
+  EXPECT_LT(run.out.find("blocks.0.norm_1"), run.out.find("blocks.0.attention.qkv "));
+  const std::string json = run_ballast({"diff", trace, trace, "--trace", "--json"}).out;
+  EXPECT_EQ(json_at(json, "trace/order"), "\"execution\"");
+  EXPECT_EQ(json_at(json, "trace/first_beyond"), "null");
+  EXPECT_EQ(json_at(json, "trace/steps/0/name_a"), "\"tok_embeddings\"");
+  EXPECT_EQ(json_at(json, "trace/steps/0/max_abs"), "0");
 }
 
 TEST(Diff, AMissingFileIsExitCode2) {

@@ -186,5 +186,36 @@ TEST(Inspect, ANameOfManyPartsNeitherHangsNorFillsTheScreen) {
   EXPECT_LT(run.out.size(), 3 * read_text_file(path).size());
 }
 
+// A GPTRSTEN file whose two tensors refer to the same eight bytes.
+std::string write_shared(const TempFolder& folder) {
+  const auto entry = [](const std::string& name, uint64_t offset) {
+    std::string text;
+    append_le<uint32_t>(text, static_cast<uint32_t>(name.size()));
+    text += name;
+    append_le<uint32_t>(text, 1);
+    append_le<uint64_t>(text, 2);
+    append_le<uint32_t>(text, 0);
+    append_le<uint8_t>(text, 0);
+    append_le<uint64_t>(text, offset);
+    append_le<uint64_t>(text, 8);
+    return text;
+  };
+  const size_t index_size = 4 + entry("embedding", 0).size() + entry("head", 0).size();
+  std::string file = "GPTRSTEN";
+  append_le<uint32_t>(file, 2);
+  append_le<uint32_t>(file, static_cast<uint32_t>(index_size));
+  append_le<uint32_t>(file, 2);
+  for (const char* name : {"embedding", "head"}) file += entry(name, 16 + index_size);
+  return folder.write("shared.gptrsten", file + std::string("\0\0\x80\x3f\0\0\0\x40", 8));
+}
+
+TEST(Inspect, TensorsThatShareTheirBytesAreTied) {
+  const TempFolder folder;
+  const std::string path = write_shared(folder);
+  EXPECT_THAT(run_ballast({"inspect", path}).out, HasSubstr("\n  embedding = head  stored once\n"));
+  EXPECT_EQ(json_at(run_ballast({"inspect", path, "--json"}).out, "tied"),
+            R"([{"names":["embedding","head"],"stored_once":true}])");
+}
+
 }  // namespace
 }  // namespace ballast::testing

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <thread>
 
@@ -168,10 +169,10 @@ TEST(Diff, TheSameBytesOfAnotherDtypeAreAChange) {
 
 TEST(Diff, AnotherShapeIsAChangeThatIsNotMeasured) {
   const auto a = MemoryArchive().add("w", DType::kF32, {2, 3}, F32(6, 1));
-  const auto b = MemoryArchive().add("w", DType::kF32, {3, 2}, F32(6, 1));
+  const auto b = MemoryArchive().add("w", DType::kF32, {6}, F32(6, 1));
   const DiffEntry entry = diff_one(a, b);
   EXPECT_EQ(entry.kind, DiffKind::kChanged);
-  EXPECT_EQ(entry.note, "shape [2, 3] -> [3, 2]");
+  EXPECT_EQ(entry.note, "shape [2, 3] -> [6]");
   EXPECT_FALSE(entry.change.comparable);
   DiffOptions tolerant;
   tolerant.atol = 100;
@@ -386,6 +387,98 @@ TEST(Diff, ManyTensorsTakeNoQuadraticTime) {
   const Archive archive_b = b.build();
   EXPECT_EQ(diff(archive_a, archive_a).count(DiffKind::kSame), 100'000U);
   EXPECT_EQ(diff(archive_a, archive_b).count(DiffKind::kRenamed), 100'000U);
+}
+
+// ---- transposed
+
+MemoryArchive matrix(const std::string& name, const Shape& shape, const F32& values) {
+  return MemoryArchive().add(name, DType::kF32, shape, values);
+}
+
+TEST(DiffTransposed, AMatrixOfTheSameNameWithItsAxesSwapped) {
+  const DiffEntry entry = diff_one(matrix("w", {2, 3}, {1, 2, 3, 4, 5, 6}), matrix("w", {3, 2}, {1, 4, 2, 5, 3, 6}));
+  EXPECT_EQ(entry.kind, DiffKind::kTransposed);
+  EXPECT_EQ(entry.note, "shape [2, 3] -> [3, 2]");
+  EXPECT_EQ(entry.change.elements, 6U);
+  EXPECT_FALSE(diff(matrix("w", {2, 3}, {1, 2, 3, 4, 5, 6}), matrix("w", {3, 2}, {1, 4, 2, 5, 3, 6})).equal());
+}
+
+TEST(DiffTransposed, ASquareMatrix) {
+  const DiffEntry entry = diff_one(matrix("w", {2, 2}, {1, 2, 3, 4}), matrix("w", {2, 2}, {1, 3, 2, 4}));
+  EXPECT_EQ(entry.kind, DiffKind::kTransposed);
+  EXPECT_EQ(entry.note, "");
+  EXPECT_EQ(entry.change.differing, 0U);
+}
+
+TEST(DiffTransposed, ASymmetricMatrixIsTheSame) {
+  EXPECT_TRUE(diff(matrix("w", {2, 2}, {1, 2, 2, 4}), matrix("w", {2, 2}, {1, 2, 2, 4})).equal());
+}
+
+TEST(DiffTransposed, OneOtherBitIsAChange) {
+  EXPECT_EQ(diff_one(matrix("w", {2, 3}, {1, 2, 3, 4, 5, 6}), matrix("w", {3, 2}, {1, 4, 2, 5, 3, 7})).kind,
+            DiffKind::kChanged);
+  EXPECT_EQ(diff_one(matrix("w", {1, 2}, {0, 1}), matrix("w", {2, 1}, {-0.0F, 1})).kind, DiffKind::kChanged);
+}
+
+TEST(DiffTransposed, UnderAnotherNameToo) {
+  const auto a = matrix("old", {2, 3}, {1, 2, 3, 4, 5, 6}).add("square", DType::kF32, {2, 2}, F32{1, 2, 3, 4});
+  const auto b = matrix("other", {3, 2}, {9, 4, 2, 5, 3, 6})
+                     .add("new", DType::kF32, {3, 2}, F32{1, 4, 2, 5, 3, 6})
+                     .add("turned", DType::kF32, {2, 2}, F32{1, 3, 2, 4});
+  const DiffReport report = diff(a, b);
+  ASSERT_EQ(report.entries.size(), 3U);
+  EXPECT_EQ(report.entries[0].kind, DiffKind::kTransposed);
+  EXPECT_EQ(report.entries[0].name_b, "new");
+  EXPECT_EQ(report.entries[0].note, "shape [2, 3] -> [3, 2]");
+  EXPECT_EQ(report.entries[1].kind, DiffKind::kTransposed);
+  EXPECT_EQ(report.entries[1].name_b, "turned");
+  EXPECT_EQ(report.entries[2].kind, DiffKind::kOnlyInB);
+  EXPECT_EQ(report.entries[2].name_b, "other");
+}
+
+TEST(DiffTransposed, RenamedAsItIsComesFirst) {
+  const auto a = matrix("old", {2, 2}, {1, 2, 3, 4});
+  const auto b = matrix("turned", {2, 2}, {1, 3, 2, 4}).add("new", DType::kF32, {2, 2}, F32{1, 2, 3, 4});
+  const DiffReport report = diff(a, b);
+  EXPECT_EQ(report.entries[0].kind, DiffKind::kRenamed);
+  EXPECT_EQ(report.entries[0].name_b, "new");
+}
+
+TEST(DiffTransposed, AnotherTypeOrRankIsNot) {
+  const auto a = MemoryArchive().add("w", DType::kF32, {1, 2}, F32{1, 2});
+  EXPECT_EQ(diff_one(a, MemoryArchive().add("w", DType::kI32, {2, 1}, F32{1, 2})).kind, DiffKind::kChanged);
+  EXPECT_EQ(diff_one(a, MemoryArchive().add("w", DType::kF32, {2, 1, 1}, F32{1, 2})).kind, DiffKind::kChanged);
+}
+
+// Larger than a tile in both directions, in all the ways in which a payload can be read.
+TEST(DiffTransposed, LargeMatricesOfEveryElementSizeAndForm) {
+  constexpr size_t kRows = 300;
+  constexpr size_t kColumns = 517;
+  for (const DType dtype : {DType::kU8, DType::kF16, DType::kF32, DType::kF64, DType::kC128}) {
+    const size_t size = dtype_info(dtype).bits / 8;
+    const ByteVector bytes = [&] {
+      ByteVector made(kRows * kColumns * size);
+      uint32_t state = 1;
+      for (std::byte& byte : made) byte = static_cast<std::byte>((state = state * 1664525 + 1013904223) >> 24);
+      return made;
+    }();
+    ByteVector turned(bytes.size());
+    for (size_t row = 0; row < kRows; ++row) {
+      for (size_t column = 0; column < kColumns; ++column) {
+        std::memcpy(&turned[(column * kRows + row) * size], &bytes[(row * kColumns + column) * size], size);
+      }
+    }
+    const auto a = MemoryArchive().add_bytes(make_info("w", dtype, {kRows, kColumns}), bytes);
+    auto b = MemoryArchive().add_bytes(make_info("w", dtype, {kColumns, kRows}), turned);
+    auto renamed = MemoryArchive().add_bytes(make_info("v", dtype, {kColumns, kRows}), turned);
+    EXPECT_EQ(diff(a.build(), b.build()).count(DiffKind::kTransposed), 1U);
+    EXPECT_EQ(diff(a.build_unviewable(), b.build_unviewable()).count(DiffKind::kTransposed), 1U);
+    EXPECT_EQ(diff(a.build_unviewable(), renamed.build()).count(DiffKind::kTransposed), 1U);
+    EXPECT_EQ(diff(a.build(), b.make_big_endian().build()).count(DiffKind::kTransposed), 1U);
+    turned.back() ^= std::byte{1};
+    const auto damaged = MemoryArchive().add_bytes(make_info("w", dtype, {kColumns, kRows}), turned);
+    EXPECT_EQ(diff(a.build_unviewable(), damaged.build_unviewable()).count(DiffKind::kTransposed), 0U);
+  }
 }
 
 }  // namespace

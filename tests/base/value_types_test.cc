@@ -78,5 +78,18 @@ TEST(Hex, RoundTrips) {
   EXPECT_FALSE(parse_hex("0g"));
 }
 
+TEST(SpanSink, FillsItsMemoryAndNoMore) {
+  ByteVector memory(4);
+  SpanSink sink(memory);
+  ASSERT_TRUE(sink.write_text("ab"));
+  EXPECT_FALSE(sink.finish());
+  ASSERT_TRUE(sink.patch(1, as_bytes("x")));
+  EXPECT_FALSE(sink.patch(2, as_bytes("y")));
+  EXPECT_FALSE(sink.write_text("cde"));
+  ASSERT_TRUE(sink.write_text("cd"));
+  EXPECT_TRUE(sink.finish());
+  EXPECT_EQ(as_text(memory), "axcd");
+}
+
 }  // namespace
 }  // namespace ballast

@@ -1,0 +1,253 @@
+#include <fmt/format.h>
+
+#include <memory>
+
+#include "apps/ballast/array_text.h"
+#include "apps/ballast/commands.h"
+#include "apps/ballast/console.h"
+#include "apps/ballast/flags.h"
+#include "apps/ballast/json_output.h"
+#include "apps/ballast/streams.h"
+#include "apps/ballast/tensor_choice.h"
+#include "apps/ballast/text.h"
+#include "ballast/archive/open.h"
+#include "ballast/archive/slice.h"
+#include "ballast/formats/npy.h"
+#include "ballast/tensor/elements.h"
+
+namespace ballast::cli {
+
+namespace {
+
+enum class ShowFormat : unsigned char { kText, kCsv, kNpy, kRaw };
+
+struct ShowFlags {
+  std::string path;
+  std::vector<std::string> names;
+  std::vector<std::string> only;
+  ShowFormat format = ShowFormat::kText;
+  uint64_t precision = 8;
+  bool all = false;
+  bool json = false;
+};
+
+constexpr uint64_t kSummaryAbove = 1000;  // elements; fewer are all written
+constexpr size_t kWidthOfPipes = 80;      // rows are broken there too: nobody parses these, there is --format csv
+constexpr size_t kFlushAbove = size_t{1} << 20;
+
+// ---------------------------------------------------------------- what to show
+
+Error nothing_named(const Archive& archive, const std::string& path) {
+  if (archive.tensors().empty()) return make_error(ErrorCode::kNotFound, fmt::format("{}: holds no tensors", path));
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("{}: which of its {}? `ballast inspect {}` lists them, for example \"{}\"", path,
+                                counted(archive.tensors().size(), "tensor"), path, archive.tensors()[0].name));
+}
+
+Result<std::vector<TensorSlice>> find_slices(const Archive& archive, const ShowFlags& flags) {
+  std::vector<TensorSlice> slices;
+  for (const std::string& name : flags.names) {
+    auto slice = find_tensor_slice(archive, name);
+    if (!slice && slice.error().code == ErrorCode::kNotFound) {
+      const size_t bracket = name.find('[');
+      return no_such_tensor(archive, flags.path, std::string_view(name).substr(0, bracket));
+    }
+    if (!slice) return std::move(slice).error();
+    slices.push_back(std::move(*slice));
+  }
+  if (!flags.only.empty()) {
+    BALLAST_TRY(const std::vector<size_t> found, select_tensors(archive, flags.only));
+    for (const size_t index : found) slices.push_back({index, {}, ""});
+    if (slices.empty()) {
+      return make_error(ErrorCode::kNotFound, fmt::format("{}: --only finds no tensor; `ballast inspect {}` lists them",
+                                                          flags.path, flags.path));
+    }
+  }
+  if (slices.empty() && archive.tensors().size() == 1) slices.push_back({0, {}, ""});
+  if (slices.empty()) return nothing_named(archive, flags.path);
+  return slices;
+}
+
+Status flush_if_large(Console& console) {
+  if (console.out().size() > kFlushAbove) console.flush();
+  if (console.reader_gone()) return make_error(ErrorCode::kCancelled, "nobody reads the output");
+  return {};
+}
+
+class Show {
+ public:
+  Show(const ShowFlags& flags, const Archive& archive, Console& console)
+      : flags_(flags), archive_(archive), console_(console) {}
+
+  Status run(const std::vector<TensorSlice>& slices) {
+    // Everything that can be refused is, before the first line.
+    for (const TensorSlice& slice : slices) {
+      BALLAST_TRY(Selection selection, select(archive_.tensors()[slice.tensor], slice.slice));
+      BALLAST_CHECK(check(archive_.tensors()[slice.tensor]));
+      selections_.push_back(std::move(selection));
+    }
+    if (flags_.json) return print_json(slices);
+    const bool binary = flags_.format == ShowFormat::kNpy || flags_.format == ShowFormat::kRaw;
+    if (binary && slices.size() > 1) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("npy and raw hold one tensor, {} are asked for", slices.size()));
+    }
+    for (size_t i = 0; i < slices.size(); ++i) BALLAST_CHECK(show(slices[i], selections_[i], i == 0));
+    return {};
+  }
+
+ private:
+  Status check(const TensorInfo& tensor) const {
+    if (flags_.format == ShowFormat::kRaw && !flags_.json) return {};
+    if (flags_.format == ShowFormat::kNpy && !flags_.json) {
+      if (auto layout = npy_layout(tensor, {}); !layout) return std::move(layout).error();
+      return {};
+    }
+    if (is_arithmetic(tensor.dtype)) return {};
+    return make_error(ErrorCode::kUnsupported,
+                      fmt::format("{}: tensor \"{}\" is {}, whose values are not numbers this program can write; "
+                                  "--format raw gives its bytes",
+                                  flags_.path, tensor.name, tensor.type_name()));
+  }
+
+  Status show(const TensorSlice& slice, const Selection& selection, bool first) {
+    switch (flags_.format) {
+      case ShowFormat::kText: return print_text(slice, selection, first);
+      case ShowFormat::kCsv:
+        if (!first) console_.out() += '\n';
+        return write_csv({archive_, slice.tensor, selection}, console_.out(), flush_);
+      case ShowFormat::kNpy: return write_npy(slice, selection);
+      case ShowFormat::kRaw: return write_bytes(slice, selection);
+    }
+    return {};
+  }
+
+  std::string title(const TensorSlice& slice, const Selection& selection) const {
+    const TensorInfo& tensor = archive_.tensors()[slice.tensor];
+    std::string text = fmt::format("  {} {}", dtype_name(tensor.dtype), selection.shape.to_string());
+    if (!slice.text.empty()) text += fmt::format(" of {}", tensor.shape.to_string());
+    return text;
+  }
+
+  Status print_text(const TensorSlice& slice, const Selection& selection, bool first) {
+    std::string& out = console_.out();
+    if (!first) out += '\n';
+    append_painted(out, console_.output(), Paint::kBold, printable(archive_.tensors()[slice.tensor].name + slice.text));
+    append_painted(out, console_.output(), Paint::kDim, title(slice, selection));
+    out += '\n';
+    const size_t width = console_.output().width != 0 ? console_.output().width : kWidthOfPipes;
+    ArrayLayout layout{static_cast<size_t>(flags_.precision), width, 0, selection.shape};
+    if (flags_.all || selection.elements <= kSummaryAbove) {
+      return write_array({archive_, slice.tensor, selection}, layout, out, flush_);
+    }
+    // Many short axes can still be too much at three values from each end.
+    layout.edge = selection.edges(3).elements <= 10 * kSummaryAbove ? 3 : 1;
+    const Selection edges = selection.edges(layout.edge);
+    return write_array({archive_, slice.tensor, edges}, layout, out, flush_);
+  }
+
+  Status print_json(const std::vector<TensorSlice>& slices) {
+    std::string& out = console_.out();
+    JsonWriter head;
+    head.begin_object();
+    add_text(head, "path", flags_.path);
+    out += head.take() + ",\"tensors\":[";
+    for (size_t i = 0; i < slices.size(); ++i) {
+      const TensorInfo& tensor = archive_.tensors()[slices[i].tensor];
+      JsonWriter json;
+      json.begin_object();
+      add_text(json, "name", tensor.name);
+      add_text(json, "dtype", dtype_name(tensor.dtype));
+      json.key("shape").numbers(selections_[i].shape.dims());
+      json.key("tensor_shape").numbers(tensor.shape.dims());
+      add_text(json, "slice", slices[i].text);
+      out += (i == 0 ? "" : ",") + json.take() + ",\"values\":";
+      BALLAST_CHECK(write_json_array({archive_, slices[i].tensor, selections_[i]}, out, flush_));
+      out += '}';
+    }
+    out += "]}\n";
+    return {};
+  }
+
+  // Bytes for a pipe.
+  class ConsoleSink final : public ByteSink {
+   public:
+    explicit ConsoleSink(Console& console) : console_(console) {}
+    Status write(ByteSpan bytes) override {
+      console_.out() += as_text(bytes);
+      written_ += bytes.size();
+      return flush_if_large(console_);
+    }
+    Status patch(uint64_t, ByteSpan) override { return make_error(ErrorCode::kInvalidArgument, "a pipe has no past"); }
+    uint64_t position() const override { return written_; }
+
+   private:
+    Console& console_;
+    uint64_t written_ = 0;
+  };
+
+  Status write_bytes(const TensorSlice& slice, const Selection& selection) {
+    if (console_.output().interactive) {
+      return make_error(ErrorCode::kInvalidArgument, "bytes are not for a terminal: send them to a file or a pipe");
+    }
+    ConsoleSink sink(console_);
+    return stream_slice(archive_, slice.tensor, selection, sink);
+  }
+
+  Status write_npy(const TensorSlice& slice, const Selection& selection) {
+    TensorInfo tensor = archive_.tensors()[slice.tensor];
+    tensor.shape = selection.shape;
+    BALLAST_TRY(const NpyLayout layout, npy_layout(tensor, {}));
+    console_.out() += layout.header;
+    return write_bytes(slice, selection);
+  }
+
+  const ShowFlags& flags_;
+  const Archive& archive_;
+  Console& console_;
+  std::vector<Selection> selections_;
+  TextSink flush_ = [this](std::string&) { return flush_if_large(console_); };
+};
+
+Status show(const ShowFlags& flags, Console& console) {
+  BALLAST_TRY(const Archive archive, open_input(flags.path));
+  BALLAST_TRY(const std::vector<TensorSlice> slices, find_slices(archive, flags));
+  return Show(flags, archive, console).run(slices);
+}
+
+constexpr const char* kFooter =
+    "A slice follows the name as in NumPy: indexes, negative ones from the end, ranges a:b and a:b:step, \"...\" for "
+    "the\n"
+    "axes between. Only the bytes of the slice are read. Quote it, or the shell will look for files of that name.\n"
+    "Without --all, more than 1,000 values are shortened to the first and last three of each axis.\n"
+    "\n"
+    "Examples:\n"
+    "  ballast show model.safetensors 'blocks.0.weight[0:4, :]'\n"
+    "  ballast show model.safetensors 'head[-1]' --precision 3\n"
+    "  ballast show model.npz --only 'bias$'\n"
+    "  ballast show model.bpk 'embedding[0]' --json | jq '.tensors[0].values'\n"
+    "  ballast show model.bpk 'embedding[:100]' --format npy > rows.npy\n";
+
+}  // namespace
+
+RunCommand add_show(CLI::App& program, Console& console) {
+  Command command(program, "show", "Show the values of a tensor or of a slice of it");
+  auto flags = std::make_shared<ShowFlags>();
+  command.path("PATH", flags->path, "What to look into");
+  command.optional_texts("NAME", flags->names, "Tensors, each with a slice if wanted: 'weight[0:4, :]'");
+  command.patterns("--only", flags->only, "Show tensors whose name this finds; may be repeated");
+  command.flag("--all", flags->all, "Write every value, however many");
+  command.count("--precision", "N", flags->precision, "Digits after the point, at most; 8 unless given", 0, 20);
+  const Flag format = command.choice(
+      "--format", "FORMAT", flags->format,
+      {{"text", ShowFormat::kText}, {"csv", ShowFormat::kCsv}, {"npy", ShowFormat::kNpy}, {"raw", ShowFormat::kRaw}},
+      "text, csv, or for a pipe npy or raw (little-endian bytes)");
+  command.json(flags->json).excludes(format);
+  command.footer(kFooter);
+  return [flags, &console] {
+    const Status status = show(*flags, console);
+    return status || console.reader_gone() ? kExitYes : console.fail(status.error(), flags->json);
+  };
+}
+
+}  // namespace ballast::cli
