@@ -1,4 +1,6 @@
 // Names of members of zip files.
+#include <algorithm>
+
 #include "ballast/base/utf8.h"
 #include "ballast/formats/zip.h"
 
