@@ -218,7 +218,7 @@ void print_casts(const CastLog& casts, Console& console) {
   const size_t cast = entries.size();
   std::erase_if(entries, [](const TensorCast& entry) { return entry.report->max_abs_error == 0; });
   std::ranges::stable_sort(entries, std::ranges::greater{},
-                           [](const TensorCast& cast) { return cast.report->max_abs_error; });
+                           [](const TensorCast& entry) { return entry.report->max_abs_error; });
   Table table({{"cast", Align::kLeft, true}, {"from"}, {"to"}, {"max error", Align::kRight}, {""}});
   for (size_t i = 0; i < std::min(entries.size(), kCastsShown); ++i) {
     const CastReport& report = *entries[i].report;
