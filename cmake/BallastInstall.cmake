@@ -20,6 +20,16 @@ if(TARGET ballast)
   install(TARGETS ballast RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()
 
+# Where the shells and man look. Optional: building the program alone does not make them.
+if(TARGET ballast_shell_files)
+  set(shell_files "${PROJECT_BINARY_DIR}/generated/shell")
+  install(FILES "${shell_files}/ballast.bash" RENAME ballast OPTIONAL
+          DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+  install(FILES "${shell_files}/_ballast" OPTIONAL DESTINATION "${CMAKE_INSTALL_DATADIR}/zsh/site-functions")
+  install(FILES "${shell_files}/ballast.fish" OPTIONAL DESTINATION "${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d")
+  install(FILES "${shell_files}/ballast.1" OPTIONAL DESTINATION "${CMAKE_INSTALL_MANDIR}/man1")
+endif()
+
 # Where BLAKE3 is a library of its own, users of the static library link it too.
 set(pc_blake3 "")
 set(ballast_pkg_blake3 "")

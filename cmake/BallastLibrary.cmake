@@ -34,6 +34,8 @@ foreach(layer IN LISTS BALLAST_LAYERS)
 endforeach()
 target_sources(ballast_base PRIVATE "${version_source}")
 add_dependencies(ballast_base ballast_version)
+# Folded batch norms must have the bits that one rounding per operation gives.
+target_compile_options(ballast_edit PRIVATE -ffp-contract=off)
 
 list(REMOVE_DUPLICATES uses)
 list(REMOVE_ITEM uses ballast_blake3)  # its objects are among ours; where it is a library it is added below

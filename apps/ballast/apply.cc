@@ -7,6 +7,7 @@
 
 #include "apps/ballast/commands.h"
 #include "apps/ballast/console.h"
+#include "apps/ballast/convert_report.h"
 #include "apps/ballast/edit_flags.h"
 #include "apps/ballast/flags.h"
 #include "apps/ballast/json_output.h"

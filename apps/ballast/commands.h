@@ -25,13 +25,23 @@ RunCommand add_stats(CLI::App& program, Console& console);
 RunCommand add_verify(CLI::App& program, Console& console);
 RunCommand add_convert(CLI::App& program, Console& console);
 RunCommand add_apply(CLI::App& program, Console& console);
+RunCommand add_extract(CLI::App& program, Console& console);
+RunCommand add_merge(CLI::App& program, Console& console);
+RunCommand add_split(CLI::App& program, Console& console);
+RunCommand add_edit(CLI::App& program, Console& console);
+RunCommand add_doctor(CLI::App& program, Console& console);
 RunCommand add_diff(CLI::App& program, Console& console);
 RunCommand add_hash(CLI::App& program, Console& console);
 RunCommand add_formats(CLI::App& program, Console& console);
+RunCommand add_help(CLI::App& program, Console& console);
+RunCommand add_completions(CLI::App& program, Console& console);
+RunCommand add_man(CLI::App& program, Console& console);
 
 // In the order in which help lists them.
-inline constexpr AddCommand kCommands[] = {add_inspect, add_show, add_stats, add_verify, add_convert,
-                                           add_apply,   add_diff, add_hash,  add_formats};
+inline constexpr AddCommand kCommands[] = {
+    add_inspect, add_show,  add_stats, add_verify, add_doctor,  add_diff, add_hash,        add_convert, add_apply,
+    add_extract, add_merge, add_split, add_edit,   add_formats, add_help, add_completions, add_man,
+};
 
 // What --version prints.
 std::string version_text();

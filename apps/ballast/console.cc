@@ -34,7 +34,13 @@ int exit_code_for(ErrorCode code) {
   }
 }
 
-Console::Console() : output_(find_terminal(STDOUT_FILENO)), errors_(find_terminal(STDERR_FILENO)) {}
+Console::Console()
+    : output_(find_terminal(STDOUT_FILENO)), errors_(find_terminal(STDERR_FILENO)), out_fd_(STDOUT_FILENO) {}
+
+void Console::report_on_errors() {
+  out_fd_ = STDERR_FILENO;
+  output_ = errors_;
+}
 
 void Console::heading(std::string_view title) {
   if (!out_.empty()) out_ += '\n';
@@ -45,7 +51,7 @@ void Console::heading(std::string_view title) {
 void Console::flush() {
   const std::string text = std::exchange(out_, {});
   if (reader_gone_ || write_failed_) return;
-  const int failure = write_all(STDOUT_FILENO, text);
+  const int failure = write_all(out_fd_, text);
   if (failure == EPIPE) {
     reader_gone_ = true;
   } else if (failure != 0) {

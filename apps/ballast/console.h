@@ -32,6 +32,9 @@ class Console {
   // Nobody reads standard output any more, so there is no use in making more of it.
   bool reader_gone() const { return reader_gone_; }
 
+  // Standard output is taken by data: from now on everything gathered goes to standard error.
+  void report_on_errors();
+
   // "ballast: <text>" on standard error.
   void complain(std::string_view text);
   // Says what went wrong, with `json` also as {"error":{"code","message"}} on standard output; gives the exit code.
@@ -44,6 +47,7 @@ class Console {
   Terminal output_;
   Terminal errors_;
   std::string out_;
+  int out_fd_;
   bool reader_gone_ = false;
   bool write_failed_ = false;
 };

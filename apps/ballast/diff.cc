@@ -12,6 +12,7 @@
 #include "apps/ballast/flags.h"
 #include "apps/ballast/json_output.h"
 #include "apps/ballast/progress_bar.h"
+#include "apps/ballast/streams.h"
 #include "apps/ballast/table.h"
 #include "apps/ballast/text.h"
 #include "ballast/archive/open.h"
@@ -60,8 +61,9 @@ std::string_view key_of(DiffKind kind) {
 }
 
 Result<Compared> diff(const DiffFlags& flags, Console& console) {
-  BALLAST_TRY(const Archive a, open_archive(flags.a));
-  BALLAST_TRY(const Archive b, open_archive(flags.b));
+  BALLAST_CHECK(refuse_repeated_stream({flags.a, flags.b}));
+  BALLAST_TRY(const Archive a, open_input(flags.a));
+  BALLAST_TRY(const Archive b, open_input(flags.b));
   ProgressBar bar(console.errors());
   DiffOptions options = flags.options;
   options.progress = bar.callback();

@@ -134,7 +134,7 @@ void add_name_flags(Command& command, EditFlags& flags) {
 }
 
 void add_adapt_flags(Command& command, EditFlags& flags) {
-  command.texts("--adapt", "NAME", flags.adapters, "Lay out and name tensors as another framework does; see below");
+  command.texts("--adapt", "ADAPTER", flags.adapters, "Lay out and name tensors as another framework does; see below");
   command.patterns("--linear", flags.hints.linear, "Matrices with such a name are Linear weights");
   command.patterns("--not-linear", flags.hints.not_linear, "Matrices with such a name are not");
   command.patterns("--norm", flags.hints.norm, "Tensors with such a name are the scale of a norm");

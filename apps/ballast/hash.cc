@@ -9,6 +9,7 @@
 #include "apps/ballast/flags.h"
 #include "apps/ballast/json_output.h"
 #include "apps/ballast/progress_bar.h"
+#include "apps/ballast/streams.h"
 #include "apps/ballast/table.h"
 #include "apps/ballast/text.h"
 #include "ballast/archive/digest.h"
@@ -41,7 +42,10 @@ Result<Manifest> expected_manifest(const std::string& path) {
 }
 
 Result<Hashed> hash(const HashFlags& flags, Console& console) {
-  BALLAST_TRY(const Archive archive, open_archive(flags.path));
+  if (is_stream(flags.path) && (flags.write || flags.check)) {
+    return make_error(ErrorCode::kInvalidArgument, "standard input has no place beside it for a manifest");
+  }
+  BALLAST_TRY(const Archive archive, open_input(flags.path));
   Manifest expected;
   if (flags.check) BALLAST_CHECK(assign(expected, expected_manifest(flags.path)));  // before the long work
   Hashed hashed;

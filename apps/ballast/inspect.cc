@@ -7,6 +7,7 @@
 #include "apps/ballast/commands.h"
 #include "apps/ballast/flags.h"
 #include "apps/ballast/progress_bar.h"
+#include "apps/ballast/streams.h"
 #include "apps/ballast/tensor_choice.h"
 #include "apps/ballast/tree.h"
 #include "ballast/archive/open.h"
@@ -52,7 +53,7 @@ Result<std::vector<TensorDigest>> hash_tensors(const Archive& archive, unsigned 
 }
 
 Status inspect(const InspectOptions& options, Console& console) {
-  BALLAST_TRY(const Archive archive, open_archive(options.path));
+  BALLAST_TRY(const Archive archive, open_input(options.path));
   BALLAST_TRY(std::vector<size_t> shown, select_tensors(archive, options.only));
   sort_tensors(archive, options.sort, shown);
   Inspection inspection{options.path, archive, std::move(shown), {}, options.hash, {}, options.sort, options.flat};

@@ -10,25 +10,26 @@
 #include "apps/ballast/console.h"
 #include "apps/ballast/interrupt.h"
 #include "apps/ballast/text.h"
+#include "apps/ballast/topics.h"
 
 namespace ballast::cli {
 
 namespace {
 
-constexpr const char* kFooter =
+constexpr std::string_view kExamples =
     "Examples:\n"
     "  ballast inspect model.safetensors          what is in this file?\n"
     "  ballast convert model.bpk out.safetensors  the same weights in another format\n"
-    "  ballast COMMAND --help                     flags and examples of a command\n"
+    "  ballast convert --help                     flags and examples of a command\n"
+    "  ballast help patterns                      one of the topics that `ballast help` lists\n"
     "\n"
-    "Exit codes:\n"
-    "  0    done; the check says yes\n"
-    "  1    the check says no: files differ, a recognised file is damaged\n"
-    "  2    could not do it: missing, unreadable, unknown format, usage\n"
-    "  130  interrupted\n"
+    "Exit codes:\n";
+constexpr std::string_view kEnvironment =
     "\n"
     "Environment:\n"
     "  NO_COLOR  when set, no colours     COLUMNS  width of the terminal\n";
+
+std::string program_footer() { return fmt::format("{}{}{}", kExamples, exit_code_table(), kEnvironment); }
 
 // Newer versions of the parser reflow the text below the flags, which would ruin the examples. It is added later.
 class HelpFormatter : public CLI::Formatter {
@@ -48,7 +49,7 @@ class Program {
     app_.set_help_flag("-h,--help", "Print this help");
     app_.set_version_flag("--version", version_text, "Print version, build and CPU features found");
     app_.require_subcommand(1);
-    app_.footer(kFooter);
+    app_.footer(program_footer());
     app_.formatter(std::make_shared<HelpFormatter>());
     for (const AddCommand add : kCommands) runs_.push_back(add(app_, console_));
     for (CLI::App* command : commands()) command->group("Commands");
@@ -56,7 +57,6 @@ class Program {
 
   int run(std::vector<std::string> arguments) {
     if (arguments.empty()) return ask_for_command();
-    if (arguments.front() == "help") arguments = rewrite_help(std::move(arguments));
     if (const int code = check_command_name(arguments.front()); code != 0) return code;
     std::ranges::reverse(arguments);  // as the parser wants them
     try {
@@ -75,16 +75,10 @@ class Program {
   int ask_for_command() {
     std::string text = "which command?\n";
     for (const CLI::App* command : commands()) {
-      text += fmt::format("  {:<9} {}\n", command->get_name(), command->get_description());
+      text += fmt::format("  {:<11} {}\n", command->get_name(), command->get_description());
     }
     console_.complain(text + "Try: ballast --help");
     return kExitFailed;
-  }
-
-  // `ballast help inspect` is `ballast inspect --help`.
-  static std::vector<std::string> rewrite_help(std::vector<std::string> arguments) {
-    if (arguments.size() < 2) return {"--help"};
-    return {arguments[1], "--help"};
   }
 
   int check_command_name(const std::string& word) {

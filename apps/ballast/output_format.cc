@@ -37,11 +37,4 @@ Result<const FormatDriver*> choose_format(const std::string& name, const std::st
                                 destination, fmt::join(names, ", ")));
 }
 
-std::string loss_text(const Loss& loss) {
-  std::string text = loss.tensor.empty() ? loss.what : fmt::format("tensor \"{}\": {}", loss.tensor, loss.what);
-  if (loss.cast_to) text += fmt::format("; becomes {}", dtype_name(*loss.cast_to));
-  else if (loss.drop) text += "; left out";
-  return text;
-}
-
 }  // namespace ballast::cli

@@ -1,4 +1,4 @@
-// Which format a command writes, and what that format cannot hold.
+// Which format a command writes.
 #pragma once
 
 #include <string>
@@ -10,8 +10,5 @@ namespace ballast::cli {
 // The format called `name`, or where that is empty the one of the destination's extension. The error names what there
 // is, and what may have been meant.
 Result<const FormatDriver*> choose_format(const std::string& name, const std::string& destination);
-
-// "tensor \"head\": dtype i64 has no name in gptrs-tensors; becomes i32"
-std::string loss_text(const Loss& loss);
 
 }  // namespace ballast::cli

@@ -7,6 +7,7 @@
 #include "apps/ballast/console.h"
 #include "apps/ballast/flags.h"
 #include "apps/ballast/json_output.h"
+#include "apps/ballast/streams.h"
 #include "apps/ballast/tensor_choice.h"
 #include "apps/ballast/text.h"
 #include "ballast/archive/open.h"
@@ -209,7 +210,7 @@ class Show {
 };
 
 Status show(const ShowFlags& flags, Console& console) {
-  BALLAST_TRY(const Archive archive, open_archive(flags.path));
+  BALLAST_TRY(const Archive archive, open_input(flags.path));
   BALLAST_TRY(const std::vector<TensorSlice> slices, find_slices(archive, flags));
   return Show(flags, archive, console).run(slices);
 }

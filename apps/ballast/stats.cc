@@ -12,6 +12,7 @@
 #include "apps/ballast/histogram.h"
 #include "apps/ballast/json_output.h"
 #include "apps/ballast/progress_bar.h"
+#include "apps/ballast/streams.h"
 #include "apps/ballast/table.h"
 #include "apps/ballast/tensor_choice.h"
 #include "apps/ballast/text.h"
@@ -276,7 +277,7 @@ void print_stats(const StatsFlags& flags, const Archive& archive, const Found& f
 }
 
 Status stats(const StatsFlags& flags, Console& console) {
-  BALLAST_TRY(const Archive archive, open_archive(flags.path));
+  BALLAST_TRY(const Archive archive, open_input(flags.path));
   BALLAST_TRY(const Found found, find_statistics(flags, archive, console));
   if (flags.json) console.out() += stats_json(flags, archive, found);
   else print_stats(flags, archive, found, console);

@@ -7,10 +7,11 @@
 
 #include "apps/ballast/commands.h"
 #include "apps/ballast/console.h"
+#include "apps/ballast/finding_output.h"
 #include "apps/ballast/flags.h"
 #include "apps/ballast/json_output.h"
 #include "apps/ballast/progress_bar.h"
-#include "apps/ballast/table.h"
+#include "apps/ballast/streams.h"
 #include "apps/ballast/text.h"
 
 namespace ballast::cli {
@@ -24,40 +25,11 @@ struct VerifyFlags {
   unsigned threads = 0;
 };
 
-std::string_view severity_name(Severity severity) {
-  switch (severity) {
-    case Severity::kNote: return "note";
-    case Severity::kWarning: return "warning";
-    case Severity::kError: return "error";
-  }
-  return "";
-}
-
-Paint severity_paint(Severity severity) {
-  switch (severity) {
-    case Severity::kNote: return Paint::kDim;
-    case Severity::kWarning: return Paint::kYellow;
-    case Severity::kError: return Paint::kRed;
-  }
-  return Paint::kPlain;
-}
-
 void add_report(JsonWriter& json, const VerifyReport& report) {
   if (report.format.empty()) add_null(json, "format");
   else add_text(json, "format", report.format);
   add_boolean(json, "sound", report.sound());
-  json.key("findings").begin_array();
-  for (const Finding& finding : report.findings) {
-    json.begin_object();
-    add_text(json, "severity", severity_name(finding.severity));
-    add_text(json, "code", finding.code);
-    add_number(json, "offset", finding.offset);
-    if (finding.tensor.empty()) add_null(json, "tensor");
-    else add_text(json, "tensor", finding.tensor);
-    add_text(json, "message", finding.message);
-    json.end_object();
-  }
-  json.end_array();
+  add_findings(json, report.findings);
 }
 
 void print_report(const std::string& path, const VerifyReport& report, Console& console) {
@@ -70,28 +42,32 @@ void print_report(const std::string& path, const VerifyReport& report, Console& 
   if (!report.findings.empty()) out += ", " + counted(report.findings.size(), "finding");
   out += '\n';
   if (report.findings.empty()) return;
-  Table table({{"severity"}, {"offset", Align::kRight}, {"code"}, {"what"}});
-  for (const Finding& finding : report.findings) {
-    table.add_row(Cell(severity_name(finding.severity), severity_paint(finding.severity)),
-                  std::to_string(finding.offset), printable(finding.code), printable(finding.message));
-  }
-  table.append_to(out, console.output());
+  print_findings(report.findings, console);
 }
 
 // Exit code 2 tells more than 1, which tells more than 0.
 int worse(int a, int b) { return std::max(a, b); }
 
+Result<VerifyReport> verify_input(const std::string& path, const VerifyFlags& flags, Console& console) {
+  if (!is_stream(path)) {
+    ProgressBar bar(console.errors());
+    return verify_archive(path, {flags.level, flags.threads, bar.callback()});
+  }
+  BALLAST_TRY(const ResolvedPath resolved, resolve_input(path, FileAccess::kPositional));
+  ProgressBar bar(console.errors());
+  return verify_archive(resolved.request, {flags.level, flags.threads, bar.callback()});
+}
+
 int verify(const VerifyFlags& flags, Console& console) {
+  if (Status repeated = refuse_repeated_stream(flags.paths); !repeated)
+    return console.fail(repeated.error(), flags.json);
   int outcome = kExitYes;
   JsonWriter json;
   json.begin_object();
   add_text(json, "level", flags.level == VerifyLevel::kContent ? "content" : "structure");
   json.key("files").begin_array();
   for (const std::string& path : flags.paths) {
-    const Result<VerifyReport> report = [&] {
-      ProgressBar bar(console.errors());
-      return verify_archive(path, {flags.level, flags.threads, bar.callback()});
-    }();
+    const Result<VerifyReport> report = verify_input(path, flags, console);
     json.begin_object();
     add_text(json, "path", path);
     if (report) {

@@ -11,6 +11,7 @@
 #include "ballast/archive/guard.h"
 #include "ballast/archive/origin.h"
 #include "ballast/archive/pattern.h"
+#include "ballast/archive/tie_plan.h"
 
 namespace ballast {
 
@@ -45,8 +46,17 @@ void adopt_order(WritePlan& plan, const std::vector<TensorInfo>& tensors) {
   const auto position = positions(plan.description);
   std::vector<TensorProvider> providers;
   providers.reserve(tensors.size());
-  for (const TensorInfo& tensor : tensors) providers.push_back(plan.providers[position.at(tensor.name)]);
+  for (const TensorInfo& tensor : tensors) providers.push_back(std::move(plan.providers[position.at(tensor.name)]));
   plan.providers = std::move(providers);
+}
+
+// The order of tensors, and of metadata where there is the same of it, as in `written`.
+void adopt_order(Description& description, const Description& written) {
+  std::map<std::string_view, size_t> place = positions(written);
+  std::ranges::sort(description.tensors, {}, [&](const TensorInfo& tensor) { return place.at(tensor.name); });
+  const bool same = description.metadata.size() == written.metadata.size() &&
+                    std::ranges::is_permutation(description.metadata, written.metadata);
+  if (same) description.metadata = written.metadata;
 }
 
 // One conversion, step by step. `plan_` holds what is to be written; its description speaks the source's language
@@ -75,6 +85,7 @@ class Conversion {
     const Description logical = plan_.description;
     BALLAST_CHECK(choose_config());
     BALLAST_CHECK(apply_losses());
+    BALLAST_CHECK(tie_tensors());
     BALLAST_CHECK(attach_origin(logical));
     report_.tensors = plan_.description.tensors.size();
     for (const TensorInfo& tensor : plan_.description.tensors) report_.payload_bytes += tensor.byte_size;
@@ -95,23 +106,9 @@ class Conversion {
       BALLAST_TRY(const bool unwanted, any_found(exclude, tensor.name));
       keep.push_back((only.empty() || wanted) && !unwanted);
     }
-    keep_tensors(keep);
+    keep_tensors(plan_, keep);
     if (!plan_.description.tensors.empty()) return {};
     return make_error(ErrorCode::kInvalidArgument, "no tensor is left after --only and --exclude");
-  }
-
-  void keep_tensors(const std::vector<bool>& keep) {
-    size_t to = 0;
-    for (size_t from = 0; from < keep.size(); ++from) {
-      if (!keep[from]) continue;
-      if (to != from) {
-        plan_.description.tensors[to] = std::move(plan_.description.tensors[from]);
-        plan_.providers[to] = std::move(plan_.providers[from]);
-      }
-      ++to;
-    }
-    plan_.description.tensors.resize(to);
-    plan_.providers.resize(to);
   }
 
   Status choose_config() {
@@ -147,7 +144,7 @@ class Conversion {
       if (loss.drop) keep[found->second] = false;
     }
     position.clear();
-    keep_tensors(keep);
+    keep_tensors(plan_, keep);
     return {};
   }
 
@@ -178,6 +175,24 @@ class Conversion {
     tensor.set_stored_form({});
   }
 
+  // ---- what is written once
+
+  Status tie_tensors() {
+    const bool cast = std::ranges::any_of(report_.losses, [](const Loss& loss) { return loss.cast_to.has_value(); });
+    const TieRequest request{.format = format_,
+                             .wanted = options_.tie,
+                             .untouched = options_.edits.empty() && !cast,
+                             .threads = options_.threads};
+    BALLAST_TRY(const TieReport ties, find_ties(plan_, request, options_.write.progress));
+    report_.tied = ties.tensors;
+    report_.tied_bytes = ties.bytes;
+    if (ties.tensors == 0) return {};
+    report_.notes.push_back(fmt::format("{} tensor{} the bytes of another and {} stored once: {:.2f} MiB saved",
+                                        ties.tensors, ties.tensors == 1 ? " has" : "s have",
+                                        ties.tensors == 1 ? "is" : "are", static_cast<double>(ties.bytes) / (1 << 20)));
+    return {};
+  }
+
   // ---- what travels in ballast.origin
 
   WriteOptions write_options() const {
@@ -190,7 +205,8 @@ class Conversion {
     // A loss that was allowed is part of what is described; everything else must come back.
     logical.tensors = plan_.description.tensors;
     BALLAST_TRY(const Description written,
-                preview_description(format_, plan_.description, write_options(), file_name_));
+                preview_description(format_, plan_.description, write_options(), file_name_, plan_.ties));
+    if (!options_.keep_order) adopt_order(logical, written);
     if (!needs_origin(logical, written)) return {};
     if (!format_.stores_origin) {
       // How the original spelled things is no content: nothing is lost without it.
@@ -215,6 +231,8 @@ class Conversion {
     if (form_lost(logical.stored_form, written.stored_form)) return true;
     for (size_t i = 0; i < logical.tensors.size(); ++i) {
       if (form_lost(logical.tensors[i].stored_form(), written.tensors[i].stored_form())) return true;
+      // Tied here, and not by the source: the way back must not take it for something the source had.
+      if (!same_format && !written.tensors[i].stored_form().empty()) return true;
     }
     return false;
   }
@@ -296,7 +314,14 @@ Status restore_origin(WritePlan& plan, std::vector<std::string>& notes, unsigned
 
 Result<ConvertReport> convert_archive(const Archive& source, const std::string& destination, const FormatDriver& format,
                                       const ConvertOptions& options) {
-  return convert_plan(make_plan(source), destination, format, options);
+  return guarded([&]() -> Result<ConvertReport> {
+    WritePlan plan = make_plan(source);
+    uint32_t last_twin = 0;
+    if (options.tie) {
+      BALLAST_CHECK(mark_twins(source, plan, format, last_twin, options.threads, options.write.progress));
+    }
+    return Conversion(std::move(plan), destination, format, options).run();
+  });
 }
 
 Result<ConvertReport> convert_plan(WritePlan plan, const std::string& destination, const FormatDriver& format,

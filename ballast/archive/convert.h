@@ -26,6 +26,8 @@ struct ConvertOptions {
   std::optional<std::string> config_text;  // a model config for targets that need one
   bool allow_lossy = false;
   bool dry_run = false;
+  bool keep_order = true;  // false: the order of tensors and metadata is nobody's; no origin remembers it
+  bool tie = true;         // tensors that hold the same bytes are stored once, where the format can
   unsigned threads = 0;
   WriteSettings write;
 };
@@ -36,6 +38,8 @@ struct ConvertReport {
   size_t tensors = 0;
   uint64_t payload_bytes = 0;
   std::vector<std::string> notes;  // what was carried in ballast.origin, restored from it, or found stale
+  size_t tied = 0;                 // tensors that share the bytes of another in what was written
+  uint64_t tied_bytes = 0;         // what that saved
   std::vector<Loss> losses;        // with allow_lossy or dry_run: what is (would be) lost
   WriteReport written;             // empty for a dry run
 };
@@ -45,6 +49,7 @@ Result<ConvertReport> convert_archive(const Archive& source, const std::string& 
                                       const ConvertOptions& options);
 
 // The same for what was put together from several archives, or from memory: everything but the origin of a source.
+// Tensors are tied where the plan says that they are twins (archive/tie_plan.h).
 Result<ConvertReport> convert_plan(WritePlan plan, const std::string& destination, const FormatDriver& format,
                                    const ConvertOptions& options);
 

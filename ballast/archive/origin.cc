@@ -150,6 +150,7 @@ TensorInfo bare_tensor(const TensorInfo& carried) {
   bare.dtype = carried.dtype;
   bare.shape = carried.shape;
   bare.byte_size = carried.byte_size;
+  bare.twin = carried.twin;
   bare.set_scheme(carried.scheme());
   return bare;
 }

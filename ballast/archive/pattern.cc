@@ -58,9 +58,27 @@ Result<bool> Pattern::found_in(std::string_view text) const {
   pcre2_match_data_free(data);
   if (found >= 0) return true;
   if (found == PCRE2_ERROR_NOMATCH) return false;
-  return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("regular expression \"{}\" gave up on \"{}\": {}", state_->expression,
-                                text.substr(0, 80), message_of(found)));
+  return gave_up(text, found);
+}
+
+Error Pattern::gave_up(std::string_view text, int code) const {
+  return make_error(ErrorCode::kInvalidArgument, fmt::format("regular expression \"{}\" gave up on \"{}\": {}",
+                                                             state_->expression, text.substr(0, 80), message_of(code)));
+}
+
+Result<std::optional<std::string>> Pattern::first_group(std::string_view text) const {
+  using Free = decltype(&pcre2_match_data_free);
+  const std::unique_ptr<pcre2_match_data, Free> data(pcre2_match_data_create_from_pattern(state_->code, nullptr),
+                                                     pcre2_match_data_free);
+  const int found = pcre2_match(state_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), 0, 0, data.get(),
+                                state_->limits);
+  if (found == PCRE2_ERROR_NOMATCH) return std::optional<std::string>();
+  if (found < 0) return gave_up(text, found);
+  // A group that took no part in the match counts as empty.
+  const size_t group = pcre2_get_ovector_count(data.get()) > 1 ? 1 : 0;
+  const PCRE2_SIZE* ends = pcre2_get_ovector_pointer(data.get()) + 2 * group;
+  if (static_cast<int>(group) >= found || ends[0] == PCRE2_UNSET) return std::optional(std::string());
+  return std::optional(std::string(text.substr(ends[0], ends[1] - ends[0])));
 }
 
 Result<Pattern::Replaced> Pattern::replace_all(std::string_view text, const std::string& replacement) const {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -21,6 +22,8 @@ class Pattern {
   static Result<std::vector<Pattern>> compile_all(const std::vector<std::string>& expressions);
 
   Result<bool> found_in(std::string_view text) const;
+  // What the expression's first group matched, or all of the match where it has no group; nullopt without a match.
+  Result<std::optional<std::string>> first_group(std::string_view text) const;
 
   // `text` with every match replaced. In `replacement` $1, ${1}, $name and ${name} stand for groups, $$ for a dollar
   // sign. A group that the expression does not have, or a result of more than kMaxReplaced bytes, is kInvalidArgument.
@@ -36,6 +39,7 @@ class Pattern {
  private:
   struct State;
   explicit Pattern(std::unique_ptr<State> state);
+  Error gave_up(std::string_view text, int code) const;
   Error cannot_replace(std::string_view text, const std::string& replacement, int code, size_t length) const;
   std::unique_ptr<State> state_;
 };

@@ -154,6 +154,7 @@ class ArchiveCheck {
   }
 
   Status check_manifest(const std::vector<TensorDigest>& digests) {
+    if (path_.empty()) return {};
     const std::string manifest_file = manifest_path(path_);
     const auto expected = read_manifest(path_);
     if (!expected) {
@@ -174,7 +175,7 @@ class ArchiveCheck {
     return {};
   }
 
-  const std::string& path_;
+  const std::string& path_;  // empty: there is no place for a manifest
   const Archive& archive_;
   const VerifyOptions& options_;
   Findings& findings_;
@@ -191,11 +192,10 @@ VerifyReport make_report(const FormatDriver& driver, const Findings& findings) {
   return report;
 }
 
-Result<VerifyReport> verify(const std::string& path, const VerifyOptions& options) {
-  BALLAST_TRY(const ResolvedPath resolved, resolve_path(path, {.access = FileAccess::kPositional}));
-  BALLAST_TRY(const FormatDriver* const driver, detect_format(resolved.request));
+Result<VerifyReport> verify(const OpenRequest& request, const std::string& path, const VerifyOptions& options) {
+  BALLAST_TRY(const FormatDriver* const driver, detect_format(request));
   Findings findings = Findings::collect_all();
-  const auto archive = driver->open(resolved.request, findings);
+  const auto archive = driver->open(request, findings);
   if (!archive) {
     if (archive.error().code != ErrorCode::kCorrupt) return archive.error();
     BALLAST_CHECK(findings.error("unreadable", 0, "", archive.error().message));
@@ -213,7 +213,14 @@ bool VerifyReport::sound() const {
 }
 
 Result<VerifyReport> verify_archive(const std::string& path, const VerifyOptions& options) {
-  return guarded([&] { return verify(path, options); });
+  return guarded([&]() -> Result<VerifyReport> {
+    BALLAST_TRY(const ResolvedPath resolved, resolve_path(path, {.access = FileAccess::kPositional}));
+    return verify(resolved.request, path, options);
+  });
+}
+
+Result<VerifyReport> verify_archive(const OpenRequest& request, const VerifyOptions& options) {
+  return guarded([&] { return verify(request, "", options); });
 }
 
 }  // namespace ballast

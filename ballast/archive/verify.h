@@ -35,5 +35,7 @@ struct VerifyReport {
 // and, for the content, "non_finite" (warning), "manifest" (error), "no_manifest", "duplicate_payload" (notes);
 // "more_findings" when there were too many to keep.
 Result<VerifyReport> verify_archive(const std::string& path, const VerifyOptions& options = {});
+// The same for something that has no place of its own and so no manifest beside it: a pipe, memory.
+Result<VerifyReport> verify_archive(const OpenRequest& request, const VerifyOptions& options = {});
 
 }  // namespace ballast

@@ -10,6 +10,7 @@
 #include "ballast/archive/memory_gate.h"
 #include "ballast/base/checked.h"
 #include "ballast/formats/payload_order.h"
+#include "ballast/formats/tie.h"
 
 namespace ballast {
 
@@ -52,7 +53,8 @@ class FeedSink final : public ByteSink {
 class ProviderFeed final : public TensorFeed {
  public:
   ProviderFeed(const WritePlan& plan, const Progress& progress) : plan_(plan), progress_(progress) {
-    for (const TensorInfo& tensor : plan.description.tensors) total_ += tensor.byte_size;
+    const auto& tensors = plan.description.tensors;
+    for (size_t i = 0; i < tensors.size(); ++i) total_ += payload_owner(plan.ties, i) == i ? tensors[i].byte_size : 0;
   }
 
   Status emit(size_t index, PayloadForm form, ByteSink& sink) override {
@@ -119,6 +121,18 @@ Status stream_tensor(const Archive& archive, size_t index, MemoryGate& gate, Byt
 
 // ---------------------------------------------------------------- checking a plan
 
+Status check_ties(const WritePlan& plan) {
+  if (plan.ties.empty()) return {};
+  const auto& tensors = plan.description.tensors;
+  bool sound = plan.ties.size() == tensors.size();
+  for (size_t i = 0; sound && i < plan.ties.size(); ++i) {
+    const size_t owner = plan.ties[i];
+    sound = owner <= i && plan.ties[owner] == owner && tensors[owner].byte_size == tensors[i].byte_size;
+  }
+  if (sound) return {};
+  return make_error(ErrorCode::kInvalidArgument, "the ties of a write plan do not fit its tensors");
+}
+
 Status check_plan(const FormatDriver& format, const WritePlan& plan, const WriteOptions& options) {
   if (format.plan_write == nullptr) {
     return make_error(ErrorCode::kUnsupported, fmt::format("{} files are read but not written", format.name));
@@ -126,6 +140,7 @@ Status check_plan(const FormatDriver& format, const WritePlan& plan, const Write
   if (plan.providers.size() != plan.description.tensors.size()) {
     return make_error(ErrorCode::kInvalidArgument, "a write plan needs one provider per tensor");
   }
+  BALLAST_CHECK(check_ties(plan));
   const auto duplicates = find_duplicate_names(plan.description.tensors);
   if (!duplicates.empty()) {
     return make_error(ErrorCode::kInvalidArgument, fmt::format("tensor name \"{}\" stands twice in the plan",
@@ -149,7 +164,8 @@ std::string path_of_file(const std::string& destination, const PlannedFile& file
 
 Result<WriteReport> write_files(const std::string& path, const PlannedWrite& planned, const WritePlan& plan,
                                 const WriteSettings& settings) {
-  AtomicFiles output(settings.commit);
+  AtomicFiles own(settings.commit);
+  AtomicFiles& output = settings.set != nullptr ? *settings.set : own;
   ProviderFeed feed(plan, settings.progress);
   WriteReport report;
   for (size_t i = 0; i < planned.files().size(); ++i) {
@@ -164,8 +180,30 @@ Result<WriteReport> write_files(const std::string& path, const PlannedWrite& pla
     report.files.push_back(file_path);
     report.bytes += sink->position();
   }
-  BALLAST_CHECK(output.commit());
+  if (settings.set == nullptr) BALLAST_CHECK(own.commit());
   return report;
+}
+
+// Through a pipe, directly or, where the format patches, by way of a temporary file.
+Result<WriteReport> write_stream(const std::string& name, const FormatDriver& format, const PlannedWrite& planned,
+                                 const WritePlan& plan, const WriteSettings& settings) {
+  if (planned.files().size() != 1) {
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("{} writes {} files here; a pipe takes one: give a path",
+                                                               format.name, planned.files().size()));
+  }
+  ProviderFeed feed(plan, settings.progress);
+  PipeSink& pipe = *settings.stream->sink;
+  const uint64_t start = pipe.position();
+  if (planned.patches()) {
+    BALLAST_TRY(SpoolFile spool, SpoolFile::create(settings.stream->spool_folder, settings.commit.file_system));
+    BALLAST_CHECK(planned.emit(0, spool.sink(), feed));
+    BALLAST_TRY(const auto written, std::move(spool).to_source(name, FileAccess::kPositional));
+    BALLAST_CHECK(copy_source(*written, pipe));
+  } else {
+    BALLAST_CHECK(planned.emit(0, pipe, feed));
+  }
+  BALLAST_CHECK(pipe.flush());
+  return WriteReport{{name}, pipe.position() - start};
 }
 
 // ---------------------------------------------------------------- preview
@@ -285,6 +323,20 @@ WritePlan make_plan(const Archive& archive) {
   return plan;
 }
 
+void keep_tensors(WritePlan& plan, const std::vector<bool>& keep) {
+  size_t to = 0;
+  for (size_t from = 0; from < keep.size(); ++from) {
+    if (!keep[from]) continue;
+    if (to != from) {
+      plan.description.tensors[to] = std::move(plan.description.tensors[from]);
+      plan.providers[to] = std::move(plan.providers[from]);
+    }
+    ++to;
+  }
+  plan.description.tensors.resize(to);
+  plan.providers.resize(to);
+}
+
 Status check_write_options(const FormatDriver& format, const WriteOptions& options) {
   const auto refuse = [&](const std::string& what) {
     return make_error(ErrorCode::kInvalidArgument, fmt::format("{} {}", format.name, what));
@@ -314,7 +366,8 @@ Result<WriteReport> write_archive(const std::string& path, const FormatDriver& f
     BALLAST_CHECK(check_plan(format, plan, settings.format));
     BALLAST_CHECK(refuse_losses(format, plan.description, settings.format, settings.accept_losses));
     const std::string file_name = std::filesystem::path(path).filename().string();
-    BALLAST_TRY(const auto planned, format.plan_write({plan.description, settings.format, file_name}));
+    BALLAST_TRY(const auto planned, format.plan_write({plan.description, settings.format, file_name, plan.ties}));
+    if (settings.stream != nullptr) return write_stream(path, format, *planned, plan, settings);
     return write_files(path, *planned, plan, settings);
   });
 }
@@ -323,7 +376,7 @@ Result<ByteVector> write_archive_bytes(const FormatDriver& format, const WritePl
   return guarded([&]() -> Result<ByteVector> {
     BALLAST_CHECK(check_plan(format, plan, options));
     BALLAST_CHECK(refuse_losses(format, plan.description, options, /*accept=*/false));
-    BALLAST_TRY(const auto planned, format.plan_write({plan.description, options, "memory"}));
+    BALLAST_TRY(const auto planned, format.plan_write({plan.description, options, "memory", plan.ties}));
     if (planned->files().size() != 1) {
       return make_error(ErrorCode::kInvalidArgument, fmt::format("{} writes several files; give a path", format.name));
     }
@@ -336,11 +389,12 @@ Result<ByteVector> write_archive_bytes(const FormatDriver& format, const WritePl
 }
 
 Result<Description> preview_description(const FormatDriver& format, const Description& description,
-                                        const WriteOptions& options, const std::string& file_name) {
+                                        const WriteOptions& options, const std::string& file_name,
+                                        std::span<const uint32_t> ties) {
   return guarded([&]() -> Result<Description> {
     WriteOptions plain = options;
     plain.compress = false;  // changes no description, and sizes would need the data
-    BALLAST_TRY(const auto planned, format.plan_write({description, plain, file_name}));
+    BALLAST_TRY(const auto planned, format.plan_write({description, plain, file_name, ties}));
     MemorySiblings siblings;
     OpenRequest request;
     for (size_t i = 0; i < planned->files().size(); ++i) {

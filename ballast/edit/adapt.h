@@ -5,6 +5,7 @@
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -12,6 +13,7 @@
 #include <vector>
 
 #include "ballast/archive/convert.h"
+#include "ballast/edit/huggingface.h"
 #include "ballast/edit/modules.h"
 
 namespace ballast {
@@ -28,6 +30,9 @@ struct AdaptOptions {
   Ambiguous ambiguous = Ambiguous::kRefuse;
   // A model config of netcl, for plans that carry none.
   std::optional<std::string> netcl_config;
+  // For the adapters between gpt.rs and Hugging Face, and what they did.
+  HuggingFaceOptions huggingface;
+  std::shared_ptr<HuggingFaceReport> huggingface_report;
   // Asked about a matrix that could be a Linear weight or not, before `ambiguous` decides; nullopt: no idea.
   std::function<std::optional<bool>(const TensorInfo& tensor)> is_linear;
 };

@@ -57,16 +57,11 @@ bool can_transpose(const TensorInfo& tensor) {
   return tensor.shape.rank() == 2 && has_fixed_size(tensor.dtype) && dtype_info(tensor.dtype).bits % 8 == 0;
 }
 
-void transpose_tensor(WritePlan& plan, size_t index, const std::shared_ptr<MemoryGate>& gate) {
-  TensorInfo& info = plan.description.tensors[index];
-  const uint64_t rows = info.shape[0];
-  const uint64_t columns = info.shape[1];
-  info.shape = Shape{columns, rows};
-  info.set_stored_form({});
-  if (rows <= 1 || columns <= 1) return;  // the same bytes
-  const size_t element_size = dtype_info(info.dtype).bits / 8;
-  plan.providers[index] = [draw = std::move(plan.providers[index]), rows, columns, element_size, gate,
-                           bytes = info.byte_size](ByteSink& sink) -> Status {
+TensorProvider transposed(TensorProvider draw, uint64_t rows, uint64_t columns, size_t element_size,
+                          const std::shared_ptr<MemoryGate>& gate) {
+  if (rows <= 1 || columns <= 1) return draw;  // the same bytes
+  return [draw = std::move(draw), rows, columns, element_size, gate](ByteSink& sink) -> Status {
+    const uint64_t bytes = rows * columns * element_size;
     const MemoryGate::Pass pass(*gate, bytes);
     ByteVector payload(static_cast<size_t>(bytes));
     SpanSink whole(payload);
@@ -74,6 +69,16 @@ void transpose_tensor(WritePlan& plan, size_t index, const std::shared_ptr<Memor
     BALLAST_CHECK(whole.finish());
     return write_transposed(payload, static_cast<size_t>(rows), static_cast<size_t>(columns), element_size, sink);
   };
+}
+
+void transpose_tensor(WritePlan& plan, size_t index, const std::shared_ptr<MemoryGate>& gate) {
+  TensorInfo& info = plan.description.tensors[index];
+  const uint64_t rows = info.shape[0];
+  const uint64_t columns = info.shape[1];
+  info.shape = Shape{columns, rows};
+  info.set_stored_form({});
+  plan.providers[index] =
+      transposed(std::move(plan.providers[index]), rows, columns, dtype_info(info.dtype).bits / 8, gate);
 }
 
 }  // namespace ballast

@@ -9,6 +9,7 @@
 
 #include "ballast/base/checked.h"
 #include "ballast/formats/drivers.h"
+#include "ballast/formats/tie.h"
 
 namespace ballast {
 
@@ -127,6 +128,10 @@ class CoverageCheck {
     for (size_t i = 0; i < metadata.extents.size(); ++i) {
       const TensorInfo& tensor = metadata.description.tensors[i];
       BALLAST_CHECK(check_end(tensor, metadata.extents[i]));
+      if (i > 0 && share_payload(metadata.extents[i - 1], metadata.extents[i])) {
+        note_tie(tensor, metadata.description.tensors[i - 1], metadata.extents[i]);
+        continue;
+      }
       if (findings_.collects()) BALLAST_CHECK(check_begin(tensor, metadata.extents[i]));
       covered_ = std::max(covered_, metadata.extents[i].offset + metadata.extents[i].length);
     }
@@ -185,6 +190,16 @@ class CoverageCheck {
     if (covered_ > available()) return {};
     return check_padding(layout_.data_start + covered_, layout_.data_start + std::min(expected, extent.offset),
                          tensor.name);
+  }
+
+  void note_tie(const TensorInfo& tensor, const TensorInfo& before, const StoredExtent& extent) {
+    const uint64_t at = checked_add(layout_.data_start, extent.offset).value_or(UINT64_MAX);
+    findings_.note("tied", at, tensor.name, [&] {
+      return fmt::format(
+          "{}: tensor \"{}\" lies at the same {} bytes as \"{}\"; that is how tied weights are stored "
+          "once",
+          source_.name(), tensor.name, extent.length, before.name);
+    });
   }
 
   Status check_padding(uint64_t begin, uint64_t end, const std::string& tensor) {
@@ -286,6 +301,7 @@ Result<Archive> open(const OpenRequest& request, Findings& findings) {
   BALLAST_TRY(BurnMetadata metadata, parse_burn_metadata(source, cbor.bytes(), findings));
   drop_duplicates(source, metadata, findings);
   sort_by_place(metadata);
+  mark_ties(metadata.description.tensors, metadata.extents);
   BALLAST_TRY(const BurnLayout layout, find_burn_layout(source, metadata_end, metadata));
   BALLAST_CHECK(CoverageCheck(source, layout, findings).check(metadata, metadata_end));
   note_generation(source, metadata, layout, metadata_end, findings);
@@ -317,6 +333,7 @@ const FormatDriver kBurnpackDriver = {
     .find_losses = find_burnpack_losses,
     .plan_write = plan_burnpack,
     .targets = kTargetNames,
+    .can_tie = true,
 };
 
 }  // namespace ballast

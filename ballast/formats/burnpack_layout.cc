@@ -8,6 +8,7 @@
 
 #include "ballast/base/checked.h"
 #include "ballast/formats/burnpack.h"
+#include "ballast/formats/tie.h"
 
 namespace ballast {
 
@@ -23,9 +24,14 @@ enum class Geometry : uint8_t {
 Geometry geometry_of(const std::vector<StoredExtent>& extents) {
   bool back_to_back = true;
   uint64_t end = 0;
+  const StoredExtent none;
+  const StoredExtent* previous = &none;
   for (const StoredExtent& extent : extents) {
     if (extent.offset % kBurnAlignment != 0) return Geometry::kOnlyUnaligned;
-    back_to_back = back_to_back && extent.offset == end;
+    // A tied tensor lies where the one before it does, in either layout.
+    const bool is_tied = share_payload(extent, *previous);
+    back_to_back = back_to_back && (is_tied || extent.offset == end);
+    previous = &extent;
     end = std::max(end, extent.offset + extent.length);
   }
   return back_to_back ? Geometry::kEither : Geometry::kOnlyAligned;
@@ -62,7 +68,8 @@ Result<BurnLayout> find_burn_layout(const ByteSource& source, uint64_t metadata_
   // Subtracting from the size cannot overflow, adding to an offset could.
   const uint64_t behind = source.size() - metadata_end;
   const uint64_t pad = aligned_start - metadata_end;
-  if (data_end > behind) return aligned;  // too short for both: an error found later
+  // Too short for both: an error found later. What is still there must be read from where it is.
+  if (data_end > behind) return geometry == Geometry::kOnlyUnaligned ? unaligned : aligned;
   const bool fits_aligned = behind >= pad && data_end <= behind - pad;
   const bool exact_unaligned = data_end == behind;
   // An exact size together with the fitting geometry leaves no doubt.

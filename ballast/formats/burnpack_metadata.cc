@@ -43,6 +43,16 @@ class MetadataParser {
         max_entries_(kFreeEntries + bytes.size() / kBytesPerEntry) {}
 
   Result<BurnMetadata> parse() {
+    if (Status parsed = parse_sections(); !parsed) {
+      BALLAST_CHECK(findings_.broken_off(cbor_.offset(), std::move(parsed).error()));
+    } else {
+      check_spelling();
+    }
+    return std::move(result_);
+  }
+
+ private:
+  Status parse_sections() {
     BALLAST_CHECK(cbor_.enter_map());
     Sections seen;
     for (;;) {
@@ -51,11 +61,9 @@ class MetadataParser {
       BALLAST_CHECK(parse_section(seen));
     }
     if (!seen.tensors) return cbor_.error_here("the metadata has no \"tensors\"");
-    check_spelling();
-    return std::move(result_);
+    return {};
   }
 
- private:
   struct Sections {
     bool tensors = false, metadata = false, scalars = false;
   };

@@ -8,6 +8,7 @@
 #include "ballast/base/json.h"
 #include "ballast/formats/burnpack.h"
 #include "ballast/formats/drivers.h"
+#include "ballast/formats/tie.h"
 
 namespace ballast {
 
@@ -33,7 +34,7 @@ class Speller {
   std::string_view bool_store(const TensorInfo& tensor) const {
     if (!target_->bool_stores || keeps(tensor, kBurnBoolText)) return {};
     if (tensor.dtype == DType::kBool32) return "U32";
-    return keeps_forms_ && tensor.stored_form() == kBurnBoolU8 ? "U8" : "Native";
+    return keeps_forms_ && form_of(tensor) == kBurnBoolU8 ? "U8" : "Native";
   }
 
   // nullopt where the wanted Burn has no words for this scheme.
@@ -41,7 +42,7 @@ class Speller {
     if (!target_->scales) {
       return can_spell(scheme, QuantSpelling::k020) ? std::optional(QuantSpelling::k020) : std::nullopt;
     }
-    const QuantSpelling stored = keeps_forms_ ? parse_quant_form(tensor.stored_form()) : QuantSpelling::k022;
+    const QuantSpelling stored = keeps_forms_ ? parse_quant_form(form_of(tensor)) : QuantSpelling::k022;
     const bool understood = any_generation_ || stored >= QuantSpelling::k022;
     return understood && can_spell(scheme, stored) ? stored : QuantSpelling::k022;
   }
@@ -50,7 +51,7 @@ class Speller {
   // filled up to whole words, and half a byte per value has no length; since 0.22 each line begins a word.
   bool packs_alike(const TensorInfo& tensor, const QuantScheme& scheme) const {
     if (any_generation_) return true;
-    const bool from_old = from_burn_ && parse_quant_form(tensor.stored_form()) < QuantSpelling::k022;
+    const bool from_old = from_burn_ && parse_quant_form(form_of(tensor)) < QuantSpelling::k022;
     const bool to_old = !target_->scales;
     if (from_old == to_old) return true;
     const auto length = quant_length(scheme, tensor.shape);
@@ -65,8 +66,9 @@ class Speller {
 
  private:
   bool keeps(const TensorInfo& tensor, std::string_view form) const {
-    return keeps_forms_ && any_generation_ && tensor.dtype == DType::kBool && tensor.stored_form() == form;
+    return keeps_forms_ && any_generation_ && tensor.dtype == DType::kBool && form_of(tensor) == form;
   }
+  static std::string_view form_of(const TensorInfo& tensor) { return form_without_tie(tensor.stored_form()); }
 
   bool from_burn_;
   bool keeps_forms_;
@@ -145,11 +147,16 @@ struct Place {
   uint64_t end = 0;
 };
 
-Result<std::vector<Place>> place_tensors(const std::vector<TensorInfo>& tensors, bool unaligned) {
+Result<std::vector<Place>> place_tensors(const std::vector<TensorInfo>& tensors, std::span<const uint32_t> ties,
+                                         bool unaligned) {
   std::vector<Place> places;
   places.reserve(tensors.size());
   std::optional<uint64_t> at = 0;
   for (const TensorInfo& tensor : tensors) {
+    if (const size_t owner = payload_owner(ties, places.size()); owner != places.size()) {
+      places.push_back(places[owner]);
+      continue;
+    }
     if (!unaligned) at = checked_align_up(*at, kBurnAlignment);
     const auto end = at ? checked_add(*at, tensor.byte_size) : std::nullopt;
     if (!end) return make_error(ErrorCode::kInvalidArgument, "the tensors together exceed 2^64 bytes");
@@ -230,10 +237,13 @@ Result<std::string> make_metadata(const Description& description, const Speller&
 
 class BurnpackWrite final : public PlannedWrite {
  public:
-  BurnpackWrite(std::string head, uint64_t data_start, std::vector<Place> places)
-      : head_(std::move(head)), data_start_(data_start), places_(std::move(places)) {
-    files_.push_back({"", data_start_ + (places_.empty() ? 0 : places_.back().end)});
-  }
+  BurnpackWrite(std::string head, uint64_t data_start, uint64_t data_size, std::vector<Place> places,
+                std::span<const uint32_t> ties)
+      : head_(std::move(head)),
+        data_start_(data_start),
+        places_(std::move(places)),
+        ties_(ties.begin(), ties.end()),
+        files_{{"", data_start_ + data_size}} {}
 
   const std::vector<PlannedFile>& files() const override { return files_; }
 
@@ -242,6 +252,7 @@ class BurnpackWrite final : public PlannedWrite {
     BALLAST_CHECK(sink.write_zeros(data_start_ - head_.size()));
     uint64_t at = 0;
     for (size_t i = 0; i < places_.size(); ++i) {
+      if (payload_owner(ties_, i) != i) continue;
       BALLAST_CHECK(sink.write_zeros(places_[i].begin - at));
       BALLAST_CHECK(feed.emit(i, {}, sink));
       at = places_[i].end;
@@ -252,7 +263,8 @@ class BurnpackWrite final : public PlannedWrite {
  private:
   std::string head_;
   uint64_t data_start_;
-  std::vector<Place> places_;  // ascending
+  std::vector<Place> places_;  // ascending, but for those that share another's
+  std::vector<uint32_t> ties_;
   std::vector<PlannedFile> files_;
 };
 
@@ -285,18 +297,20 @@ Result<std::unique_ptr<PlannedWrite>> plan_burnpack(const WriteRequest& request)
                                                            description.tensors.size(), kBurnMaxTensors));
   }
   const Speller speller(description, request.options);
-  BALLAST_TRY(std::vector<Place> places, place_tensors(description.tensors, speller.unaligned()));
+  BALLAST_TRY(std::vector<Place> places, place_tensors(description.tensors, request.ties, speller.unaligned()));
   BALLAST_TRY(const std::string cbor, make_metadata(description, speller, places));
   std::string head(kBurnMagic);
   append_le<uint16_t>(head, kBurnVersion);
   append_le<uint32_t>(head, static_cast<uint32_t>(cbor.size()));
   head += cbor;
   const uint64_t data_start = speller.unaligned() ? head.size() : *checked_align_up(head.size(), kBurnAlignment);
-  const uint64_t data_size = places.empty() ? 0 : places.back().end;
+  uint64_t data_size = 0;
+  for (const Place& place : places) data_size = std::max(data_size, place.end);
   if (!checked_add(data_start, data_size)) {
     return make_error(ErrorCode::kInvalidArgument, "the tensors together exceed 2^64 bytes");
   }
-  return std::unique_ptr<PlannedWrite>(std::make_unique<BurnpackWrite>(std::move(head), data_start, std::move(places)));
+  return std::unique_ptr<PlannedWrite>(
+      std::make_unique<BurnpackWrite>(std::move(head), data_start, data_size, std::move(places), request.ties));
 }
 
 }  // namespace ballast

@@ -37,6 +37,9 @@ struct ModelConfig {
 struct TensorInfo {
   std::string name;
   DType dtype = DType::kF32;
+  // Tensors of a plan with the same number, other than 0, held the same bytes when they were read. A hint that travels
+  // with the tensor, no part of what it is; whoever relies on it makes sure first. See archive/tie_plan.h.
+  uint32_t twin = 0;
   Shape shape;
   // Bytes of the canonical payload: little-endian, row-major. Equals shape * dtype wherever that is defined.
   uint64_t byte_size = 0;

@@ -6,7 +6,20 @@ namespace ballast {
 
 Status Findings::error(std::string code, uint64_t offset, std::string tensor, std::string message, ErrorCode as) {
   if (!collects_) return make_error(as, std::move(message));
+  if (rescues_ && !tensor.empty()) damaged_.push_back(tensor);
   add({Severity::kError, std::move(code), offset, std::move(tensor), std::move(message)});
+  return {};
+}
+
+Status Findings::layout_error(std::string code, uint64_t offset, std::string tensor, std::string message) {
+  if (!collects_) return make_error(ErrorCode::kCorrupt, std::move(message));
+  add({Severity::kError, std::move(code), offset, std::move(tensor), std::move(message)});
+  return {};
+}
+
+Status Findings::broken_off(uint64_t offset, Error why) {
+  if (!rescues_) return why;
+  add({Severity::kError, "unreadable", offset, "", std::move(why.message)});
   return {};
 }
 

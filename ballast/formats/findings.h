@@ -1,4 +1,5 @@
-// One validator per format serves both opening (stop at the first error) and `verify` (collect everything).
+// One validator per format serves opening (stop at the first error), `verify` (collect everything) and `doctor`
+// (collect everything, and give what is sound).
 #pragma once
 
 #include <cstdint>
@@ -29,17 +30,27 @@ struct Finding {
 //
 // When opening, error() returns the error at once. When verifying, it records the finding and lets the validator go on
 // as far as it can; what cannot be interpreted further is returned as an Error in the ordinary way.
+//
+// When rescuing, the validator also keeps what it understood before such a point: it calls broken_off() there. Tensors
+// that an error() names are `damaged`; whoever rescues leaves them out.
 class Findings {
  public:
   // For opening: notes and warnings are dropped unseen, so they cost nothing; the first error is the result.
-  static Findings stop_at_first_error() { return Findings(false); }
-  static Findings collect_all() { return Findings(true); }
+  static Findings stop_at_first_error() { return Findings(false, false); }
+  static Findings collect_all() { return Findings(true, false); }
+  static Findings rescue() { return Findings(true, true); }
 
   bool collects() const { return collects_; }
+  bool rescues() const { return rescues_; }
 
   // `as`: the code the error has when opening (kUnsupported for sound files of a kind that is not handled).
   Status error(std::string code, uint64_t offset, std::string tensor, std::string message,
                ErrorCode as = ErrorCode::kCorrupt);
+  // An error of the file's layout that leaves the tensor's own bytes what they should be: rescuing keeps it.
+  Status layout_error(std::string code, uint64_t offset, std::string tensor, std::string message);
+  // Nothing behind `offset` can be interpreted, because of `why`. Gives that error back, unless rescuing, which goes on
+  // with what was understood so far.
+  Status broken_off(uint64_t offset, Error why);
   // `message` is a callable so that opening never formats texts nobody reads.
   template <typename MakeMessage>
   void warning(const char* code, uint64_t offset, const std::string& tensor, MakeMessage&& message) {
@@ -55,18 +66,22 @@ class Findings {
   // Findings beyond the limit of what is kept, and the worst of them.
   uint64_t dropped() const { return dropped_; }
   Severity worst_dropped() const { return worst_dropped_; }
+  // When rescuing: every name that an error named, however many, with repetitions.
+  const std::vector<std::string>& damaged() const { return damaged_; }
 
  private:
-  explicit Findings(bool collects) : collects_(collects) {}
+  Findings(bool collects, bool rescues) : collects_(collects), rescues_(rescues) {}
   // A hostile file must not fill memory with complaints about itself.
   static constexpr size_t kMaxFindings = 10'000;
   void add(Finding finding);
 
   bool collects_;
+  bool rescues_;
   bool has_errors_ = false;
   uint64_t dropped_ = 0;
   Severity worst_dropped_ = Severity::kNote;
   std::vector<Finding> items_;
+  std::vector<std::string> damaged_;
 };
 
 }  // namespace ballast

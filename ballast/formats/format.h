@@ -85,6 +85,9 @@ struct WriteRequest {
   const Description& description;  // description.origin, when set, is stored in the format's free metadata
   const WriteOptions& options;
   std::string file_name;  // of the destination, from which names of shards and pairs follow
+  // Tensors known to hold the same bytes: for each tensor the position of the first that holds what it holds, its own
+  // where there is none before it. Formats that can_tie store the bytes once. Empty: nothing is known.
+  std::span<const uint32_t> ties = {};
 };
 
 // How a tensor's payload is to be laid down.
@@ -93,7 +96,8 @@ struct PayloadForm {
   bool fortran_order = false;
 };
 
-// Supplies payloads while a plan is carried out. Each tensor is asked for once, in whatever order the layout has.
+// Supplies payloads while a plan is carried out. Each tensor is asked for once, in whatever order the layout has; those
+// that share the payload of another are not asked for.
 class TensorFeed {
  public:
   virtual ~TensorFeed() = default;
@@ -113,6 +117,8 @@ class PlannedWrite {
   virtual ~PlannedWrite() = default;
   virtual const std::vector<PlannedFile>& files() const = 0;
   virtual Status emit(size_t file_index, ByteSink& sink, TensorFeed& feed) const = 0;
+  // Whether emit() replaces bytes that it wrote before: such a file cannot go through a pipe.
+  virtual bool patches() const { return false; }
 };
 
 // ---------------------------------------------------------------- the table
@@ -124,7 +130,8 @@ struct FormatDriver {
   SniffMatch (*sniff)(const SniffInput& input);
   // The one validator. Names of the archive are unique: a format whose own reader lets the last of two namesakes win
   // gives that one and reports the other. When collecting, an archive may come back beside error findings; it is then
-  // only good for its description, and its payloads must not be read.
+  // only good for its description, and its payloads must not be read. When rescuing (Findings::rescue), whatever tensor
+  // of it no error names may be read; those that errors name, and names that stand twice, are to be left out.
   Result<Archive> (*open)(const OpenRequest& request, Findings& findings);
   // What would be lost by writing this. Null where the format is only read.
   std::vector<Loss> (*find_losses)(const Description& description, const WriteOptions& options);
@@ -137,6 +144,7 @@ struct FormatDriver {
   bool can_compress = false;
   bool can_shard = false;
   bool can_allow_half = false;
+  bool can_tie = false;  // stores equal payloads once: see WriteRequest::ties
 };
 
 // In the order in which they are tried and listed.

@@ -8,6 +8,7 @@
 #include "ballast/formats/drivers.h"
 #include "ballast/formats/gptrs_config.h"
 #include "ballast/formats/gptrs_index.h"
+#include "ballast/formats/tie.h"
 
 namespace ballast {
 
@@ -49,7 +50,7 @@ Status read_config(const ByteSource& source, std::string stored, Description& de
 
 bool all_ids_are_zero(const std::vector<TensorInfo>& tensors) {
   return !tensors.empty() &&
-         std::ranges::all_of(tensors, [](const TensorInfo& t) { return t.stored_form() == kGptrsZeroIdForm; });
+         std::ranges::all_of(tensors, [](const TensorInfo& t) { return form_without_tie(t.stored_form()) == kGptrsZeroIdForm; });
 }
 
 Result<Archive> open(const OpenRequest& request, Findings& findings) {
@@ -127,6 +128,7 @@ const FormatDriver kGptrsCheckpointDriver = {
     .plan_write = plan_write,
     .config_schema = kSchema,
     .can_allow_half = true,
+    .can_tie = true,
 };
 
 }  // namespace ballast

@@ -11,6 +11,7 @@
 #include "ballast/base/param_id.h"
 #include "ballast/base/utf8.h"
 #include "ballast/formats/gptrs_fields.h"
+#include "ballast/formats/tie.h"
 
 namespace ballast {
 
@@ -102,16 +103,25 @@ class ContentsParser {
   }
 
   Result<GptrsContents> parse() {
-    BALLAST_TRY(const uint32_t count, fields_.take_le<uint32_t>("the number of tensors"));
-    BALLAST_CHECK(reserve(count));
-    for (uint32_t i = 0; i < count; ++i) BALLAST_CHECK(parse_record());
-    if (fields_.remaining() > 0) report_rest();
+    if (Status parsed = parse_records(); !parsed) {
+      BALLAST_CHECK(findings_.broken_off(fields_.position(), std::move(parsed).error()));
+    } else if (fields_.remaining() > 0) {
+      report_rest();
+    }
     if (!sequential_ && findings_.collects()) check_coverage();
     drop_namesakes();
+    if (!sequential_) mark_ties(contents_.tensors, contents_.extents);
     return std::move(contents_);
   }
 
  private:
+  Status parse_records() {
+    BALLAST_TRY(const uint32_t count, fields_.take_le<uint32_t>("the number of tensors"));
+    BALLAST_CHECK(reserve(count));
+    for (uint32_t i = 0; i < count; ++i) BALLAST_CHECK(parse_record());
+    return {};
+  }
+
   // A tensor without name, shape and payload.
   uint64_t smallest_record() const {
     return sequential_ ? kGptrsRecordSize - sizeof(uint64_t) : gptrs_record_size(kind_, 0, 0);
@@ -305,19 +315,38 @@ class ContentsParser {
       return std::pair(extents[a].offset, extents[a].length) < std::pair(extents[b].offset, extents[b].length);
     };
     std::erase_if(order, [&](uint32_t i) { return extents[i].length == 0; });
-    if (!std::ranges::is_sorted(order, by_offset)) {
-      findings_.note("payload_order", end_, "",
-                     [&] { return source_.name() + ": the payloads do not stand in the order of the index"; });
-      std::ranges::stable_sort(order, by_offset);
-    }
+    if (!std::ranges::is_sorted(order, by_offset)) std::ranges::stable_sort(order, by_offset);
     uint64_t covered = end_;
-    for (const uint32_t i : order) {
+    uint32_t last = 0;
+    bool in_order = true;
+    for (size_t position = 0; position < order.size(); ++position) {
+      const uint32_t i = order[position];
+      // A tensor that shares the bytes of an earlier one has no place of its own.
+      if (position > 0 && share_payload(extents[order[position - 1]], extents[i])) {
+        note_tie(i, order[position - 1]);
+        continue;
+      }
+      in_order = in_order && i >= last;
+      last = i;
       check_neighbour(i, covered);
       covered = std::max(covered, extents[i].offset + extents[i].length);
+    }
+    if (!in_order) {
+      findings_.note("payload_order", end_, "",
+                     [&] { return source_.name() + ": the payloads do not stand in the order of the index"; });
     }
     if (covered == source_.size()) return;
     findings_.warning("trailing_bytes", covered, "", [&] {
       return fmt::format("{}: {} bytes follow the last tensor", source_.name(), source_.size() - covered);
+    });
+  }
+
+  void note_tie(uint32_t index, uint32_t before) {
+    const StoredExtent& extent = contents_.extents[index];
+    findings_.note("tied", extent.offset, contents_.tensors[index].name, [&] {
+      return fmt::format("{}: tensor {} lies at the same {} bytes as {}; that is how tied weights are stored once",
+                         source_.name(), shown(contents_.tensors[index].name), extent.length,
+                         shown(contents_.tensors[before].name));
     });
   }
 

@@ -94,6 +94,7 @@ const FormatDriver kGptrsTensorsDriver = {
     .find_losses = find_losses,
     .plan_write = plan_write,
     .can_allow_half = true,
+    .can_tie = true,
 };
 
 }  // namespace ballast

@@ -11,6 +11,7 @@
 #include "ballast/base/param_id.h"
 #include "ballast/base/utf8.h"
 #include "ballast/formats/gptrs_index.h"
+#include "ballast/formats/tie.h"
 
 namespace ballast {
 
@@ -58,7 +59,7 @@ constexpr std::array<uint64_t, 1> kScalarDims = {1};
 Record make_record(const GptrsKind& kind, const TensorInfo& tensor, bool keep_form) {
   Record record;
   record.name = tensor.name;
-  const bool zero_id = keep_form && tensor.stored_form() == kGptrsZeroIdForm;
+  const bool zero_id = keep_form && form_without_tie(tensor.stored_form()) == kGptrsZeroIdForm;
   if (kind.is_checkpoint && !zero_id) record.id = base_param_id(tensor.name);
   record.dims = tensor.shape.rank() == 0 ? std::span<const uint64_t>(kScalarDims) : tensor.shape.dims();
   record.dtype_tag = *gptrs_dtype_tag(tensor.dtype);
@@ -147,7 +148,7 @@ Status refuse_gptrs_losses(const std::vector<Loss>& losses) {
 Result<std::unique_ptr<PlannedWrite>> plan_gptrs_write(const GptrsKind& kind, const WriteRequest& request,
                                                        std::string head, GptrsExtraTensor extra) {
   const bool keep_form = request.options.keep_form && request.description.format == kind.format;
-  std::vector<size_t> order = payload_order(request);
+  const std::vector<size_t> order = payload_order(request);
   std::vector<Record> records;
   records.reserve(order.size() + 1);
   for (const size_t i : order) records.push_back(make_record(kind, request.description.tensors[i], keep_form));
@@ -162,14 +163,24 @@ Result<std::unique_ptr<PlannedWrite>> plan_gptrs_write(const GptrsKind& kind, co
   uint64_t offset = header.size() + sizeof length + length;
   append_le<uint32_t>(header, length);
   append_le<uint32_t>(header, static_cast<uint32_t>(records.size()));
-  for (const Record& record : records) {
-    append_record(header, kind, record, offset);
-    const auto end = checked_add(offset, record.byte_size);
+  std::vector<std::optional<uint64_t>> placed(request.ties.size());  // by owner of the payload
+  std::vector<size_t> drawn;
+  drawn.reserve(order.size());
+  for (size_t i = 0; i < records.size(); ++i) {
+    const bool can_share = i < order.size() && !request.ties.empty();
+    if (can_share && placed[request.ties[order[i]]]) {
+      append_record(header, kind, records[i], *placed[request.ties[order[i]]]);
+      continue;
+    }
+    if (can_share) placed[request.ties[order[i]]] = offset;
+    if (i < order.size()) drawn.push_back(order[i]);
+    append_record(header, kind, records[i], offset);
+    const auto end = checked_add(offset, records[i].byte_size);
     if (!end) return too_large("the file");
     offset = *end;
   }
   return std::unique_ptr<PlannedWrite>(
-      std::make_unique<GptrsWrite>(std::move(header), std::move(order), std::move(extra.words), offset));
+      std::make_unique<GptrsWrite>(std::move(header), std::move(drawn), std::move(extra.words), offset));
 }
 
 }  // namespace ballast

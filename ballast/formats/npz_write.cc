@@ -46,6 +46,7 @@ class NpzWrite final : public PlannedWrite {
 
   const std::vector<PlannedFile>& files() const override { return files_; }
   Status emit(size_t, ByteSink& sink, TensorFeed& feed) const override { return layout_.emit(sink, feed); }
+  bool patches() const override { return true; }  // checksums stand in front of what they cover
 
  private:
   NpzLayout layout_;

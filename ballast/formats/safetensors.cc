@@ -86,6 +86,7 @@ class HeaderParser {
     return json_.finish();
   }
 
+  uint64_t offset() const { return json_.offset(); }
   std::vector<HeaderEntry>& entries() { return entries_; }
   Description& description() { return description_; }
 
@@ -244,20 +245,34 @@ Result<uint64_t> header_length(const ByteSource& source) {
   return length;
 }
 
+// The same bytes for two tensors (tied weights) are against the rules of the format, but each tensor is what it says.
+Status report_overlap(const ByteSource& source, const HeaderEntry& entry, const HeaderEntry* previous,
+                      uint64_t expected, uint64_t data_start, Findings& findings) {
+  std::string text =
+      fmt::format("{}: tensor \"{}\" begins at byte {} of the data, inside the tensor before it, which ends at {}",
+                  source.name(), entry.info.name, entry.begin, expected);
+  const bool tied = previous != nullptr && previous->begin == entry.begin && previous->end == entry.end;
+  const uint64_t offset = data_start + entry.begin;
+  return tied ? findings.layout_error("overlap", offset, entry.info.name, std::move(text))
+              : findings.error("overlap", offset, entry.info.name, std::move(text));
+}
+
 // No holes, no overlap, nothing after the last tensor: the rule that keeps a file from being two things at once.
 Status check_coverage(const ByteSource& source, const std::vector<HeaderEntry>& entries, uint64_t data_start,
                       Findings& findings) {
   uint64_t expected = 0;
+  const HeaderEntry* previous = nullptr;
   const uint64_t available = source.size() - data_start;
   for (const HeaderEntry& entry : entries) {
-    if (entry.begin != expected) {
-      const bool overlap = entry.begin < expected;
-      BALLAST_CHECK(findings.error(
-          overlap ? "overlap" : "hole", data_start + entry.begin, entry.info.name,
-          fmt::format("{}: tensor \"{}\" begins at byte {} of the data, {} {}", source.name(), entry.info.name,
-                      entry.begin, overlap ? "inside the tensor before it, which ends at" : "leaving a hole after",
-                      expected)));
+    if (entry.begin > expected) {
+      BALLAST_CHECK(
+          findings.layout_error("hole", data_start + entry.begin, entry.info.name,
+                                fmt::format("{}: tensor \"{}\" begins at byte {} of the data, leaving a hole after {}",
+                                            source.name(), entry.info.name, entry.begin, expected)));
+    } else if (entry.begin < expected) {
+      BALLAST_CHECK(report_overlap(source, entry, previous, expected, data_start, findings));
     }
+    previous = &entry;
     if (entry.end > available) {
       BALLAST_CHECK(findings.error("truncated", source.size(), entry.info.name,
                                    fmt::format("{}: tensor \"{}\" ends at byte {} of the data, but the file has only "
@@ -293,7 +308,9 @@ Result<SafetensorsFile> parse_safetensors(const ByteSource& source, Findings& fi
     findings.note("leading_space", kLengthField, "", [] { return std::string("the header does not begin with '{'"); });
   }
   HeaderParser parser(source, text, findings);
-  BALLAST_CHECK(parser.parse());
+  if (Status parsed = parser.parse(); !parsed) {
+    BALLAST_CHECK(findings.broken_off(parser.offset(), std::move(parsed).error()));
+  }
 
   std::vector<HeaderEntry>& entries = parser.entries();
   const auto by_offset = [](const HeaderEntry& a, const HeaderEntry& b) {

@@ -103,11 +103,15 @@ class ShardSet {
     auto opened = request_.siblings->open_sibling(shard);
     if (!opened) {
       const std::string& first = names.front();
-      return make_error(ErrorCode::kCorrupt,
-                        fmt::format("{}: shard \"{}\", which holds tensor \"{}\" and {} more, cannot be opened: {}",
-                                    index_name(), shard, first, names.size() - 1, opened.error().message));
+      return lose_shard(names,
+                        make_error(ErrorCode::kCorrupt,
+                                   fmt::format("{}: shard \"{}\", which holds tensor \"{}\" and {} more, cannot "
+                                               "be opened: {}",
+                                               index_name(), shard, first, names.size() - 1, opened.error().message)));
     }
-    BALLAST_TRY(SafetensorsFile file, parse_safetensors(**opened, findings_));
+    auto parsed = parse_safetensors(**opened, findings_);
+    if (!parsed) return lose_shard(names, std::move(parsed).error());
+    SafetensorsFile& file = *parsed;
     BALLAST_CHECK(check_promised(shard, names, file.description.tensors));
     const auto source = static_cast<uint16_t>(sources_.size());
     for (size_t i = 0; i < file.extents.size(); ++i) {
@@ -117,6 +121,13 @@ class ShardSet {
     }
     merge_metadata(shard, file.description);
     sources_.push_back(std::move(*opened));
+    return {};
+  }
+
+  // The error, or, when rescuing, one for each tensor that is lost with the shard.
+  Status lose_shard(const std::vector<std::string>& names, Error why) {
+    if (!findings_.rescues()) return why;
+    for (const std::string& name : names) BALLAST_CHECK(findings_.error("missing_shard", 0, name, why.message));
     return {};
   }
 

@@ -97,7 +97,12 @@ class DirectoryReader {
   DirectoryReader(const ByteSource& source, Findings& findings) : source_(source), findings_(findings) {}
 
   Result<ZipDirectory> read() {
-    BALLAST_TRY(end_, find_zip_end(source_));
+    auto end = find_zip_end(source_);
+    if (!end) {
+      BALLAST_CHECK(findings_.broken_off(source_.size(), std::move(end).error()));
+      return read_without_directory();
+    }
+    end_ = *end;
     BALLAST_TRY(const BytesOrView directory, BytesOrView::of(source_, end_.directory_offset, end_.directory_size));
     if (end_.count > end_.directory_size / kCentralSize) {
       return make_error(ErrorCode::kCorrupt, fmt::format("{}: {} members cannot be listed in a directory of {} bytes",
@@ -114,6 +119,100 @@ class DirectoryReader {
   }
 
  private:
+  // The directory stands at the end, so a file that was cut short has none: members are taken as they come, each from
+  // its own header.
+  Result<ZipDirectory> read_without_directory() {
+    end_ = {.count = 0, .directory_offset = source_.size(), .directory_size = 0, .records_offset = source_.size()};
+    for (uint64_t at = 0;;) {
+      BALLAST_TRY(const auto found, find_local_header(at));
+      if (!found) break;
+      const size_t known_before = result_.members.size();
+      BALLAST_CHECK(read_lone_member(*found));
+      // Behind a member that could not be read, the next header is searched for.
+      at = result_.members.size() > known_before ? ends_.back() : *found + kLocalSize;
+    }
+    result_.is_numpy_form = false;
+    BALLAST_CHECK(check_names());
+    return std::move(result_);
+  }
+
+  // Offset of the next mark of a local header. Keeps what it read: a file of nothing but marks must not cost more.
+  Result<std::optional<uint64_t>> find_local_header(uint64_t from) {
+    constexpr std::string_view kMark = "PK\x03\x04";
+    constexpr uint64_t kWindow = 1 << 20;
+    while (range_fits(from, kLocalSize, source_.size())) {
+      if (from < window_start_ || from + kMark.size() > window_start_ + window_.size()) {
+        window_start_ = from;
+        BALLAST_TRY(window_, read_bytes(source_, from, std::min(kWindow, source_.size() - from)));
+      }
+      const size_t at = as_text(window_).find(kMark, static_cast<size_t>(from - window_start_));
+      if (at != std::string_view::npos) return std::optional(window_start_ + at);
+      from = window_start_ + window_.size() - (kMark.size() - 1);  // a mark may lie across the border
+      if (window_start_ + window_.size() == source_.size()) break;
+    }
+    return std::optional<uint64_t>();
+  }
+
+  // A member that only its local header at `offset` describes.
+  Status read_lone_member(uint64_t offset) {
+    ZipMember member;
+    member.header_offset = offset;
+    std::array<std::byte, kLocalSize> fixed;
+    if (!range_fits(offset, kLocalSize, source_.size())) return {};
+    BALLAST_CHECK(source_.read_at(offset, fixed));
+    const uint64_t name_size = load_le<uint16_t>(fixed.data() + 26);
+    const uint64_t extra_size = load_le<uint16_t>(fixed.data() + 28);
+    if (!range_fits(offset, kLocalSize + name_size + extra_size, source_.size())) {
+      return findings_.error(
+          "local_header", offset, "",
+          fmt::format("{}: the header of a member at byte {} runs past the end of the file", source_.name(), offset));
+    }
+    BALLAST_TRY(const BytesOrView header, BytesOrView::of(source_, offset, kLocalSize + name_size + extra_size));
+    const auto flags = load_le<uint16_t>(fixed.data() + 6);
+    const auto method = load_le<uint16_t>(fixed.data() + 8);
+    const std::string_view stored_name = as_text(header.bytes().subspan(kLocalSize, name_size));
+    auto name = decode_name(stored_name, (flags & kFlagUtf8) != 0);
+    if (!name) return error("name", offset, std::string(), "its name claims to be UTF-8 and is not");
+    member.name = *std::move(name);
+    Zip64Values large(header.bytes().subspan(kLocalSize + name_size));
+    member.crc32 = load_le<uint32_t>(fixed.data() + 14);
+    member.stored_size = load_le<uint32_t>(fixed.data() + 18);
+    member.size = load_le<uint32_t>(fixed.data() + 22);
+    if (!large.is_sound() || !large.resolve(member.size) || !large.resolve(member.stored_size)) {
+      return error("extra_field", offset, member.name, "the extra fields of its header are damaged");
+    }
+    BALLAST_TRY(const bool readable, check_kind(flags, method, offset, member));
+    if (!readable) return {};
+    // The sizes stand behind the data, whose end nobody knows.
+    if ((flags & kFlagDescriptor) != 0) {
+      return error("descriptor", offset, member.name, "its size stands only in the directory, which is gone");
+    }
+    member.data_offset = offset + header.bytes().size();
+    BALLAST_TRY(const bool sound, place_data(flags, header.bytes(), member));
+    if (sound) result_.members.push_back(std::move(member));
+    return {};
+  }
+
+  // False: an error was recorded, and the member cannot be read.
+  Result<bool> check_kind(uint16_t flags, uint16_t method, uint64_t offset, ZipMember& member) {
+    const auto refuse = [&](std::string code, std::string_view what, ErrorCode as) -> Result<bool> {
+      BALLAST_CHECK(error(std::move(code), offset, member.name, what, as));
+      return false;
+    };
+    member.deflated = method == kDeflated;
+    if ((flags & kUnreadableFlags) != 0) {
+      return refuse("encrypted", "it is encrypted or a patch; only plain members can be read", ErrorCode::kUnsupported);
+    }
+    if (method != kStored && method != kDeflated) {
+      return refuse("method", fmt::format("compression method {} is not handled; store or deflate it instead", method),
+                    ErrorCode::kUnsupported);
+    }
+    if (const auto problem = unsafe_zip_name(member.name); !problem.empty()) {
+      return refuse("unsafe_name", problem, ErrorCode::kCorrupt);
+    }
+    return true;
+  }
+
   Status error(std::string code, uint64_t offset, const std::string& member, std::string_view what,
                ErrorCode as = ErrorCode::kCorrupt) {
     return findings_.error(std::move(code), offset, member,
@@ -173,24 +272,16 @@ class DirectoryReader {
     member.stored_size = load_le<uint32_t>(fixed + 20);
     member.size = load_le<uint32_t>(fixed + 24);
     member.header_offset = load_le<uint32_t>(fixed + 42);
-    member.deflated = entry.method == kDeflated;
     Zip64Values large(entry.extra);
     if (!large.is_sound()) return refuse("extra_field", "its extra fields in the zip directory are damaged");
     if (!large.resolve(member.size) || !large.resolve(member.stored_size) || !large.resolve(member.header_offset)) {
       return refuse("zip64", "its size or place should stand in a zip64 field that is not there");
     }
-    if ((entry.flags & kUnreadableFlags) != 0) {
-      return refuse("encrypted", "it is encrypted or a patch; only plain members can be read", ErrorCode::kUnsupported);
-    }
-    if (entry.method != kStored && entry.method != kDeflated) {
-      return refuse("method",
-                    fmt::format("compression method {} is not handled; store or deflate it instead", entry.method),
-                    ErrorCode::kUnsupported);
-    }
     if (load_le<uint16_t>(fixed + 34) != 0) {
       return refuse("multi_disk", "it stands on another disk of a set", ErrorCode::kUnsupported);
     }
-    if (const auto problem = unsafe_zip_name(member.name); !problem.empty()) return refuse("unsafe_name", problem);
+    BALLAST_TRY(const bool readable, check_kind(entry.flags, entry.method, offset, member));
+    if (!readable) return false;
     return read_local(entry, member);
   }
 
@@ -371,6 +462,8 @@ class DirectoryReader {
   Findings& findings_;
   ZipEnd end_;
   ZipDirectory result_;
+  ByteVector window_;  // of a search for headers
+  uint64_t window_start_ = 0;
   std::vector<uint64_t> ends_;  // where each member ends, its data descriptor included
 };
 

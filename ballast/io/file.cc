@@ -10,7 +10,7 @@
 #include <limits>
 
 #include "ballast/base/checked.h"
-#include "ballast/io/file_system.h"
+#include "ballast/io/file_source.h"
 
 namespace ballast {
 
@@ -156,14 +156,18 @@ Result<std::shared_ptr<const ByteSource>> open_file(const std::string& path, Fil
                                                     const FileSystem* files) {
   const FileSystem& system = files != nullptr ? *files : os_file_system();
   BALLAST_TRY(OpenedFile opened, open_regular(system, path));
-  using Source = std::shared_ptr<const ByteSource>;
-  if (access == FileAccess::kMapped && opened.size == 0) return Source(MemorySource::owning({}, path));
-  if (access == FileAccess::kMapped && opened.size <= std::numeric_limits<size_t>::max()) {
-    auto mapped = std::make_shared<MappedSource>(system, path, opened.fd.get(), static_cast<size_t>(opened.size));
+  return make_file_source(system, path, std::move(opened.fd), opened.size, access);
+}
+
+std::shared_ptr<const ByteSource> make_file_source(const FileSystem& files, const std::string& name, OwnedFd fd,
+                                                   uint64_t size, FileAccess access) {
+  if (access == FileAccess::kMapped && size == 0) return MemorySource::owning({}, name);
+  if (access == FileAccess::kMapped && size <= std::numeric_limits<size_t>::max()) {
+    auto mapped = std::make_shared<MappedSource>(files, name, fd.get(), static_cast<size_t>(size));
     // The descriptor is closed: an archive of many shards must not use them up.
-    if (mapped->is_mapped()) return Source(std::move(mapped));
+    if (mapped->is_mapped()) return mapped;
   }
-  return Source(std::make_shared<PositionalSource>(system, path, std::move(opened.fd), opened.size));
+  return std::make_shared<PositionalSource>(files, name, std::move(fd), size);
 }
 
 std::unique_ptr<SiblingOpener> make_folder_siblings(const std::string& path, FileAccess access) {

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/statvfs.h>
@@ -22,6 +23,14 @@ namespace {
 struct CloseStream {
   void operator()(DIR* stream) const { ::closedir(stream); }
 };
+
+// True when the call that just failed is worth repeating: it was interrupted, or the stream was not ready and now is.
+bool try_again(int fd, short event) {
+  if (errno == EINTR) return true;
+  if (errno != EAGAIN && errno != EWOULDBLOCK) return false;
+  pollfd wait = {fd, event, 0};
+  return ::poll(&wait, 1, -1) >= 0 || errno == EINTR;
+}
 
 }  // namespace
 
@@ -62,6 +71,24 @@ int FileSystem::list(int folder, const std::function<void(std::string_view)>& vi
 ssize_t FileSystem::read_at(int fd, void* out, size_t length, off_t offset) const {
   return ::pread(fd, out, length, offset);
 }
+
+ssize_t FileSystem::read_next(int fd, void* out, size_t length) const {
+  ssize_t got = -1;
+  do got = ::read(fd, out, length);
+  while (got < 0 && try_again(fd, POLLIN));
+  return got;
+}
+
+ssize_t FileSystem::write_next(int fd, const void* bytes, size_t length) const {
+  ssize_t done = -1;
+  do done = ::write(fd, bytes, length);
+  while (done < 0 && try_again(fd, POLLOUT));
+  return done;
+}
+
+off_t FileSystem::position(int fd) const { return ::lseek(fd, 0, SEEK_CUR); }
+
+int FileSystem::duplicate(int fd) const { return ::fcntl(fd, F_DUPFD_CLOEXEC, 0); }
 
 void* FileSystem::map(int fd, size_t length) const {
   void* address = ::mmap(nullptr, length, PROT_READ, MAP_SHARED, fd, 0);

@@ -33,6 +33,11 @@ class FileSystem {
   virtual int list(int folder, const std::function<void(std::string_view)>& visit) const;
 
   virtual ssize_t read_at(int fd, void* out, size_t length, off_t offset) const;
+  // Of a stream: what comes next. These wait, also where the descriptor is set not to.
+  virtual ssize_t read_next(int fd, void* out, size_t length) const;
+  virtual ssize_t write_next(int fd, const void* bytes, size_t length) const;
+  virtual off_t position(int fd) const;  // -1 where there is none: a pipe
+  virtual int duplicate(int fd) const;
   virtual void* map(int fd, size_t length) const;
   virtual int unmap(void* address, size_t length) const;
   virtual void prefetch_mapped(void* address, size_t length) const;

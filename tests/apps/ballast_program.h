@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,22 @@ inline ProgramRun run_ballast(std::vector<std::string> arguments, const ProgramS
   arguments.insert(arguments.begin(), BALLAST_PROGRAM);
   return run_program(arguments, setting);
 }
+
+// Names in the lines "  name  what it is" below a heading of `ballast help`.
+inline std::vector<std::string> names_in_help(const std::string& heading) {
+  const std::string text = run_ballast({"help"}).out;
+  const size_t begin = text.find(heading);
+  EXPECT_NE(begin, std::string::npos) << heading;
+  std::istringstream lines(begin == std::string::npos ? "" : text.substr(begin));
+  std::vector<std::string> names;
+  std::string line;
+  std::getline(lines, line);
+  while (std::getline(lines, line) && line.starts_with("  ")) names.push_back(line.substr(2, line.find(' ', 2) - 2));
+  EXPECT_GE(names.size(), 5U) << heading;
+  return names;
+}
+inline std::vector<std::string> command_names() { return names_in_help("Commands"); }
+inline std::vector<std::string> topic_names() { return names_in_help("Topics"); }
 
 // A plan of tensors with counting bytes: blocks.0.weight, blocks.2.weight, blocks.10.weight, head.
 inline WritePlan sample_plan() {

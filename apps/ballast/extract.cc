@@ -1,0 +1,219 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <memory>
+
+#include "apps/ballast/commands.h"
+#include "apps/ballast/convert_report.h"
+#include "apps/ballast/file_names.h"
+#include "apps/ballast/json_output.h"
+#include "apps/ballast/output_flags.h"
+#include "apps/ballast/output_format.h"
+#include "apps/ballast/text.h"
+#include "ballast/archive/assemble.h"
+
+namespace ballast::cli {
+
+namespace {
+
+struct ExtractFlags {
+  std::string source;
+  std::vector<std::string> names;
+  std::vector<std::string> only;
+  std::vector<std::string> exclude;
+  std::string each;
+  OutputFlags output;
+  bool json = false;
+};
+
+// ---------------------------------------------------------------- which tensors
+
+Status check_names(const WritePlan& plan, const std::vector<std::string>& names) {
+  std::vector<std::string_view> known;
+  for (const TensorInfo& tensor : plan.description.tensors) known.push_back(tensor.name);
+  std::ranges::sort(known);
+  for (const std::string& name : names) {
+    if (std::ranges::binary_search(known, std::string_view(name))) continue;
+    const std::string_view meant = nearest(name, known);
+    return make_error(ErrorCode::kNotFound,
+                      meant.empty() ? fmt::format("there is no tensor \"{}\"", name)
+                                    : fmt::format("there is no tensor \"{}\"; did you mean \"{}\"?", name, meant));
+  }
+  return {};
+}
+
+Status select_tensors(const ExtractFlags& flags, WritePlan& plan) {
+  BALLAST_CHECK(check_names(plan, flags.names));
+  BALLAST_TRY(const auto only, Pattern::compile_all(flags.only));
+  BALLAST_TRY(const auto exclude, Pattern::compile_all(flags.exclude));
+  std::vector<std::string_view> names(flags.names.begin(), flags.names.end());
+  std::ranges::sort(names);
+  const bool all = names.empty() && only.empty();
+  std::vector<bool> keep;
+  for (const TensorInfo& tensor : plan.description.tensors) {
+    BALLAST_TRY(const bool found, any_found(only, tensor.name));
+    BALLAST_TRY(const bool unwanted, any_found(exclude, tensor.name));
+    keep.push_back((all || found || std::ranges::binary_search(names, std::string_view(tensor.name))) && !unwanted);
+  }
+  keep_tensors(plan, keep);
+  if (!plan.description.tensors.empty()) return {};
+  return make_error(ErrorCode::kInvalidArgument, "no tensor is left after NAME, --only and --exclude");
+}
+
+// ---------------------------------------------------------------- writing
+
+// One tensor as NumPy knows it: an array, without name, ids and file around it.
+WritePlan bare_array(const WritePlan& plan, size_t index) {
+  TensorInfo info;
+  info.name = "arr_0";
+  info.dtype = plan.description.tensors[index].dtype;
+  info.shape = plan.description.tensors[index].shape;
+  info.byte_size = plan.description.tensors[index].byte_size;
+  info.set_scheme(plan.description.tensors[index].scheme());
+  WritePlan bare;
+  bare.description.format = plan.description.format;
+  bare.add_tensor(std::move(info), plan.providers[index]);
+  return bare;
+}
+
+void add_up(ConvertReport& total, ConvertReport part, const std::string& tensor) {
+  total.source_format = part.source_format;
+  total.target_format = part.target_format;
+  total.tensors += part.tensors;
+  total.payload_bytes += part.payload_bytes;
+  for (Loss& loss : part.losses) {
+    if (!loss.tensor.empty()) loss.tensor = tensor;
+    total.losses.push_back(std::move(loss));
+  }
+  total.written.bytes += part.written.bytes;
+}
+
+Result<ConvertReport> extract_each(const ExtractFlags& flags, const WritePlan& plan, const ConvertOptions& options) {
+  const FormatDriver& npy = *find_format("npy");
+  const auto& tensors = plan.description.tensors;
+  std::map<std::string, const std::string*> names;
+  for (const TensorInfo& tensor : tensors) {
+    BALLAST_TRY(const std::string name, safe_file_name(tensor.name));
+    // On a file system that ignores case one would replace the other.
+    std::string folded = name;
+    std::ranges::transform(folded, folded.begin(),
+                           [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
+    const auto [known, is_new] = names.try_emplace(std::move(folded), &tensor.name);
+    if (is_new) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("tensors \"{}\" and \"{}\" would have the same file on systems that ignore case",
+                                  *known->second, tensor.name));
+  }
+  ConvertReport total;
+  if (options.dry_run) {
+    for (size_t i = 0; i < tensors.size(); ++i) {
+      BALLAST_TRY(ConvertReport part, convert_plan(bare_array(plan, i), "arr.npy", npy, options));
+      add_up(total, std::move(part), tensors[i].name);
+    }
+    return total;
+  }
+  BALLAST_TRY(StagingFolder staging, StagingFolder::create(flags.each));
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    BALLAST_TRY(const std::string name, safe_file_name(tensors[i].name));
+    BALLAST_TRY(ConvertReport part,
+                convert_plan(bare_array(plan, i), staging.path() + "/" + name + ".npy", npy, options));
+    add_up(total, std::move(part), tensors[i].name);
+    total.written.files.push_back((std::filesystem::path(flags.each) / (name + ".npy")).string());
+  }
+  BALLAST_CHECK(staging.publish());
+  return total;
+}
+
+Result<ConvertReport> extract(ExtractFlags& flags, const Output& output, Console& console) {
+  const FormatDriver* format = nullptr;
+  if (flags.each.empty()) BALLAST_CHECK(assign(format, choose_format(flags.output.format, flags.output.path)));
+  BALLAST_CHECK(refuse_same_file(flags.source, flags.output));
+  BALLAST_TRY(const Archive source, open_input(flags.source, FileAccess::kPositional));
+  ProgressBar bar(console.errors());
+  BALLAST_CHECK(finish_options(flags.output, output, bar));
+  flags.output.options.keep_order = false;
+  const ConvertOptions& options = flags.output.options;
+  std::vector<std::string> notes;
+  BALLAST_TRY(WritePlan plan, make_full_plan(source, notes,
+                                             {.tie_for = options.tie ? format : nullptr,
+                                              .threads = options.threads,
+                                              .progress = options.write.progress}));
+  BALLAST_CHECK(select_tensors(flags, plan));
+  if (format == nullptr) return extract_each(flags, plan, options);
+  if (format->name == "npy" && plan.providers.size() == 1) plan = bare_array(plan, 0);
+  BALLAST_TRY(ConvertReport report, convert_plan(std::move(plan), flags.output.path, *format, options));
+  report.source_format = source.description().format;
+  report.notes.insert(report.notes.begin(), notes.begin(), notes.end());
+  return report;
+}
+
+// ---------------------------------------------------------------- saying so
+
+std::string extract_json(const ExtractFlags& flags, const ConvertReport& report) {
+  JsonWriter json;
+  json.begin_object();
+  add_text(json, "source", flags.source);
+  add_text(json, "source_format", report.source_format);
+  add_text(json, "destination", flags.each.empty() ? flags.output.path : flags.each);
+  add_text(json, "format", report.target_format);
+  add_boolean(json, "dry_run", flags.output.options.dry_run);
+  add_number(json, "tensors", report.tensors);
+  add_number(json, "payload_bytes", report.payload_bytes);
+  add_convert_report(json, report);
+  json.end_object();
+  return json.take() + '\n';
+}
+
+void print_extract(const ExtractFlags& flags, ConvertReport report, Console& console) {
+  const bool dry = flags.output.options.dry_run;
+  print_line(console, Paint::kBold, dry ? "would extract" : "extracted",
+             fmt::format("{}, {} from {} to {} ({})", counted(report.tensors, "tensor"), mib(report.payload_bytes),
+                         flags.source, flags.each.empty() ? flags.output.path : flags.each, report.target_format));
+  if (!flags.each.empty()) report.written.files.clear();  // as many as tensors
+  print_convert_report(report, flags.output.options, console);
+}
+
+constexpr const char* kFooter =
+    "Without NAME and --only, all tensors. Metadata and config go along where the format has a field for them; an "
+    ".npy\n"
+    "file holds the array alone. --each makes a new folder, whole or not at all; in its file names, everything but\n"
+    "letters, digits, '.', '-' and '_' becomes %XX.\n"
+    "\n"
+    "Examples:\n"
+    "  ballast extract model.safetensors -o embedding.npy wte.weight\n"
+    "  ballast extract model.gptrs -o block0.safetensors --only '^blocks\\.0\\.'\n"
+    "  ballast extract model.bpk --each arrays\n"
+    "  ballast extract model.npz -o - --to npy head | python3 -c 'import io, sys, numpy; "
+    "print(numpy.load(io.BytesIO(sys.stdin.buffer.read())))'\n";
+
+}  // namespace
+
+RunCommand add_extract(CLI::App& program, Console& console) {
+  Command command(program, "extract", "Chosen tensors into a file of any format");
+  auto flags = std::make_shared<ExtractFlags>();
+  command.path("PATH", flags->source, "Where from; - is standard input");
+  command.optional_texts("NAME", flags->names, "Tensors by their exact names");
+  const Flag out = command.text("-o,--output", "OUT", flags->output.path,
+                                "Where to; its extension tells the format unless --to does; - is standard output");
+  command.text("--each", "DIR", flags->each, "One .npy file per tensor, in this new folder").excludes(out);
+  command.patterns("--only", flags->only, "Tensors whose name this finds; may be repeated");
+  command.patterns("--exclude", flags->exclude, "Leave out tensors whose name this finds; may be repeated");
+  add_output_flags(command, flags->output);
+  command.json(flags->json);
+  command.footer(kFooter);
+  return [flags, &console] {
+    if (flags->each.empty() && flags->output.path.empty()) {
+      return console.fail(make_error(ErrorCode::kInvalidArgument, "where to? give -o OUT or --each DIR"), flags->json);
+    }
+    return write_through(flags->output, flags->json, console, [&](const Output& output) -> Status {
+      BALLAST_TRY(ConvertReport report, extract(*flags, output, console));
+      if (flags->json) console.out() += extract_json(*flags, report);
+      else print_extract(*flags, std::move(report), console);
+      return {};
+    });
+  };
+}
+
+}  // namespace ballast::cli

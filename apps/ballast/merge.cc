@@ -1,0 +1,172 @@
+#include <fmt/format.h>
+
+#include <charconv>
+#include <memory>
+
+#include "apps/ballast/commands.h"
+#include "apps/ballast/convert_report.h"
+#include "apps/ballast/json_output.h"
+#include "apps/ballast/output_flags.h"
+#include "apps/ballast/output_format.h"
+#include "apps/ballast/text.h"
+#include "ballast/archive/assemble.h"
+
+namespace ballast::cli {
+
+namespace {
+
+struct MergeFlags {
+  std::vector<std::string> sources;
+  std::vector<std::string> prefixes;  // INPUT=PREFIX
+  std::string config_from;
+  Prefer prefer = Prefer::kNeither;
+  OutputFlags output;
+  bool json = false;
+};
+
+struct Merged {
+  ConvertReport report;
+  MergeReport merge;
+};
+
+// The input that `word` names: its path as given, or its place from 1.
+Result<size_t> find_input(const std::vector<std::string>& sources, std::string_view word, std::string_view option) {
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (sources[i] == word) return i;
+  }
+  size_t number = 0;
+  const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), number);
+  if (failure == std::errc() && end == word.data() + word.size() && number >= 1 && number <= sources.size()) {
+    return number - 1;
+  }
+  return make_error(
+      ErrorCode::kInvalidArgument,
+      fmt::format("{}: \"{}\" is none of the files to merge; name one as it was given, or its place, 1 to {}", option,
+                  word, sources.size()));
+}
+
+Result<std::vector<std::string>> find_prefixes(const MergeFlags& flags) {
+  std::vector<std::string> prefixes(flags.sources.size());
+  for (const std::string& text : flags.prefixes) {
+    const size_t equals = text.rfind('=');
+    if (equals == std::string::npos) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("--prefix {}: write FILE=PREFIX, such as encoder.npz=enc.", text));
+    }
+    BALLAST_TRY(const size_t input, find_input(flags.sources, text.substr(0, equals), "--prefix"));
+    prefixes[input] = text.substr(equals + 1);
+  }
+  return prefixes;
+}
+
+Result<Merged> merge(MergeFlags& flags, const Output& output, Console& console) {
+  ConvertOptions& options = flags.output.options;
+  BALLAST_TRY(const FormatDriver* format, choose_format(flags.output.format, flags.output.path));
+  BALLAST_CHECK(refuse_repeated_stream(flags.sources));
+  for (const std::string& source : flags.sources) BALLAST_CHECK(refuse_same_file(source, flags.output));
+  BALLAST_TRY(const std::vector<std::string> prefixes, find_prefixes(flags));
+  MergeOptions merging{.prefer = flags.prefer, .config_from = std::nullopt, .threads = options.threads, .progress = {}};
+  if (!flags.config_from.empty()) {
+    BALLAST_TRY(merging.config_from, find_input(flags.sources, flags.config_from, "--config-from"));
+  }
+  std::vector<Archive> archives;
+  for (const std::string& source : flags.sources) {
+    BALLAST_TRY(Archive archive, open_input(source, FileAccess::kPositional));
+    archives.push_back(std::move(archive));
+  }
+  ProgressBar bar(console.errors());
+  BALLAST_CHECK(finish_options(flags.output, output, bar));
+  flags.output.options.keep_order = false;
+  merging.progress = options.write.progress;
+  std::vector<MergeInput> inputs;
+  std::vector<std::string> notes;
+  for (size_t i = 0; i < archives.size(); ++i) {
+    BALLAST_TRY(WritePlan plan, make_full_plan(archives[i], notes,
+                                               {.tie_for = options.tie ? format : nullptr,
+                                                .threads = options.threads,
+                                                .progress = options.write.progress}));
+    inputs.push_back({flags.sources[i], std::move(plan), prefixes[i]});
+  }
+  Merged merged;
+  BALLAST_TRY(WritePlan plan, merge_plans(std::move(inputs), merging, merged.merge));
+  BALLAST_TRY(merged.report, convert_plan(std::move(plan), flags.output.path, *format, options));
+  merged.report.notes.insert(merged.report.notes.begin(), notes.begin(), notes.end());
+  return merged;
+}
+
+std::string merge_json(const MergeFlags& flags, const Merged& merged) {
+  JsonWriter json;
+  json.begin_object().key("sources").begin_array();
+  for (const std::string& source : flags.sources) json.string(json_text(source));
+  json.end_array();
+  add_text(json, "destination", flags.output.path);
+  add_text(json, "format", merged.report.target_format);
+  add_boolean(json, "dry_run", flags.output.options.dry_run);
+  add_number(json, "tensors", merged.report.tensors);
+  add_number(json, "payload_bytes", merged.report.payload_bytes);
+  add_number(json, "equal", merged.merge.equal);
+  add_number(json, "preferred", merged.merge.preferred);
+  add_convert_report(json, merged.report);
+  json.end_object();
+  return json.take() + '\n';
+}
+
+void print_merge(const MergeFlags& flags, const Merged& merged, Console& console) {
+  print_line(console, Paint::kBold, flags.output.options.dry_run ? "would merge" : "merged",
+             fmt::format("{} into {} ({}): {}, {}", counted(flags.sources.size(), "file"), flags.output.path,
+                         merged.report.target_format, counted(merged.report.tensors, "tensor"),
+                         mib(merged.report.payload_bytes)));
+  if (merged.merge.equal != 0) {
+    print_line(console, Paint::kDim, "note:",
+               fmt::format("{} in several files with the same content", counted(merged.merge.equal, "tensor")));
+  }
+  if (merged.merge.preferred != 0) {
+    print_line(
+        console, Paint::kYellow, "note:",
+        fmt::format("{} in several files with different content; the {} was taken",
+                    counted(merged.merge.preferred, "tensor"), flags.prefer == Prefer::kFirst ? "first" : "last"));
+  }
+  print_convert_report(merged.report, flags.output.options, console);
+}
+
+constexpr const char* kFooter =
+    "The union of all tensors, in the order of the files. A name that stands in several files with the same type, "
+    "shape\n"
+    "and bytes is written once; with different content it is an error, unless --prefer says which one counts or "
+    "--prefix\n"
+    "keeps them apart. Metadata follows the same rule. A model config is kept when there is one.\n"
+    "\n"
+    "Examples:\n"
+    "  ballast merge encoder.safetensors decoder.safetensors -o model.safetensors\n"
+    "  ballast merge base.safetensors finetuned.safetensors -o all.safetensors --prefer last\n"
+    "  ballast merge a.npz b.npz -o both.npz --prefix a.npz=left. --prefix b.npz=right.\n";
+
+}  // namespace
+
+RunCommand add_merge(CLI::App& program, Console& console) {
+  Command command(program, "merge", "Put the tensors of several files into one");
+  auto flags = std::make_shared<MergeFlags>();
+  command.paths("PATH", flags->sources, "What to merge; - is standard input");
+  command.text("-o,--output", "OUT", flags->output.path,
+               "Where to; its extension tells the format unless --to does; - is standard output");
+  command.choice("--prefer", "WHICH", flags->prefer, {{"first", Prefer::kFirst}, {"last", Prefer::kLast}},
+                 "Where files disagree, take the first or the last");
+  command.texts("--prefix", "FILE=TEXT", flags->prefixes, "Put this in front of the names of one file's tensors");
+  command.text("--config-from", "FILE", flags->config_from, "Take the model config of this file, or place (1, 2, ...)");
+  add_output_flags(command, flags->output);
+  command.json(flags->json);
+  command.footer(kFooter);
+  return [flags, &console] {
+    if (flags->output.path.empty()) {
+      return console.fail(make_error(ErrorCode::kInvalidArgument, "where to? give -o OUT"), flags->json);
+    }
+    return write_through(flags->output, flags->json, console, [&](const Output& output) -> Status {
+      BALLAST_TRY(const Merged merged, merge(*flags, output, console));
+      if (flags->json) console.out() += merge_json(*flags, merged);
+      else print_merge(*flags, merged, console);
+      return {};
+    });
+  };
+}
+
+}  // namespace ballast::cli

@@ -1,0 +1,71 @@
+#include "apps/ballast/output_flags.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "ballast/base/json.h"
+
+namespace ballast::cli {
+
+namespace {
+
+// The text of a model config.
+Result<std::string> read_config(const std::string& path) {
+  BALLAST_TRY(const auto source, open_file(path, FileAccess::kPositional));
+  BALLAST_TRY(const ByteVector bytes, read_bytes(*source, 0, source->size()));
+  std::string text(as_text(bytes));
+  JsonReader reader(text, path, 0, JsonReader::Dialect::kPython);
+  for (Status status : {reader.skip_value(), reader.finish()}) {
+    // A slip of the user's, not a damaged weight file.
+    if (!status) return make_error(ErrorCode::kInvalidArgument, "--config: " + status.error().message);
+  }
+  return text;
+}
+
+}  // namespace
+
+void add_output_flags(Command& command, OutputFlags& flags) {
+  ConvertOptions& options = flags.options;
+  WriteOptions& write = options.write.format;
+  command.text("--to", "FORMAT", flags.format, "Format to write; `ballast formats` lists them");
+  command.flag("--allow-lossy", options.allow_lossy, "Go on where something cannot be kept, and say what was lost");
+  command.flag("--dry-run", options.dry_run, "Say what would be done and lost; write nothing");
+  command.flag("--overwrite", options.write.commit.overwrite, "Replace what stands there");
+  command.flag("--compress", write.compress, "Deflate (npz)");
+  command.text("--target", "NAME", write.target, "Which readers it is for: burn-0.20 (burnpack), numpy (npz)");
+  command.flag("--allow-half", write.allow_half, "Write f16 and bf16 although gpt.rs refuses them");
+  command.flag("--no-tie", flags.no_tie, "Store tensors that hold the same bytes once each");
+  command.flag("--no-sync", flags.no_sync, "Do not wait until the disk has it: quicker, not durable");
+  command.threads(options.threads);
+}
+
+Status finish_options(OutputFlags& flags, const Output& output, ProgressBar& bar) {
+  WriteSettings& write = flags.options.write;
+  write.commit.sync = !flags.no_sync;
+  write.stream = output.stream();
+  write.progress = bar.callback();
+  flags.options.tie = !flags.no_tie;
+  if (flags.config_path.empty()) return {};
+  return assign(flags.options.config_text, read_config(flags.config_path));
+}
+
+int write_through(const OutputFlags& flags, bool json, Console& console,
+                  const std::function<Status(const Output&)>& work) {
+  const auto output = Output::open(flags.path, flags.format, console);
+  if (!output) return console.fail(output.error(), json);
+  const Status done = work(**output);
+  if (done || (*output)->reader_is_gone()) return kExitYes;
+  return console.fail(done.error(), json);
+}
+
+Status refuse_same_file(const std::string& source, const OutputFlags& flags) {
+  std::error_code none;
+  const bool same = std::filesystem::equivalent(source, flags.path, none);
+  if (!same || flags.options.write.commit.overwrite || flags.options.dry_run) return {};
+  return make_error(
+      ErrorCode::kExists,
+      fmt::format("{}: source and destination are the same file; --overwrite replaces it by the result", flags.path));
+}
+
+}  // namespace ballast::cli

@@ -1,0 +1,40 @@
+// "-" for a path: standard input and standard output.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "apps/ballast/console.h"
+#include "ballast/archive/open.h"
+#include "ballast/archive/write.h"
+
+namespace ballast::cli {
+
+inline bool is_stream(const std::string& path) { return path == "-"; }
+
+// What `path` names, or what comes through standard input, which goes into a temporary file first (in TMPDIR) unless it
+// is a file already.
+Result<ResolvedPath> resolve_input(const std::string& path, FileAccess access);
+Result<Archive> open_input(const std::string& path, FileAccess access = FileAccess::kMapped);
+
+// Several inputs of one command: standard input can be only one of them.
+Status refuse_repeated_stream(const std::vector<std::string>& paths);
+
+// Where a command writes its archive: at a path, or to standard output. What the command says then goes to standard
+// error.
+class Output {
+ public:
+  // Refuses to fill a terminal with bytes. `format` is what --to says.
+  static Result<std::unique_ptr<Output>> open(const std::string& path, const std::string& format, Console& console);
+
+  // For WriteSettings::stream: null for a path.
+  const OutputStream* stream() const { return pipe_ ? &stream_ : nullptr; }
+  // The reader of the pipe has seen enough (`| head`): a failure to write is none.
+  bool reader_is_gone() const { return pipe_ && pipe_->reader_is_gone(); }
+
+ private:
+  std::unique_ptr<PipeSink> pipe_;
+  OutputStream stream_{};
+};
+
+}  // namespace ballast::cli

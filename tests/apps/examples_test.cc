@@ -1,0 +1,223 @@
+// Runs the examples of every topic and of every command's --help, as a user would paste them.
+#include <gmock/gmock.h>
+
+#include <filesystem>
+#include <regex>
+
+#include "ballast/archive/convert.h"
+#include "ballast/archive/open.h"
+#include "tests/apps/ballast_program.h"
+
+namespace ballast::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+// ---------------------------------------------------------------- what the examples are
+
+// Examples of a topic begin with "  $ "; those of --help with "  ballast " below "Examples:". An explanation may follow
+// after two spaces.
+std::vector<std::string> examples_in(const std::string& text) {
+  std::vector<std::string> examples;
+  bool below_heading = false;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    const bool indented = line.starts_with("  ");
+    if (!indented) below_heading = line == "Examples:";
+    const bool prompted = line.starts_with("  $ ");
+    if (!prompted && !(indented && below_heading)) continue;
+    const std::string example = line.substr(prompted ? 4 : 2);
+    examples.push_back(example.substr(0, example.find("  ")));
+  }
+  return examples;
+}
+
+// ---------------------------------------------------------------- the files that they name
+
+void convert_to(const TempFolder& folder, const std::string& source, const std::string& name,
+                const ConvertOptions& options = {}) {
+  const auto archive = open_archive(source);
+  ASSERT_TRUE(archive) << archive.error().message;
+  const auto report = convert_archive(*archive, folder.path(name), *format_for_extension(name), options);
+  ASSERT_TRUE(report) << name << ": " << report.error().message;
+}
+
+void copy_data(const TempFolder& folder, const std::string& data, const std::string& name) {
+  std::filesystem::copy_file(test_file_path(data), folder.path(name));
+}
+
+// The tensors that examples talk of, in PyTorch's layout.
+WritePlan example_plan(unsigned first) {
+  WritePlan plan;
+  plan.description.metadata = {{"note", std::string("for examples")}};
+  const auto add = [&](std::string name, Shape shape) {
+    TensorInfo info = make_info(std::move(name), DType::kF32, std::move(shape));
+    std::vector<float> values(info.byte_size / 4);
+    for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>((i * 7 + first) % 64) / 32 - 1;
+    const auto bytes = std::as_bytes(std::span(values));
+    plan.add_tensor(info, [copy = ByteVector(bytes.begin(), bytes.end())](ByteSink& sink) { return sink.write(copy); });
+  };
+  for (const std::string block : {"0", "1", "10"}) {
+    add("blocks." + block + ".attn.weight", {24, 8});
+    add("blocks." + block + ".norm.weight", {8});
+    add("blocks." + block + ".weight", {8, 3});
+  }
+  add("embedding", {120, 4});
+  add("encoder.weight", {16, 8});
+  add("encoder.bias", {16});
+  add("head", {4, 16});
+  add("wte.weight", {32, 8});
+  return plan;
+}
+
+// model.bpk as PyTorch would have saved it, below "net.".
+void make_torch_file(const TempFolder& folder) {
+  const ProgramRun run =
+      run_ballast({"convert", folder.path("model.bpk"), folder.path("torch.safetensors"), "--adapt", "burn-to-pytorch",
+                   "--rename", "^=net.", "--linear", "attn|encoder", "--ambiguous", "keep"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+}
+
+void copy_sample(const TempFolder& folder, const std::string& from, const std::string& to) {
+  std::filesystem::copy_file(folder.path(from), folder.path(to));
+}
+
+// Every file that an example reads. A new example with another file needs a line here.
+void make_sample_files(const TempFolder& folder) {
+  write_plan(folder, "model.safetensors", example_plan(1));
+  write_plan(folder, "b.safetensors", example_plan(2));
+  const std::string model = folder.path("model.safetensors");
+  for (const char* name : {"a", "base", "encoder"})
+    copy_sample(folder, "model.safetensors", fmt::format("{}.safetensors", name));
+  copy_sample(folder, "b.safetensors", "finetuned.safetensors");
+  std::filesystem::create_directory(folder.path("checkpoints"));
+  for (const char* name : {"model.npz", "model.bpk", "big.npz", "before.npz", "a.npz", "weights.npz",
+                           "checkpoints/1.bpk", "checkpoints/2.bpk"}) {
+    convert_to(folder, model, name);
+  }
+  for (const char* name : {"after.npz", "b.npz"}) convert_to(folder, folder.path("b.safetensors"), name);
+  ConvertOptions part;
+  part.only = {"^encoder"};
+  convert_to(folder, model, "backbone.safetensors", part);
+  write_sample(folder, "decoder.safetensors");
+  make_torch_file(folder);
+  const std::string whole = read_text_file(model);
+  folder.write("cut.safetensors", whole.substr(0, whole.size() - 100));
+  folder.write("download.bin", "<!DOCTYPE html><html>not found</html>");
+  copy_data(folder, "gptrs/gpt_micro/model.gptrs", "checkpoint.gptrs");
+  copy_data(folder, "gptrs/gpt_micro/model.gptrs", "model.gptrs");
+  for (const char* name : {"run1.tensors", "run2.tensors"}) copy_data(folder, "gptrs/gpt_micro/trace.gptrsten", name);
+  std::filesystem::copy(test_file_path("huggingface/gpt2"), folder.path("gpt2_folder"));
+  folder.write("config.json", R"({"kind":"gpt","config":{}})");
+}
+
+// ---------------------------------------------------------------- running them
+
+bool can_run(const std::string& example) {
+  const std::pair<const char*, const char*> needs[] = {
+      {"jq", "command -v jq"}, {"man", "command -v man"}, {"python3", "python3 -c 'import numpy'"}};
+  for (const auto& [program, check] : needs) {
+    if (!std::regex_search(example, std::regex(fmt::format("\\| {}\\b", program)))) continue;
+    if (run_program({"/bin/sh", "-c", check}).exit_code != 0) return false;
+  }
+  return true;
+}
+
+ProgramRun run_example(const TempFolder& folder, const std::string& example) {
+  const std::string programs = std::filesystem::path(BALLAST_PROGRAM).parent_path().string();
+  return run_program(
+      {"/bin/bash", "-c", fmt::format("set -o pipefail; PATH={}:$PATH; cd {}; {}", programs, folder.path(), example)});
+}
+
+// A destination that is also a sample file must not be there yet: take it away and try once more.
+ProgramRun run_with_free_destination(const TempFolder& folder, const std::string& example) {
+  ProgramRun run = run_example(folder, example);
+  std::smatch found;
+  const std::regex exists("^ballast: ([^:]+): (?:already )?exists");
+  if (run.exit_code != 2 || !std::regex_search(run.err, found, exists)) return run;
+  std::filesystem::path taken(found[1].str());
+  std::filesystem::remove(taken.is_absolute() ? taken : folder.path() / taken);
+  return run_example(folder, example);
+}
+
+// Examples of one text run in one folder, one after the other, as a reader would try them.
+void expect_examples_run(const std::string& title, const std::string& text) {
+  const std::vector<std::string> examples = examples_in(text);
+  EXPECT_FALSE(examples.empty()) << title << " has no examples";
+  const TempFolder folder;
+  make_sample_files(folder);
+  for (const std::string& example : examples) {
+    if (!can_run(example)) continue;
+    const ProgramRun run = run_with_free_destination(folder, example);
+    // 1 is an answer: files differ.
+    EXPECT_TRUE(run.exit_code == 0 || run.exit_code == 1)
+        << title << ": " << example << "\nexit code " << run.exit_code << "\n"
+        << run.out << run.err;
+  }
+}
+
+// ---------------------------------------------------------------- tests
+
+TEST(Examples, OfEveryTopicRun) {
+  for (const std::string& topic : topic_names()) expect_examples_run("help " + topic, run_ballast({"help", topic}).out);
+}
+
+TEST(Examples, OfEveryCommandRun) {
+  for (const std::string& command : command_names()) {
+    expect_examples_run(command + " --help", run_ballast({command, "--help"}).out);
+  }
+  expect_examples_run("--help", run_ballast({"--help"}).out);
+}
+
+TEST(Examples, AnExampleThatDoesNotWorkIsFound) {
+  const TempFolder folder;
+  make_sample_files(folder);
+  EXPECT_EQ(run_with_free_destination(folder, "ballast inspect no_such_file.npz").exit_code, 2);
+  EXPECT_THAT(examples_in("Text\n\nExamples:\n  ballast formats  what is read?\n\nNo example:\n  ballast x\n"),
+              ::testing::ElementsAre("ballast formats"));
+  EXPECT_THAT(examples_in("  $ ballast help\n  not one\n"), ::testing::ElementsAre("ballast help"));
+}
+
+// ---------------------------------------------------------------- help itself
+
+TEST(HelpTopics, AreListedWithTheCommands) {
+  const ProgramRun run = run_ballast({"help"});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_EQ(run.err, "");
+  EXPECT_THAT(run.out, HasSubstr("\n  convert "));
+  EXPECT_THAT(run.out, HasSubstr("\n  exit-codes "));
+}
+
+TEST(HelpTopics, OfACommandIsItsHelp) {
+  for (const std::string& command : command_names()) {
+    EXPECT_EQ(run_ballast({"help", command}).out, run_ballast({command, "--help"}).out) << command;
+  }
+}
+
+TEST(HelpTopics, SuggestWhatWasMeant) {
+  EXPECT_EQ(run_ballast({"help", "patern"}).err,
+            "ballast: there is no topic or command \"patern\"; did you mean \"patterns\"?\n");
+  EXPECT_EQ(run_ballast({"help", "convrt"}).err,
+            "ballast: there is no topic or command \"convrt\"; did you mean \"convert\"?\n");
+  const ProgramRun far = run_ballast({"help", "xylophone"});
+  EXPECT_EQ(far.exit_code, 2);
+  EXPECT_THAT(far.err, HasSubstr("topics are: files, patterns"));
+}
+
+TEST(HelpTopics, FitATerminalAndNameNoTopicTwice) {
+  std::set<std::string> seen;
+  for (const std::string& topic : topic_names()) {
+    EXPECT_TRUE(seen.insert(topic).second) << topic;
+    std::istringstream lines(run_ballast({"help", topic}).out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 120U) << topic << ": " << line;
+  }
+}
+
+TEST(HelpTopics, ShowTheExitCodesThatHelpShows) {
+  const std::string row = "  1    the check says no: files differ, a recognised file is damaged\n";
+  EXPECT_THAT(run_ballast({"help", "exit-codes"}).out, HasSubstr(row));
+  EXPECT_THAT(run_ballast({"--help"}).out, HasSubstr(row));
+}
+
+}  // namespace
+}  // namespace ballast::testing
