@@ -30,14 +30,8 @@ void sort_tensors(const Archive& archive, InspectSort sort, std::vector<size_t>&
   const auto tensors = archive.tensors();
   switch (sort) {
     case InspectSort::kStored: return;
-    case InspectSort::kName: {
-      std::vector<std::string_view> names;
-      for (const size_t i : shown) names.push_back(tensors[i].name);
-      std::vector<size_t> sorted;
-      for (const size_t i : natural_order(names)) sorted.push_back(shown[i]);
-      shown = std::move(sorted);
-      return;
-    }
+    case InspectSort::kName:
+      return sort_naturally(shown, [&](size_t i) -> std::string_view { return tensors[i].name; });
     case InspectSort::kSize:
       std::ranges::stable_sort(shown, std::greater<>(), [&](size_t i) { return tensors[i].byte_size; });
       return;

@@ -59,12 +59,8 @@ void sort_found(const Archive& archive, StatsSort sort, Found& found) {
   const auto tensor = [&](size_t i) -> const TensorInfo& { return archive.tensors()[found.selected[i]]; };
   switch (sort) {
     case StatsSort::kStored: return;
-    case StatsSort::kName: {
-      std::vector<std::string_view> names;
-      for (const size_t i : found.order) names.push_back(tensor(i).name);
-      found.order = natural_order(names);
-      return;
-    }
+    case StatsSort::kName:
+      return sort_naturally(found.order, [&](size_t i) -> std::string_view { return tensor(i).name; });
     case StatsSort::kSize:
       std::ranges::stable_sort(found.order, std::greater<>(), [&](size_t i) { return tensor(i).byte_size; });
       return;

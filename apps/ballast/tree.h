@@ -5,12 +5,23 @@
 #include <optional>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace ballast::cli {
 
 // Positions of the names in their order, in which numbers inside names compare as numbers: blocks.2 before blocks.10.
 std::vector<size_t> natural_order(std::span<const std::string_view> names);
+
+// Brings positions into that order of the names that `name_of` gives for them.
+template <typename NameOf>
+void sort_naturally(std::vector<size_t>& positions, NameOf&& name_of) {
+  std::vector<std::string_view> names;
+  for (const size_t position : positions) names.push_back(name_of(position));
+  std::vector<size_t> order = natural_order(names);
+  for (size_t& rank : order) rank = positions[rank];
+  positions = std::move(order);
+}
 
 struct TreeItem {
   std::string_view name;

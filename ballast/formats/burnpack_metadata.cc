@@ -187,7 +187,7 @@ class MetadataParser {
     for (;;) {
       BALLAST_TRY(const bool more, cbor_.next());
       if (!more) return {};
-      BALLAST_CHECK(parse_tensor());
+      BALLAST_CHECK(add_tensor());
       if (result_.extents.size() > kBurnMaxTensors) return too_many_tensors(result_.extents.size());
     }
   }
@@ -197,8 +197,14 @@ class MetadataParser {
                                                            source_.name(), count, kBurnMaxTensors));
   }
 
-  Status parse_tensor() {
-    TensorInfo& info = result_.description.tensors.emplace_back();
+  // What breaks off inside a tensor leaves only those before it: they may be rescued.
+  Status add_tensor() {
+    Status status = parse_tensor(result_.description.tensors.emplace_back());
+    if (!status) result_.description.tensors.pop_back();
+    return status;
+  }
+
+  Status parse_tensor(TensorInfo& info) {
     const uint64_t offset = cbor_.offset();
     BALLAST_TRY(const std::string_view name, cbor_.read_text());
     info.name = std::string(name);

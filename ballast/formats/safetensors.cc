@@ -84,7 +84,7 @@ class HeaderParser {
     for (;;) {
       BALLAST_TRY(const bool more, json_.next_key(key));
       if (!more) break;
-      BALLAST_CHECK(key == kMetadataKey ? parse_metadata() : parse_tensor(key));
+      BALLAST_CHECK(key == kMetadataKey ? parse_metadata() : add_tensor(key));
     }
     return json_.finish();
   }
@@ -129,11 +129,21 @@ class HeaderParser {
                            fmt::format("{}: header: metadata key \"{}\" stands twice", source_.name(), *twin));
   }
 
-  Status parse_tensor(std::string_view name) {
+  // What breaks off inside a tensor leaves only those before it: they may be rescued.
+  Status add_tensor(std::string_view name) {
     HeaderEntry& entry = entries_.emplace_back();
     TensorInfo& info = tensors_.emplace_back();
     entry.header_offset = json_.offset();
     info.name = std::string(name);  // just as long as it needs to be
+    Status status = parse_tensor(info, entry);
+    if (!status) {
+      entries_.pop_back();
+      tensors_.pop_back();
+    }
+    return status;
+  }
+
+  Status parse_tensor(TensorInfo& info, HeaderEntry& entry) {
     Fields seen;
     BALLAST_CHECK(json_.enter_object());
     std::string_view field;
