@@ -13,6 +13,7 @@
 #include "apps/ballast/json_output.h"
 #include "apps/ballast/output_format.h"
 #include "apps/ballast/progress_bar.h"
+#include "apps/ballast/streams.h"
 #include "apps/ballast/table.h"
 #include "apps/ballast/text.h"
 #include "ballast/archive/convert.h"
@@ -79,8 +80,9 @@ Result<const FormatDriver*> format_of(const ApplyFlags& flags, const Archive& mo
 
 Result<ConvertReport> apply(ApplyFlags& flags, const Command& command, Console& console) {
   BALLAST_TRY(ApplyOptions options, make_options(flags, command));
-  BALLAST_TRY(const Archive model, open_archive(flags.model, {.access = FileAccess::kPositional}));
-  BALLAST_TRY(const Archive weights, open_archive(flags.weights, {.access = FileAccess::kPositional}));
+  BALLAST_CHECK(refuse_repeated_stream({flags.model, flags.weights}));
+  BALLAST_TRY(const Archive model, open_input(flags.model, FileAccess::kPositional));
+  BALLAST_TRY(const Archive weights, open_input(flags.weights, FileAccess::kPositional));
   BALLAST_TRY(const FormatDriver* format, format_of(flags, model));
   ProgressBar bar(console.errors());
   flags.convert.write.progress = bar.callback();

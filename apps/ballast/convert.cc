@@ -38,6 +38,8 @@ Result<ConvertReport> convert(ConvertFlags& flags, const Command& command, const
   ConvertOptions& options = flags.output.options;
   BALLAST_TRY(const FormatDriver* format, choose_format(flags.output.format, flags.output.path));
   BALLAST_CHECK(refuse_same_file(flags.source, flags.output));
+  // Read, not mapped: pages of a mapping would count as memory, and a source that shrinks meanwhile is then an error.
+  BALLAST_TRY(const Archive source, open_input(flags.source, FileAccess::kPositional));
   ProgressBar bar(console.errors());
   BALLAST_CHECK(finish_options(flags.output, output, bar));
   AdaptOptions adapt = adapt_options(flags.edits);
@@ -46,8 +48,6 @@ Result<ConvertReport> convert(ConvertFlags& flags, const Command& command, const
                                           options.config_text, adapt));
   BALLAST_TRY(options.edits, make_edits(command, flags.edits, adapt, flags.casts));
   for (const std::string& name : flags.edits.exact) options.only.push_back(exactly(name));
-  // Read, not mapped: pages of a mapping would count as memory, and a source that shrinks meanwhile is then an error.
-  BALLAST_TRY(const Archive source, open_input(flags.source, FileAccess::kPositional));
   BALLAST_CHECK(flags.huggingface.open_output(options.write.commit, options.dry_run));
   BALLAST_TRY(ConvertReport report, convert_archive(source, flags.output.path, *format, options));
   BALLAST_TRY(const std::string config, flags.huggingface.write_output());

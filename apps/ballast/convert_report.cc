@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "apps/ballast/json_output.h"
+#include "apps/ballast/output_format.h"
 #include "apps/ballast/text.h"
 
 namespace ballast::cli {

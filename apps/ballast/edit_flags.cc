@@ -215,8 +215,10 @@ void print_casts(const CastLog& casts, Console& console) {
   std::erase_if(entries, [](const TensorCast& cast) { return !cast.report; });
   if (entries.empty()) return;
   const CastReport total = casts.total();
+  const size_t cast = entries.size();
+  std::erase_if(entries, [](const TensorCast& entry) { return entry.report->max_abs_error == 0; });
   std::ranges::stable_sort(entries, std::ranges::greater{},
-                           [](const TensorCast& cast) { return cast.report->max_abs_error; });
+                           [](const TensorCast& entry) { return entry.report->max_abs_error; });
   Table table({{"cast", Align::kLeft, true}, {"from"}, {"to"}, {"max error", Align::kRight}, {""}});
   for (size_t i = 0; i < std::min(entries.size(), kCastsShown); ++i) {
     const CastReport& report = *entries[i].report;
@@ -226,12 +228,12 @@ void print_casts(const CastLog& casts, Console& console) {
                   Cell(over ? counted(report.overflowed, "value") + " became infinite" : "", Paint::kRed));
   }
   std::string& out = console.out();
-  table.append_to(out, console.output());
+  if (!table.empty()) table.append_to(out, console.output());
   if (entries.size() > kCastsShown) {
     out += fmt::format("  and {} with smaller errors\n", counted(entries.size() - kCastsShown, "tensor"));
   }
   append_painted(out, console.output(), Paint::kBold, "maximum error:");
-  out += fmt::format(" {:.6g} over {}\n", total.max_abs_error, counted(entries.size(), "tensor"));
+  out += fmt::format(" {:.6g} over {} cast\n", total.max_abs_error, counted(cast, "tensor"));
   if (total.overflowed == 0) return;
   append_painted(out, console.output(), Paint::kRed, "OVERFLOW:");
   out += fmt::format(

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "ballast/archive/cast_tensor.h"
 #include "ballast/archive/guard.h"
 #include "ballast/edit/rename.h"
 #include "ballast/edit/similarity.h"
@@ -209,14 +208,6 @@ class Matching {
 
 // ---------------------------------------------------------------- putting it there
 
-Status cast_to(WritePlan& plan, size_t index, DType to, const ApplyOptions& options) {
-  if (!options.casts) return cast_tensor(plan, index, to);
-  const TensorInfo& info = plan.description.tensors[index];
-  const size_t entry = options.casts->add(info.name, info.dtype, to);
-  return cast_tensor(plan, index, to,
-                     [log = options.casts, entry](const CastReport& report) { log->set(entry, report); });
-}
-
 Status replace_tensor(WritePlan& target, size_t at, const TensorInfo& source, TensorProvider provider,
                       const ApplyOptions& options) {
   TensorInfo& info = target.description.tensors[at];
@@ -229,7 +220,7 @@ Status replace_tensor(WritePlan& target, size_t at, const TensorInfo& source, Te
   target.providers[at] = std::move(provider);
   const bool takes_form = kind_of(before) == Kind::kBool || options.cast_to_target;
   if (takes_form && before != source.dtype && can_cast(source.dtype, before))
-    return cast_to(target, at, before, options);
+    return cast_logged(target, at, before, options.casts);
   return {};
 }
 
@@ -237,7 +228,7 @@ Status fill_slot(TensorSlot& slot, const TensorInfo& source, const TensorProvide
                  const ApplyOptions& options) {
   WritePlan one;
   one.add_tensor(source, provider);
-  if (source.dtype != slot.info.dtype) BALLAST_CHECK(cast_to(one, 0, slot.info.dtype, options));
+  if (source.dtype != slot.info.dtype) BALLAST_CHECK(cast_logged(one, 0, slot.info.dtype, options.casts));
   SpanSink memory(slot.memory);
   BALLAST_CHECK(one.providers[0](memory));
   BALLAST_CHECK(memory.finish());

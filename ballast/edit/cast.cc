@@ -15,13 +15,6 @@ namespace {
 
 constexpr size_t kNamesShown = 20;
 
-Status cast_logged(WritePlan& plan, size_t index, DType to, const std::shared_ptr<CastLog>& log) {
-  if (!log) return cast_tensor(plan, index, to);
-  const TensorInfo& info = plan.description.tensors[index];
-  const size_t entry = log->add(info.name, info.dtype, to);
-  return cast_tensor(plan, index, to, [log, entry](const CastReport& report) { log->set(entry, report); });
-}
-
 // ---------------------------------------------------------------- by kind of module
 
 class HalfPrecision {
@@ -151,6 +144,13 @@ size_t CastLog::add(std::string name, DType from, DType to) {
 void CastLog::set(size_t cast, const CastReport& report) {
   const std::lock_guard lock(mutex_);
   casts_[cast].report = report;
+}
+
+Status cast_logged(WritePlan& plan, size_t index, DType to, const std::shared_ptr<CastLog>& log) {
+  if (!log) return cast_tensor(plan, index, to);
+  const TensorInfo& info = plan.description.tensors[index];
+  const size_t entry = log->add(info.name, info.dtype, to);
+  return cast_tensor(plan, index, to, [log, entry](const CastReport& report) { log->set(entry, report); });
 }
 
 bool is_castable_float(DType dtype) {

@@ -36,6 +36,9 @@ class CastLog {
   std::vector<TensorCast> casts_;
 };
 
+// cast_tensor, with what it did in `log`, which may be null.
+Status cast_logged(WritePlan& plan, size_t index, DType to, const std::shared_ptr<CastLog>& log);
+
 struct FloatCastOptions {
   DType to = DType::kF32;
   std::vector<std::string> keep;  // regular expressions over names of tensors that stay as they are

@@ -8,7 +8,6 @@
 #include <optional>
 
 #include "ballast/base/checked.h"
-#include "ballast/base/utf8.h"
 #include "ballast/formats/zip_end.h"
 #include "ballast/formats/zip_records.h"
 
@@ -19,23 +18,6 @@ namespace {
 using namespace zip;
 
 constexpr uint16_t kUnreadableFlags = kFlagEncrypted | kFlagStrongEncryption | kFlagMaskedHeaders | kFlagPatch;
-
-// A name without the UTF-8 flag is in the code page of the first PC, which is also how Python reads it.
-constexpr char16_t kCodePage437[] =
-    u"ÇüéâäàåçêëèïîìÄÅÉæÆôöòûùÿÖÜ¢£¥₧ƒáíóúñÑªº¿⌐¬½¼¡«»░▒▓│┤╡╢╖╕╣║╗╝╜╛┐"
-    u"└┴┬├─┼╞╟╚╔╩╦╠═╬╧╨╤╥╙╘╒╓╫╪┘┌█▄▌▐▀αßΓπΣσµτΦΘΩδ∞φε∩≡±≥≤⌠⌡÷≈°∙·√ⁿ²■\u00a0";
-static_assert(std::size(kCodePage437) == 128 + 1);
-
-std::optional<std::string> decode_name(std::string_view stored, bool utf8) {
-  if (utf8) return is_valid_utf8(stored) ? std::optional<std::string>(stored) : std::nullopt;
-  std::string name;
-  name.reserve(stored.size());
-  for (const char c : stored) {
-    const auto byte = static_cast<unsigned char>(c);
-    append_utf8(name, byte < 0x80 ? byte : kCodePage437[byte - 0x80]);
-  }
-  return name;
-}
 
 struct CentralEntry {
   uint16_t flags;
@@ -171,7 +153,7 @@ class DirectoryReader {
     const auto flags = load_le<uint16_t>(fixed.data() + 6);
     const auto method = load_le<uint16_t>(fixed.data() + 8);
     const std::string_view stored_name = as_text(header.bytes().subspan(kLocalSize, name_size));
-    auto name = decode_name(stored_name, (flags & kFlagUtf8) != 0);
+    auto name = decode_zip_name(stored_name, (flags & kFlagUtf8) != 0);
     if (!name) return error("name", offset, std::string(), "its name claims to be UTF-8 and is not");
     member.name = *std::move(name);
     Zip64Values large(header.bytes().subspan(kLocalSize + name_size));
@@ -240,7 +222,7 @@ class DirectoryReader {
   // Adds the member to the result, or reports why not.
   Status read_entry(const CentralEntry& entry, uint64_t offset) {
     ZipMember member;
-    auto name = decode_name(entry.stored_name, (entry.flags & kFlagUtf8) != 0);
+    auto name = decode_zip_name(entry.stored_name, (entry.flags & kFlagUtf8) != 0);
     if (!name) {
       return error("name", offset, std::string(), "its name claims to be UTF-8 and is not");
     }
@@ -484,22 +466,6 @@ bool for_each_zip_name(const ByteSource& source, const std::function<bool(std::s
     if (!visit(entry->stored_name)) break;
   }
   return true;
-}
-
-std::string_view unsafe_zip_name(std::string_view name) {
-  if (name.find('\0') != std::string_view::npos) return "its name holds a zero byte, where programs disagree";
-  if (name.find('\\') != std::string_view::npos) return "its name holds a backslash, which some systems take for '/'";
-  if (name.starts_with('/')) return "its name is an absolute path";
-  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
-  if (name.size() >= 3 && is_letter(name[0]) && name[1] == ':' && name[2] == '/') {
-    return "its name is an absolute path on a drive";
-  }
-  for (size_t start = 0; start <= name.size();) {
-    const size_t slash = std::min(name.find('/', start), name.size());
-    if (name.substr(start, slash - start) == "..") return "its name climbs out of the folder with \"..\"";
-    start = slash + 1;
-  }
-  return {};
 }
 
 Result<ZipDirectory> read_zip_directory(const ByteSource& source, Findings& findings) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -46,6 +47,9 @@ bool for_each_zip_name(const ByteSource& source, const std::function<bool(std::s
 // The one validator of zip structure: end records, central directory, local headers and their agreement, data
 // descriptors, names, overlap. No member data is read.
 Result<ZipDirectory> read_zip_directory(const ByteSource& source, Findings& findings);
+
+// A name as UTF-8; nullopt where the file says that it is UTF-8 and it is not.
+std::optional<std::string> decode_zip_name(std::string_view stored, bool utf8);
 
 // Why a member must not have this name, or "" where it may: an unpacker could be led out of its folder.
 std::string_view unsafe_zip_name(std::string_view name);

@@ -216,7 +216,7 @@ TEST(Convert, CastingReportsErrorsAndOverflowLoudly) {
       run_ballast({"convert", source, folder.path("b.safetensors"), "--dtype", "f16", "--keep", "norm"});
   EXPECT_EQ(text.exit_code, 0) << text.err;
   EXPECT_THAT(text.out, HasSubstr("OVERFLOW: 1 value too large for the new type became infinite"));
-  EXPECT_THAT(text.out, HasSubstr("maximum error: inf over 4 tensors"));
+  EXPECT_THAT(text.out, HasSubstr("maximum error: inf over 4 tensors cast"));
   const ProgramRun json =
       run_ballast({"convert", source, folder.path("c.safetensors"), "--dtype", "bf16", "--keep", "norm", "--json"});
   EXPECT_EQ(json_at(json.out, "overflowed"), "0");

@@ -110,7 +110,7 @@ TEST_P(Tying, ACopyKeepsTheLayoutItHad) {
 TEST_P(Tying, WhatAnEditMakesDifferentIsNotTied) {
   const TempFolder folder;
   ASSERT_TRUE(convert(write_tied_model(folder), folder.path(file("m")), format()));
-  for (const std::string source : {folder.path("m.safetensors"), folder.path(file("m"))}) {
+  for (const std::string& source : {folder.path("m.safetensors"), folder.path(file("m"))}) {
     ConvertOptions options;
     options.write.commit.overwrite = true;
     options.edits.push_back([](WritePlan& plan, std::vector<std::string>&) -> Status {
