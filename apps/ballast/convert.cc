@@ -103,7 +103,7 @@ constexpr const char* kExamples =
     "  ballast convert model.safetensors renamed.safetensors --rename '^model\\.=' --rename 'h\\.(\\d+)=blocks.$1'\n"
     "  ballast convert model.safetensors half.safetensors --dtype bf16 --keep norm\n"
     "  ballast convert torch.safetensors model.bpk --adapt pytorch-to-burn --renumber --ambiguous linear\n"
-    "  ballast convert model.gptrs gpt2.safetensors --adapt gptrs-to-huggingface --write-config gpt2.json\n"
+    "  ballast convert checkpoint.gptrs gpt2.safetensors --adapt gptrs-to-huggingface --write-config gpt2.json\n"
     "  cat model.safetensors | ballast convert - - --to burnpack | ballast inspect -\n";
 
 }  // namespace

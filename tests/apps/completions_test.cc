@@ -17,14 +17,13 @@ using ::testing::UnorderedElementsAre;
 
 // What bash would offer for the last of these words, in a folder with two files.
 std::vector<std::string> bash_offers(const std::vector<std::string>& words) {
-  static const TempFolder* folder = [] {
-    auto* made = new TempFolder;
-    made->write("ballast.bash", run_ballast({"completions", "bash"}).out);
-    made->write("model one.bpk", "");
-    made->write("model two.npz", "");
-    return made;
-  }();
-  std::string line = "cd " + folder->path() + "; source ballast.bash; COMP_WORDS=(ballast";
+  static const TempFolder folder;
+  if (folder.names().empty()) {
+    folder.write("ballast.bash", run_ballast({"completions", "bash"}).out);
+    folder.write("model one.bpk", "");
+    folder.write("model two.npz", "");
+  }
+  std::string line = "cd " + folder.path() + "; source ballast.bash; COMP_WORDS=(ballast";
   for (const std::string& word : words) line += " '" + word + "'";
   line += fmt::format("); COMP_CWORD={}; _ballast; printf '%s\\n' \"${{COMPREPLY[@]}}\"", words.size());
   const ProgramRun run = run_program({"/bin/bash", "--norc", "-c", line});

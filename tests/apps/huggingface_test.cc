@@ -2,6 +2,7 @@
 
 #include <filesystem>
 
+#include "ballast/archive/open.h"
 #include "tests/apps/ballast_program.h"
 
 namespace ballast::testing {
@@ -33,13 +34,18 @@ TEST(HuggingFaceCommand, WritesAConfigThatTheWayBackFindsBesideTheWeights) {
       {"convert", micro(), there, "--adapt", "gptrs-to-huggingface", "--write-config", folder.path("config.json")});
   EXPECT_EQ(to.exit_code, 0) << to.err;
   EXPECT_THAT(read_text_file(folder.path("config.json")), HasSubstr("\"model_type\": \"gpt2\""));
-  // As another program would save it: without ballast.origin. --rename changes nothing but takes part in no origin.
-  EXPECT_EQ(run_ballast({"convert", there, folder.path("plain.npz"), "--target", "numpy", "--allow-lossy"}).exit_code,
-            0);
-  const ProgramRun back =
-      run_ballast({"convert", folder.path("plain.npz"), folder.path("back.gptrs"), "--adapt", "huggingface-to-gptrs"});
+  // As another program would save it: without ballast.origin.
+  const auto archive = open_archive(there);
+  ASSERT_TRUE(archive) << archive.error().message;
+  WritePlan plan = make_plan(*archive);
+  plan.description.origin.reset();
+  const std::string saved = write_plan(folder, "saved.safetensors", plan);
+  const ProgramRun back = run_ballast({"convert", saved, folder.path("back.gptrs"), "--adapt", "huggingface-to-gptrs"});
   EXPECT_EQ(back.exit_code, 0) << back.err;
+  EXPECT_THAT(back.out, HasSubstr("the model config is made from " + folder.path("config.json")));
   EXPECT_EQ(run_ballast({"diff", micro(), folder.path("back.gptrs")}).exit_code, 0);
+  const auto config = [](const std::string& path) { return open_archive(path)->description().config->text; };
+  EXPECT_EQ(config(folder.path("back.gptrs")), config(micro()));
 }
 
 TEST(HuggingFaceCommand, AGenuineFolderBecomesACheckpoint) {
