@@ -11,8 +11,8 @@ namespace ballast {
 // Whether transpose_tensor can: rank 2, elements of whole bytes.
 bool can_transpose(const TensorInfo& tensor);
 
-// A matrix of `rows` x `columns` elements, drawn as `columns` x `rows`. Drawing it takes memory of its own size; tensors
-// that share a gate do not add up beyond the gate's limit.
+// A matrix of `rows` x `columns` elements, drawn as `columns` x `rows`. Drawing it takes memory of its own size;
+// tensors that share a gate do not add up beyond the gate's limit.
 TensorProvider transposed(TensorProvider draw, uint64_t rows, uint64_t columns, size_t element_size,
                           const std::shared_ptr<MemoryGate>& gate);
 

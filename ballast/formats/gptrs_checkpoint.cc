@@ -49,8 +49,9 @@ Status read_config(const ByteSource& source, std::string stored, Description& de
 }
 
 bool all_ids_are_zero(const std::vector<TensorInfo>& tensors) {
-  return !tensors.empty() &&
-         std::ranges::all_of(tensors, [](const TensorInfo& t) { return form_without_tie(t.stored_form()) == kGptrsZeroIdForm; });
+  return !tensors.empty() && std::ranges::all_of(tensors, [](const TensorInfo& t) {
+    return form_without_tie(t.stored_form()) == kGptrsZeroIdForm;
+  });
 }
 
 Result<Archive> open(const OpenRequest& request, Findings& findings) {
