@@ -80,6 +80,10 @@ Result<const FormatDriver*> format_of(const ApplyFlags& flags, const Archive& mo
 
 Result<ConvertReport> apply(ApplyFlags& flags, const Command& command, Console& console) {
   BALLAST_TRY(ApplyOptions options, make_options(flags, command));
+  if (is_stream(flags.destination)) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "apply writes a file; `ballast convert FILE - --to FORMAT` puts one on standard output");
+  }
   BALLAST_CHECK(refuse_repeated_stream({flags.model, flags.weights}));
   BALLAST_TRY(const Archive model, open_input(flags.model, FileAccess::kPositional));
   BALLAST_TRY(const Archive weights, open_input(flags.weights, FileAccess::kPositional));

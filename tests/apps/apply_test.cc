@@ -120,5 +120,11 @@ TEST(ApplyCommand, AnExistingDestinationNeedsOverwrite) {
   EXPECT_EQ(run_ballast({"diff", weights, model}).exit_code, 0);
 }
 
+TEST(Apply, SaysThatItDoesNotWriteToStandardOutput) {
+  const ProgramRun run = run_ballast({"apply", "w.safetensors", "--to", "m.safetensors", "-o", "-"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, ::testing::HasSubstr("apply writes a file"));
+}
+
 }  // namespace
 }  // namespace ballast::testing
