@@ -14,7 +14,11 @@ namespace ballast::testing {
 namespace {
 
 constexpr uint64_t kFreeMemory = 16 << 20;
-constexpr double kPatience = 1;  // seconds
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr double kPatience = 30;  // seconds; instrumented code is many times slower
+#else
+constexpr double kPatience = 2;
+#endif
 
 // Of this thread alone: a busy machine must not make a test fail, and a hang takes processor time.
 double processor_seconds() {
