@@ -1,13 +1,16 @@
 # A thin front to CMake and scripts/. `make build` on a fresh machine installs what is missing and builds build/bin/ballast.
 #   JOBS=N        how many compilers at once            PREFIX=/usr/local, DESTDIR=   where `make install` puts things
 #   WERROR=ON     warnings are errors, as in CI
+#   UNITY=OFF     each file compiled by itself: building everything takes twice as long, building after an edit is shorter.
+#                 A build folder keeps what it was made with; a fresh one is made with ON.
 
 JOBS ?= $(shell nproc)
 WERROR ?= OFF
+UNITY ?= $(if $(wildcard build/CMakeCache.txt),,ON)
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: build demo test bench bench-storage interop format lint clean install bootstrap configure
+.PHONY: build demo test bench bench-storage bench-runtime bench-tokenizer bench-training interop interop-torch format lint clean install bootstrap configure
 
 build: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_static ballast_shared
@@ -19,14 +22,31 @@ test: configure
 	cmake --build build -j $(JOBS)
 	ctest --test-dir build --output-on-failure -j $(JOBS)
 
-bench: bench-storage
+bench: bench-storage bench-tokenizer
 
 bench-storage: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_bench
 	scripts/bench
 
-interop: build
+# Not part of `bench`: it installs PyTorch, several GB.
+bench-runtime: build
+	scripts/bench_runtime
+
+# Not part of `bench` either, for the same reason.
+bench-training: configure
+	cmake --build build -j $(JOBS) --target ballast training_bench
+	scripts/bench_training
+
+bench-tokenizer: configure
+	cmake --build build -j $(JOBS) --target tokenizer_bench
+	scripts/bench_tokenizer
+
+interop: configure
+	cmake --build build -j $(JOBS) --target ballast interop_train_sequential
 	scripts/interop
+
+interop-torch: build
+	scripts/interop_torch
 
 format: bootstrap
 	scripts/format
@@ -50,4 +70,4 @@ bootstrap:
 # The generator counts only for a fresh build folder.
 configure: bootstrap
 	@CMAKE_GENERATOR="$${CMAKE_GENERATOR:-$$(command -v ninja > /dev/null && echo Ninja || echo Unix Makefiles)}" \
-	  cmake --preset dev -DBALLAST_WERROR=$(WERROR) --log-level=WARNING
+	  cmake --preset dev -DBALLAST_WERROR=$(WERROR) $(if $(UNITY),-DBALLAST_UNITY=$(UNITY)) --log-level=WARNING

@@ -1,6 +1,9 @@
-# bench/*.cc -> bin/ballast_bench, which scripts/bench runs beside the peers
-file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bench/*.cc")
-if(sources)
-  add_executable(ballast_bench ${sources})
-  target_link_libraries(ballast_bench PRIVATE ballast_options ballast::static fmt::fmt)
-endif()
+# bench/storage_bench.cc -> bin/ballast_bench, which scripts/bench runs beside the peers; the others under their names:
+# kernel_bench and training_kernels_bench for the kernels of the backend `cpu`, tokenizer_bench for
+# scripts/bench_tokenizer, training_bench for scripts/bench_training, checkpoint_bench for what a checkpoint costs.
+add_executable(ballast_bench "${PROJECT_SOURCE_DIR}/bench/storage_bench.cc")
+target_link_libraries(ballast_bench PRIVATE ballast_options ballast::static fmt::fmt)
+foreach(name kernel_bench training_kernels_bench tokenizer_bench training_bench checkpoint_bench)
+  add_executable(${name} "${PROJECT_SOURCE_DIR}/bench/${name}.cc")
+  target_link_libraries(${name} PRIVATE ballast_options ballast::static fmt::fmt)
+endforeach()

@@ -53,3 +53,10 @@ configure_file("${PROJECT_SOURCE_DIR}/cmake/ballast.pc.in" "${PROJECT_BINARY_DIR
 install(FILES "${PROJECT_BINARY_DIR}/generated/ballast.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
 
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" DESTINATION "${CMAKE_INSTALL_DOCDIR}")
+
+# The model that `ballast generate` runs when none is named.
+if(TARGET ballast)
+  install(FILES "${PROJECT_SOURCE_DIR}/models/default/model.gptrs" "${PROJECT_SOURCE_DIR}/models/default/tokenizer.json"
+                "${PROJECT_SOURCE_DIR}/models/default/README.md"
+          DESTINATION "${CMAKE_INSTALL_DATADIR}/ballast/models/default")
+endif()

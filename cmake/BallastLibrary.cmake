@@ -1,7 +1,7 @@
 # One object target per layer folder; together they are libballast.a and libballast.so.
 
 # Bottom first. A folder without .cc files has no target.
-set(BALLAST_LAYERS base tensor formats io archive edit)
+set(BALLAST_LAYERS base tensor formats io archive edit params ops backends nn models text training runtime)
 
 # What each layer may use from outside; scripts/check_layers says in which files.
 set(BALLAST_USES_base ballast_blake3 fmt::fmt)
@@ -10,6 +10,14 @@ set(BALLAST_USES_formats fmt::fmt ZLIB::ZLIB)
 set(BALLAST_USES_io fmt::fmt Threads::Threads)
 set(BALLAST_USES_archive fmt::fmt PkgConfig::PCRE2 OpenSSL::Crypto Threads::Threads)
 set(BALLAST_USES_edit fmt::fmt)
+set(BALLAST_USES_params fmt::fmt Threads::Threads)
+set(BALLAST_USES_ops fmt::fmt Threads::Threads)
+set(BALLAST_USES_backends fmt::fmt Threads::Threads PkgConfig::HWY)
+set(BALLAST_USES_nn fmt::fmt)
+set(BALLAST_USES_models fmt::fmt)
+set(BALLAST_USES_training fmt::fmt Threads::Threads ballast_toml11)
+set(BALLAST_USES_runtime fmt::fmt Threads::Threads)
+set(BALLAST_USES_text fmt::fmt PkgConfig::UTF8PROC)
 
 # The version, and the commit where that can be told. Made anew at each build, written only when it changed.
 set(version_source "${PROJECT_BINARY_DIR}/generated/version.cc")
@@ -22,23 +30,33 @@ add_custom_target(ballast_version
 set(objects ${BALLAST_BLAKE3_OBJECTS})
 set(uses "")
 foreach(layer IN LISTS BALLAST_LAYERS)
-  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/ballast/${layer}/*.cc")
+  file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/ballast/${layer}/*.cc"
+       "${PROJECT_SOURCE_DIR}/ballast/${layer}/*/*.cc")
   if(NOT sources)
     continue()
   endif()
+  set(kernels ${sources})
+  list(FILTER kernels INCLUDE REGEX "/backends/cpu/")  # Highway includes each of them again for every target
+  set_source_files_properties(${kernels} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
   add_library(ballast_${layer} OBJECT ${sources})
   target_include_directories(ballast_${layer} PUBLIC "${PROJECT_SOURCE_DIR}")
   target_link_libraries(ballast_${layer} PRIVATE ballast_options ${BALLAST_USES_${layer}})
+  ballast_unity(ballast_${layer})
   list(APPEND objects $<TARGET_OBJECTS:ballast_${layer}>)
   list(APPEND uses ${BALLAST_USES_${layer}})
 endforeach()
 target_sources(ballast_base PRIVATE "${version_source}")
 add_dependencies(ballast_base ballast_version)
-# Folded batch norms must have the bits that one rounding per operation gives.
-target_compile_options(ballast_edit PRIVATE -ffp-contract=off)
+# A multiply-add is fused where the code says so and nowhere else: results must not depend on the compiler's mood.
+foreach(layer IN ITEMS edit ops backends training)
+  if(TARGET ballast_${layer})
+    target_compile_options(ballast_${layer} PRIVATE -ffp-contract=off)
+  endif()
+endforeach()
 
 list(REMOVE_DUPLICATES uses)
-list(REMOVE_ITEM uses ballast_blake3)  # its objects are among ours; where it is a library it is added below
+# BLAKE3's objects are among ours, and where it is a library it is added below; toml11 is headers only.
+list(REMOVE_ITEM uses ballast_blake3 ballast_toml11)
 if(BLAKE3_FOUND)
   list(APPEND uses PkgConfig::BLAKE3)
 endif()

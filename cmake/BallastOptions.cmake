@@ -39,6 +39,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   # GCC 12 warns about std::string's own operator+ (its bug 105329).
   target_compile_options(ballast_options INTERFACE -Wno-restrict)
 endif()
+if(BALLAST_UNITY)
+  # A local name may well be the name of something in the file before, and a source file is no header because another
+  # file includes it. A build without unity gives both warnings.
+  target_compile_options(ballast_options INTERFACE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+endif()
 if(BALLAST_WERROR)
   target_compile_options(ballast_options INTERFACE -Werror)
 endif()
@@ -48,3 +53,9 @@ if(BALLAST_SANITIZE)
   add_compile_options(-fsanitize=${BALLAST_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   add_link_options(-fsanitize=${BALLAST_SANITIZE})
 endif()
+
+# Called by every target of ours with many files. Files that tell the compiler something of their own (options, the
+# re-inclusion of Highway) stay alone.
+function(ballast_unity target)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${BALLAST_UNITY} UNITY_BUILD_BATCH_SIZE 10)
+endfunction()

@@ -208,13 +208,13 @@ std::string refusal(const ApplyFlags& flags) {
       counted(result.missing.size(), "tensor"));
 }
 
-constexpr const char* kAbout =
+constexpr const char* kApplyAbout =
     "Puts the tensors of WEIGHTS into the places that MODEL has for them. OUT has MODEL's names, order, metadata and\n"
     "format (or the format of its own extension). A dtype of the same kind fits and is kept; --cast takes MODEL's.\n"
     "Tensors that WEIGHTS lacks, or that do not fit, stop the command with exit code 2 before anything is written,\n"
     "unless --allow-partial or --no-validate says that MODEL's values may stay there.\n";
 
-constexpr const char* kExamples =
+constexpr const char* kApplyExamples =
     "Examples:\n"
     "  ballast apply finetuned.safetensors --to model.bpk -o new.bpk\n"
     "  ballast apply torch.safetensors --to model.bpk -o new.bpk --adapt pytorch-to-burn --rename '^net\\.='\n"
@@ -244,7 +244,7 @@ RunCommand add_apply(CLI::App& program, Console& console) {
   command.flag("--overwrite", flags->convert.write.commit.overwrite, "Replace what stands at OUT");
   command.flag("--all", flags->all, "List the tensors that were applied or skipped, too");
   command.json(flags->json);
-  command.footer(fmt::format("{}\n{}{}", kAbout, adapters_text(), kExamples));
+  command.footer(fmt::format("{}\n{}{}", kApplyAbout, adapters_text(), kApplyExamples));
   return [flags, command, &console] {
     const Result<ConvertReport> report = apply(*flags, command, console);
     if (report) {

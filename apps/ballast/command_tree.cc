@@ -11,7 +11,7 @@ namespace ballast::cli {
 
 namespace {
 
-std::vector<std::string> writable_formats() {
+std::vector<std::string> format_choices() {
   std::vector<std::string> names;
   for (const FormatDriver* format : all_formats()) {
     if (format->plan_write != nullptr) names.emplace_back(format->name);
@@ -19,7 +19,7 @@ std::vector<std::string> writable_formats() {
   return names;
 }
 
-std::vector<std::string> adapter_names() {
+std::vector<std::string> adapter_choices() {
   std::vector<std::string> names;
   for (const Adapter& adapter : all_adapters()) names.emplace_back(adapter.name);
   return names;
@@ -38,8 +38,8 @@ struct KnownValues {
   std::vector<std::string> (*list)();
 };
 constexpr KnownValues kKnownValues[] = {
-    {"FORMAT", writable_formats},
-    {"ADAPTER", adapter_names},
+    {"FORMAT", format_choices},
+    {"ADAPTER", adapter_choices},
     {"TOPIC", topic_names},
 };
 constexpr std::string_view kFileValues[] = {"FILE", "PATH", "OUT", "DIR"};

@@ -33,14 +33,27 @@ RunCommand add_doctor(CLI::App& program, Console& console);
 RunCommand add_diff(CLI::App& program, Console& console);
 RunCommand add_hash(CLI::App& program, Console& console);
 RunCommand add_formats(CLI::App& program, Console& console);
+RunCommand add_checkpoints(CLI::App& program, Console& console);
+RunCommand add_import(CLI::App& program, Console& console);
+RunCommand add_generate(CLI::App& program, Console& console);
+RunCommand add_tokenize(CLI::App& program, Console& console);
+RunCommand add_forward(CLI::App& program, Console& console);
+RunCommand add_trace(CLI::App& program, Console& console);
+RunCommand add_benchmark(CLI::App& program, Console& console);
+RunCommand add_train(CLI::App& program, Console& console);
+RunCommand add_models(CLI::App& program, Console& console);
+RunCommand add_ops(CLI::App& program, Console& console);
+RunCommand add_backends(CLI::App& program, Console& console);
 RunCommand add_help(CLI::App& program, Console& console);
 RunCommand add_completions(CLI::App& program, Console& console);
 RunCommand add_man(CLI::App& program, Console& console);
 
 // In the order in which help lists them.
 inline constexpr AddCommand kCommands[] = {
-    add_inspect, add_show,  add_stats, add_verify, add_doctor,  add_diff, add_hash,        add_convert, add_apply,
-    add_extract, add_merge, add_split, add_edit,   add_formats, add_help, add_completions, add_man,
+    add_inspect, add_show,        add_stats,    add_verify,   add_doctor,  add_diff,        add_hash,
+    add_convert, add_apply,       add_extract,  add_merge,    add_split,   add_edit,        add_import,
+    add_train,   add_checkpoints, add_generate, add_tokenize, add_forward, add_trace,       add_benchmark,
+    add_formats, add_models,      add_ops,      add_backends, add_help,    add_completions, add_man,
 };
 
 // What --version prints.

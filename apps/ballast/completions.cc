@@ -15,7 +15,7 @@ namespace {
 using Commands = std::vector<CommandInfo>;
 
 // 'text' for a shell, whatever it holds.
-std::string quoted(std::string_view text) {
+std::string shell_quoted(std::string_view text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
@@ -61,7 +61,7 @@ std::string bash_option_cases(const CommandInfo& command) {
     if (option.takes_file) text += fmt::format("    {}) kind=files ;;\n", pattern);
     else
       text += fmt::format("    {}) kind=words words={} ;;\n", pattern,
-                          quoted(fmt::format("{}", fmt::join(option.choices, " "))));
+                          shell_quoted(fmt::format("{}", fmt::join(option.choices, " "))));
   }
   return text;
 }
@@ -70,8 +70,8 @@ std::string bash_command_case(const CommandInfo& command, const Commands& all) {
   const std::vector<std::string> words = argument_words(command, all);
   const bool files = words.empty() && !command.arguments.empty();
   return fmt::format("      {}) options={} words={} {};;\n", command.name,
-                     quoted(fmt::format("{}", fmt::join(option_names(command), " "))),
-                     quoted(fmt::format("{}", fmt::join(words, " "))), files ? "kind=files " : "");
+                     shell_quoted(fmt::format("{}", fmt::join(option_names(command), " "))),
+                     shell_quoted(fmt::format("{}", fmt::join(words, " "))), files ? "kind=files " : "");
 }
 
 // Plain bash, without the bash-completion package.
@@ -123,8 +123,8 @@ _ballast() {{
 }}
 complete -F _ballast ballast
 )",
-      options, quoted(fmt::format("{}", fmt::join(option_names(all[0]), " "))),
-      quoted(fmt::format("{}", fmt::join(names, " "))), commands);
+      options, shell_quoted(fmt::format("{}", fmt::join(option_names(all[0]), " "))),
+      shell_quoted(fmt::format("{}", fmt::join(names, " "))), commands);
 }
 
 // ---------------------------------------------------------------- zsh
@@ -144,7 +144,8 @@ std::string zsh_option(const CommandOption& option) {
   for (std::string& name : names) {
     if (!option.value.empty()) name += name.starts_with("--") ? "=" : "+";
   }
-  const std::string rest = quoted(fmt::format("[{}]{}", with_escapes(option.description, "[]:"), zsh_value(option)));
+  const std::string rest =
+      shell_quoted(fmt::format("[{}]{}", with_escapes(option.description, "[]:"), zsh_value(option)));
   const bool one = names.size() == 1;
   const std::string spelled = one ? names.front() : fmt::format("{{{}}}", fmt::join(names, ","));
   if (option.repeats) return "'*'" + spelled + rest;
@@ -156,7 +157,7 @@ std::string zsh_command(const CommandInfo& command, const Commands& all) {
   for (const CommandOption& option : command.options) text += " \\\n            " + zsh_option(option);
   const std::vector<std::string> words = argument_words(command, all);
   if (!words.empty()) {
-    text += " \\\n            " + quoted(fmt::format("*:argument:({})", fmt::join(words, " ")));
+    text += " \\\n            " + shell_quoted(fmt::format("*:argument:({})", fmt::join(words, " ")));
   } else if (!command.arguments.empty()) {
     text += " \\\n            '*:file:_files'";
   }
@@ -169,7 +170,7 @@ std::string zsh_script(const Commands& all) {
   std::string flags;
   for (const CommandOption& option : all[0].options) flags += "    " + zsh_option(option) + " \\\n";
   for (size_t i = 1; i < all.size(); ++i) {
-    described += "        " + quoted(all[i].name + ":" + with_escapes(all[i].description, ":")) + "\n";
+    described += "        " + shell_quoted(all[i].name + ":" + with_escapes(all[i].description, ":")) + "\n";
     cases += zsh_command(all[i], all);
   }
   return fmt::format(
@@ -238,7 +239,7 @@ std::string fish_script(const Commands& all) {
 
 // ---------------------------------------------------------------- the command
 
-constexpr const char* kFooter =
+constexpr const char* kCompletionsFooter =
     "Packages and `cmake --install` put the scripts where the shells look. By hand, once:\n"
     "  bash  ballast completions bash > ~/.local/share/bash-completion/completions/ballast\n"
     "  zsh   ballast completions zsh > ~/.zfunc/_ballast    (with: fpath+=~/.zfunc before compinit in ~/.zshrc)\n"
@@ -258,7 +259,7 @@ RunCommand add_completions(CLI::App& program, Console& console) {
       .choice<Script>("SHELL", " ", *script, {{"bash", bash_script}, {"zsh", zsh_script}, {"fish", fish_script}},
                       "Which shell: bash, zsh or fish")
       .required();
-  command.footer(kFooter);
+  command.footer(kCompletionsFooter);
   return [script, &program, &console] {
     console.out() += (*script)(read_command_tree(program));
     return kExitYes;

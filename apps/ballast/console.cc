@@ -60,6 +60,11 @@ void Console::flush() {
   }
 }
 
+void Console::remark(std::string_view text) {
+  flush();
+  write_all(STDERR_FILENO, printable(text, /*keep_newlines=*/true));
+}
+
 void Console::complain(std::string_view text) {
   std::string line = painted(errors_, Paint::kRed, "ballast:");
   line += ' ';

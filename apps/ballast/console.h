@@ -35,6 +35,8 @@ class Console {
   // Standard output is taken by data: from now on everything gathered goes to standard error.
   void report_on_errors();
 
+  // Lines on standard error that are no complaint: times, statistics.
+  void remark(std::string_view text);
   // "ballast: <text>" on standard error.
   void complain(std::string_view text);
   // Says what went wrong, with `json` also as {"error":{"code","message"}} on standard output; gives the exit code.

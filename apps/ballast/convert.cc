@@ -82,7 +82,7 @@ void print_convert(const ConvertFlags& flags, const ConvertReport& report, Conso
   print_casts(*flags.casts, console);
 }
 
-constexpr const char* kAbout =
+constexpr const char* kConvertAbout =
     "Nothing is lost: what the target has no field for travels in its metadata as ballast.origin and comes back when "
     "the\n"
     "file is converted again. Where even that is impossible the command says what would be lost and stops with exit\n"
@@ -94,7 +94,7 @@ constexpr const char* kAbout =
     "=\n"
     "splits; \\= is an = of the expression.\n";
 
-constexpr const char* kExamples =
+constexpr const char* kConvertExamples =
     "Examples:\n"
     "  ballast convert model.bpk model.safetensors\n"
     "  ballast convert model.safetensors model.gptrs --config config.json\n"
@@ -128,7 +128,7 @@ RunCommand add_convert(CLI::App& program, Console& console) {
   command.size("--shard-size", options.write.format.shard_size, "Start a new file before this many bytes: 500MB, 2GiB");
   add_output_flags(command, flags->output);
   command.json(flags->json);
-  command.footer(fmt::format("{}\n{}{}", kAbout, adapters_text(), kExamples));
+  command.footer(fmt::format("{}\n{}{}", kConvertAbout, adapters_text(), kConvertExamples));
   return [flags, command, &console] {
     return write_through(flags->output, flags->json, console, [&](const Output& output) -> Status {
       BALLAST_TRY(const ConvertReport report, convert(*flags, command, output, console));

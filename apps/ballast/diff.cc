@@ -247,7 +247,7 @@ void print_steps(const Compared& compared, Console& console) {
   table.append_to(console.out(), console.output());
 }
 
-void print_trace(const Compared& compared, Console& console) {
+void print_compared_traces(const Compared& compared, Console& console) {
   const auto& entries = compared.report.entries;
   const TraceReport& trace = compared.trace;
   console.heading(trace.by_names ? "steps in order of execution, told by their names"
@@ -271,7 +271,7 @@ void print_trace(const Compared& compared, Console& console) {
 
 void print_diff(const DiffFlags& flags, const Compared& compared, Console& console) {
   const DiffReport& report = compared.report;
-  if (flags.trace) print_trace(compared, console);
+  if (flags.trace) print_compared_traces(compared, console);
   else print_kinds(flags, report, console);
   std::string& out = console.out();
   if (!out.empty()) out += '\n';
@@ -286,7 +286,7 @@ void print_diff(const DiffFlags& flags, const Compared& compared, Console& conso
   out += '\n';
 }
 
-constexpr const char* kFooter =
+constexpr const char* kDiffFooter =
     "Compares tensors by name and content, whatever the formats and the order. Exit code 0 when everything is equal, "
     "1\n"
     "when something differs; a tensor that only changed its name, or a matrix that was transposed, counts as "
@@ -312,7 +312,7 @@ RunCommand add_diff(CLI::App& program, Console& console) {
   command.flag("--trace", flags->trace, "List all tensors as steps of a computation, with the error of each");
   command.threads(flags->options.threads);
   command.json(flags->json);
-  command.footer(kFooter);
+  command.footer(kDiffFooter);
   return [flags, &console] {
     const Result<Compared> compared = diff(*flags, console);
     if (!compared) return console.fail(compared.error(), flags->json);

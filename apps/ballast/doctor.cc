@@ -201,7 +201,7 @@ int exit_code_of(const Visit& visit) {
   }
 }
 
-constexpr const char* kFooter =
+constexpr const char* kDoctorFooter =
     "Says what a file is, where it breaks, why that probably happened and what of it can be saved. Exit code 0 when\n"
     "nothing is wrong, 1 when something is and could be explained, 2 when nothing is known about the file. --rescue\n"
     "writes the tensors that are whole and soundly described; exit code 1 then means that some were lost.\n"
@@ -225,7 +225,7 @@ RunCommand add_doctor(CLI::App& program, Console& console) {
   command.flag("--overwrite", options.write.commit.overwrite, "Replace what stands at OUT");
   command.threads(options.threads);
   command.json(flags->json);
-  command.footer(kFooter);
+  command.footer(kDoctorFooter);
   return [flags, &console] {
     int code = kExitYes;
     const int failure = write_through(flags->rescue, flags->json, console, [&](const Output& output) -> Status {

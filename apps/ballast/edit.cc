@@ -258,7 +258,7 @@ void print_edit(const MetadataFlags& flags, const Edited& edited, Console& conso
   print_convert_report(edited.report, flags.output.options, console);
 }
 
-constexpr const char* kFooter =
+constexpr const char* kEditFooter =
     "Without -o the file is replaced by one that is new from the first to the last byte, whole or not at all; the\n"
     "tensors stay what they are. --set stores a text; --set-json a number or truth value, where the format has them\n"
     "(burnpack).\n"
@@ -285,7 +285,7 @@ RunCommand add_edit(CLI::App& program, Console& console) {
   command.flag("--no-sync", flags->output.no_sync, "Do not wait until the disk has it: quicker, not durable");
   command.threads(options.threads);
   command.json(flags->json);
-  command.footer(kFooter);
+  command.footer(kEditFooter);
   return [flags, &console] {
     if (flags->set.empty() && flags->set_json.empty() && flags->unset.empty() && flags->output.config_path.empty()) {
       return console.fail(

@@ -44,7 +44,7 @@ Status check_names(const WritePlan& plan, const std::vector<std::string>& names)
   return {};
 }
 
-Status select_tensors(const ExtractFlags& flags, WritePlan& plan) {
+Status keep_selected(const ExtractFlags& flags, WritePlan& plan) {
   BALLAST_CHECK(check_names(plan, flags.names));
   BALLAST_TRY(const auto only, Pattern::compile_all(flags.only));
   BALLAST_TRY(const auto exclude, Pattern::compile_all(flags.exclude));
@@ -140,7 +140,7 @@ Result<ConvertReport> extract(ExtractFlags& flags, const Output& output, Console
                                              {.tie_for = options.tie ? format : nullptr,
                                               .threads = options.threads,
                                               .progress = options.write.progress}));
-  BALLAST_CHECK(select_tensors(flags, plan));
+  BALLAST_CHECK(keep_selected(flags, plan));
   if (format == nullptr) return extract_each(flags, plan, options);
   if (format->name == "npy" && plan.providers.size() == 1) plan = bare_array(plan, 0);
   BALLAST_TRY(ConvertReport report, convert_plan(std::move(plan), flags.output.path, *format, options));
@@ -175,7 +175,7 @@ void print_extract(const ExtractFlags& flags, ConvertReport report, Console& con
   print_convert_report(report, flags.output.options, console);
 }
 
-constexpr const char* kFooter =
+constexpr const char* kExtractFooter =
     "Without NAME and --only, all tensors. Metadata and config go along where the format has a field for them; an "
     ".npy\n"
     "file holds the array alone. --each makes a new folder, whole or not at all; in its file names, everything but\n"
@@ -202,7 +202,7 @@ RunCommand add_extract(CLI::App& program, Console& console) {
   command.patterns("--exclude", flags->exclude, "Leave out tensors whose name this finds; may be repeated");
   add_output_flags(command, flags->output);
   command.json(flags->json);
-  command.footer(kFooter);
+  command.footer(kExtractFooter);
   return [flags, &console] {
     if (flags->each.empty() && flags->output.path.empty()) {
       return console.fail(make_error(ErrorCode::kInvalidArgument, "where to? give -o OUT or --each DIR"), flags->json);

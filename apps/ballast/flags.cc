@@ -1,9 +1,36 @@
 #include "apps/ballast/flags.h"
 
+#include <fmt/format.h>
+
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <charconv>
+#include <cmath>
 
 namespace ballast::cli {
+
+namespace {
+
+// The parser's own conversion takes -1 for the largest number there is.
+std::string check_count(const std::string& text, uint64_t least, uint64_t most) {
+  uint64_t value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, failure] = std::from_chars(text.data(), end, value);
+  if (failure != std::errc() || stop != end) return fmt::format("\"{}\" is no whole number", text);
+  if (value >= least && value <= most) return {};
+  if (most == UINT64_MAX) return fmt::format("{} is below {}", value, least);
+  return fmt::format("{} is not between {} and {}", value, least, most);
+}
+
+std::string check_real(const std::string& text, double least) {
+  double value = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stop, failure] = std::from_chars(text.data(), end, value);
+  if (failure != std::errc() || stop != end || std::isnan(value)) return fmt::format("\"{}\" is no number", text);
+  return value >= least ? "" : fmt::format("{} is below {}", text, least);
+}
+
+}  // namespace
 
 Flag Flag::excludes(Flag other) {
   option_->excludes(other.option_);
@@ -55,11 +82,16 @@ Flag Command::texts(const std::string& name, const std::string& placeholder, std
 
 Flag Command::count(const std::string& name, const std::string& placeholder, uint64_t& value, const std::string& help,
                     uint64_t least, uint64_t most) {
-  return Flag(app_.add_option(name, value, help)->option_text(placeholder)->check(CLI::Range(least, most)));
+  return Flag(app_.add_option(name, value, help)->option_text(placeholder)->check([=](const std::string& text) {
+    return check_count(text, least, most);
+  }));
 }
 
-Flag Command::real(const std::string& name, const std::string& placeholder, double& value, const std::string& help) {
-  return Flag(app_.add_option(name, value, help)->option_text(placeholder)->check(CLI::NonNegativeNumber));
+Flag Command::real(const std::string& name, const std::string& placeholder, double& value, const std::string& help,
+                   double least) {
+  return Flag(app_.add_option(name, value, help)->option_text(placeholder)->check([=](const std::string& text) {
+    return check_real(text, least);
+  }));
 }
 
 Flag Command::size(const std::string& name, uint64_t& bytes, const std::string& help) {
@@ -83,7 +115,7 @@ Flag Command::json(bool& value) {
 Flag Command::threads(unsigned& value) {
   return Flag(app_.add_option("--threads", value, "Use at most N threads; all processors unless given")
                   ->option_text("N")
-                  ->check(CLI::Range(1, 1024)));
+                  ->check([](const std::string& text) { return check_count(text, 1, 1024); }));
 }
 
 std::vector<std::string> Command::given() const {

@@ -53,7 +53,8 @@ class Command {
   }
   Flag count(const std::string& name, const std::string& placeholder, uint64_t& value, const std::string& help,
              uint64_t least = 0, uint64_t most = UINT64_MAX);
-  Flag real(const std::string& name, const std::string& placeholder, double& value, const std::string& help);
+  Flag real(const std::string& name, const std::string& placeholder, double& value, const std::string& help,
+            double least = 0);
   // Bytes, as 500MB or 2GiB.
   Flag size(const std::string& name, uint64_t& bytes, const std::string& help);
 

@@ -124,7 +124,7 @@ void print_digests(const HashFlags& flags, const Hashed& hashed, Console& consol
   if (flags.write) out += fmt::format("wrote {}\n", printable(manifest_path(flags.path)));
 }
 
-constexpr const char* kFooter =
+constexpr const char* kHashFooter =
     "Digests are BLAKE3 over type, shape and values; they are the same in every format and order, so that equal "
     "archive\n"
     "digests mean equal tensors. --write keeps them in <PATH>.ballast.json; --check compares with that, exit code 1 "
@@ -148,7 +148,7 @@ RunCommand add_hash(CLI::App& program, Console& console) {
   command.flag("--sha256", flags->options.sha256, "Also SHA-256 of each tensor's bytes");
   command.threads(flags->options.threads);
   command.json(flags->json);
-  command.footer(kFooter);
+  command.footer(kHashFooter);
   return [flags, &console] {
     const Result<Hashed> hashed = hash(*flags, console);
     if (!hashed) return console.fail(hashed.error(), flags->json);

@@ -26,7 +26,7 @@ size_t scaled(uint64_t count, uint64_t most, size_t steps) {
   return std::max<size_t>(1, static_cast<size_t>(share * static_cast<double>(steps) + 0.5));
 }
 
-std::string bar(uint64_t count, uint64_t most, size_t width) {
+std::string histogram_bar(uint64_t count, uint64_t most, size_t width) {
   const size_t eighths = scaled(count, most, width * kEighths);
   std::string text;
   for (size_t i = 0; i < eighths / kEighths; ++i) text += kRising[kEighths];
@@ -51,7 +51,7 @@ void print_histogram(const Histogram& histogram, Console& console) {
   for (size_t i = 0; i < histogram.counts.size(); ++i) {
     const double from = histogram.low + (histogram.high - histogram.low) * static_cast<double>(i) / bins;
     table.add_row(fmt::format("{:.4g}", from), grouped(histogram.counts[i]),
-                  Cell(bar(histogram.counts[i], largest(histogram), width), Paint::kCyan));
+                  Cell(histogram_bar(histogram.counts[i], largest(histogram), width), Paint::kCyan));
   }
   table.append_to(console.out(), console.output());
   std::string_view outside;

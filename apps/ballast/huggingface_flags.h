@@ -29,7 +29,9 @@ class HuggingFaceConfig {
   // After: the file that was written, or "".
   Result<std::string> write_output();
 
-  // "adapted": what the adapter did, or null.
+  // What the adapter did, once it ran.
+  const HuggingFaceReport& report() const { return *report_; }
+  // "adapted": the same, or null.
   void add_to(JsonWriter& json) const;
 
  private:

@@ -63,7 +63,7 @@ Status inspect(const InspectOptions& options, Console& console) {
   return {};
 }
 
-constexpr const char* kFooter =
+constexpr const char* kInspectFooter =
     "PATH is a file of any known format (found by content, not by name), a folder or an *.index.json of shards, or "
     "the\n"
     "common prefix of a pair such as model.json and model.npz. Only the header is read, unless --hash asks for more.\n"
@@ -88,7 +88,7 @@ RunCommand add_inspect(CLI::App& program, Console& console) {
   command.flag("--hash", options->hash, "Read all tensors and show their digests");
   command.threads(options->threads);
   command.json(options->json);
-  command.footer(kFooter);
+  command.footer(kInspectFooter);
   return [options, &console] {
     const Status status = inspect(*options, console);
     return status ? kExitYes : console.fail(status.error(), options->json);

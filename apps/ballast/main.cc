@@ -16,10 +16,11 @@ namespace ballast::cli {
 
 namespace {
 
-constexpr std::string_view kExamples =
+constexpr std::string_view kProgramExamples =
     "Examples:\n"
     "  ballast inspect model.safetensors          what is in this file?\n"
     "  ballast convert model.bpk out.safetensors  the same weights in another format\n"
+    "  ballast generate --prompt 'It was'         let the model that comes with Ballast write\n"
     "  ballast convert --help                     flags and examples of a command\n"
     "  ballast help patterns                      one of the topics that `ballast help` lists\n"
     "\n"
@@ -29,7 +30,7 @@ constexpr std::string_view kEnvironment =
     "Environment:\n"
     "  NO_COLOR  when set, no colours     COLUMNS  width of the terminal\n";
 
-std::string program_footer() { return fmt::format("{}{}{}", kExamples, exit_code_table(), kEnvironment); }
+std::string program_footer() { return fmt::format("{}{}{}", kProgramExamples, exit_code_table(), kEnvironment); }
 
 // Newer versions of the parser reflow the text below the flags, which would ruin the examples. It is added later.
 class HelpFormatter : public CLI::Formatter {
@@ -45,7 +46,8 @@ class HelpFormatter : public CLI::Formatter {
 
 class Program {
  public:
-  explicit Program(Console& console) : console_(console), app_("Stores, checks and converts weight files.", "ballast") {
+  explicit Program(Console& console)
+      : console_(console), app_("Stores, checks and converts weight files, and runs the models in them.", "ballast") {
     app_.set_help_flag("-h,--help", "Print this help");
     app_.set_version_flag("--version", version_text, "Print version, build and CPU features found");
     app_.require_subcommand(1);

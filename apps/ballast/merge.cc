@@ -129,7 +129,7 @@ void print_merge(const MergeFlags& flags, const Merged& merged, Console& console
   print_convert_report(merged.report, flags.output.options, console);
 }
 
-constexpr const char* kFooter =
+constexpr const char* kMergeFooter =
     "The union of all tensors, in the order of the files. A name that stands in several files with the same type, "
     "shape\n"
     "and bytes is written once; with different content it is an error, unless --prefer says which one counts or "
@@ -155,7 +155,7 @@ RunCommand add_merge(CLI::App& program, Console& console) {
   command.text("--config-from", "FILE", flags->config_from, "Take the model config of this file, or place (1, 2, ...)");
   add_output_flags(command, flags->output);
   command.json(flags->json);
-  command.footer(kFooter);
+  command.footer(kMergeFooter);
   return [flags, &console] {
     if (flags->output.path.empty()) {
       return console.fail(make_error(ErrorCode::kInvalidArgument, "where to? give -o OUT"), flags->json);

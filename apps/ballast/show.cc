@@ -215,7 +215,7 @@ Status show(const ShowFlags& flags, Console& console) {
   return Show(flags, archive, console).run(slices);
 }
 
-constexpr const char* kFooter =
+constexpr const char* kShowFooter =
     "A slice follows the name as in NumPy: indexes, negative ones from the end, ranges a:b and a:b:step, \"...\" for "
     "the\n"
     "axes between. Only the bytes of the slice are read. Quote it, or the shell will look for files of that name.\n"
@@ -243,7 +243,7 @@ RunCommand add_show(CLI::App& program, Console& console) {
       {{"text", ShowFormat::kText}, {"csv", ShowFormat::kCsv}, {"npy", ShowFormat::kNpy}, {"raw", ShowFormat::kRaw}},
       "text, csv, or for a pipe npy or raw (little-endian bytes)");
   command.json(flags->json).excludes(format);
-  command.footer(kFooter);
+  command.footer(kShowFooter);
   return [flags, &console] {
     const Status status = show(*flags, console);
     return status || console.reader_gone() ? kExitYes : console.fail(status.error(), flags->json);

@@ -227,7 +227,7 @@ void print_split(const SplitFlags& flags, const Split& split, Console& console) 
   }
 }
 
-constexpr const char* kFooter =
+constexpr const char* kSplitFooter =
     "OUT is a folder (made when it ends in / and is not there), whose files are named after PATH, or a pattern with "
     "{}\n"
     "where the part's name stands: 00001-of-00003, or what the first group of --by matched. Each part is a file of "
@@ -254,7 +254,7 @@ RunCommand add_split(CLI::App& program, Console& console) {
   Flag(count).excludes(size);
   add_output_flags(command, flags->output);
   command.json(flags->json);
-  command.footer(kFooter);
+  command.footer(kSplitFooter);
   return [flags, &console] {
     if (flags->shard_size == 0 && flags->count == 0 && flags->by.empty()) {
       return console.fail(make_error(ErrorCode::kInvalidArgument, "how? give --shard-size, --count or --by"),

@@ -283,7 +283,7 @@ Status stats(const StatsFlags& flags, Console& console) {
   return {};
 }
 
-constexpr const char* kFooter =
+constexpr const char* kStatsFooter =
     "Reads every tensor once. The histogram of a tensor has linear bins from its smallest to its largest value, but "
     "no\n"
     "further than 4 standard deviations from the mean; what lies outside is counted. Min, max, mean and std are of "
@@ -312,7 +312,7 @@ RunCommand add_stats(CLI::App& program, Console& console) {
   command.flag("--histogram", flags->histogram, "Draw a large histogram of every tensor");
   command.threads(flags->threads);
   command.json(flags->json);
-  command.footer(kFooter);
+  command.footer(kStatsFooter);
   return [flags, &console] {
     const Status status = stats(*flags, console);
     return status ? kExitYes : console.fail(status.error(), flags->json);

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include "apps/ballast/text.h"
+
 namespace ballast::cli {
 
 namespace {
@@ -32,6 +34,21 @@ Result<Archive> open_input(const std::string& path, FileAccess access) {
   if (!is_stream(path)) return open_archive(path, {.access = access});
   BALLAST_TRY(const ResolvedPath resolved, resolve_input(path, access));
   return open_archive(resolved.request);
+}
+
+Result<std::string> read_text_input(uint64_t most) {
+  std::string text;
+  char buffer[65536];
+  for (;;) {
+    const ssize_t got = ::read(STDIN_FILENO, buffer, sizeof buffer);
+    if (got < 0) return make_error(ErrorCode::kIo, "cannot read the text from standard input");
+    if (got == 0) return text;
+    text.append(buffer, static_cast<size_t>(got));
+    if (text.size() > most) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("the text on standard input is larger than {}", mib(most)));
+    }
+  }
 }
 
 Status refuse_repeated_stream(const std::vector<std::string>& paths) {

@@ -17,6 +17,9 @@ inline bool is_stream(const std::string& path) { return path == "-"; }
 Result<ResolvedPath> resolve_input(const std::string& path, FileAccess access);
 Result<Archive> open_input(const std::string& path, FileAccess access = FileAccess::kMapped);
 
+// All of standard input as text, such as a prompt; more than `most` bytes are an error.
+Result<std::string> read_text_input(uint64_t most = uint64_t{64} << 20);
+
 // Several inputs of one command: standard input can be only one of them.
 Status refuse_repeated_stream(const std::vector<std::string>& paths);
 

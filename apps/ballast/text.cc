@@ -5,8 +5,6 @@
 #include <algorithm>
 #include <array>
 #include <optional>
-#include <utility>
-#include <vector>
 
 #include "ballast/base/utf8.h"
 
@@ -102,6 +100,20 @@ std::string printable(std::string_view text, bool keep_newlines) {
   return out;
 }
 
+std::string without_controls(std::string_view text) {
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    const size_t begin = at;
+    const std::optional<uint32_t> code_point = take_code_point(text, at);
+    if (!code_point) ++at;
+    const std::string_view piece = text.substr(begin, at - begin);
+    const bool control = !code_point || *code_point < 0x20 || (*code_point >= 0x7F && *code_point < 0xA0);
+    if (control && piece != "\n" && piece != "\t") out += printable(piece);
+    else out += piece;
+  }
+  return out;
+}
+
 std::string json_text(std::string_view text) {
   if (is_valid_utf8(text)) return std::string(text);
   std::string out;
@@ -165,20 +177,6 @@ std::string clock_time(double seconds) {
   const auto whole = static_cast<uint64_t>(seconds + 0.5);
   if (whole >= 3600) return fmt::format("{}:{:02}:{:02}", whole / 3600, whole / 60 % 60, whole % 60);
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
-}
-
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1] ? 1 : 0)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
 }
 
 }  // namespace ballast::cli

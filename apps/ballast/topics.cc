@@ -150,6 +150,29 @@ same digest, and it will never change between versions.
 --sha256 adds SHA-256 of each tensor's bytes, for comparison with other programs.
 )"},
 
+    {"running", "Letting models write, classify, and show what they compute",
+     R"(A checkpoint of gpt.rs says what kind of model it holds, so it can be run; `ballast models` lists the kinds. Without
+a model named, the small one that comes with Ballast runs:
+
+  $ ballast generate --prompt 'It was a fine' --max-tokens 20
+  $ ballast forward --text 'It is a truth'
+
+Weights of Hugging Face and torchvision become such a checkpoint first:
+
+  $ ballast import gpt2_folder imported.gptrs
+  $ ballast generate imported.gptrs --tokens 1,2,3 --greedy --max-tokens 4
+
+Parameters are read when they are touched. A budget bounds what they occupy, at any instant; the text stays the same:
+
+  $ ballast generate --prompt 'It was a fine' --max-tokens 20 --param-budget 2MiB --stats
+
+What every operation computed can be kept and compared, here on two backends:
+
+  $ ballast trace checkpoint.gptrs --tokens 1,2,3 --out cpu.gten
+  $ ballast trace checkpoint.gptrs --tokens 1,2,3 --out reference.gten --backend reference
+  $ ballast diff --trace cpu.gten reference.gten --atol 1e-5
+)"},
+
     {"origin", "How a conversion can be undone: ballast.origin",
      R"(When the target of a conversion has no field for part of the source (ids, order, a model config, how a number was
 spelled), its free metadata gets one value, ballast.origin, that describes the source. Converting onwards starts from

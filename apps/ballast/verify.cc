@@ -89,7 +89,7 @@ int verify(const VerifyFlags& flags, Console& console) {
   return outcome;
 }
 
-constexpr const char* kFooter =
+constexpr const char* kVerifyFooter =
     "Reports every finding with its byte offset, not only the first. Warnings are things that a format's own reader "
     "may\n"
     "accept in silence; a file with a warning or an error is not sound, and the exit code is 1.\n"
@@ -114,7 +114,7 @@ RunCommand add_verify(CLI::App& program, Console& console) {
                  "How deep to look: structure (default) or content");
   command.threads(flags->threads);
   command.json(flags->json);
-  command.footer(kFooter);
+  command.footer(kVerifyFooter);
   return [flags, &console] { return verify(*flags, console); };
 }
 

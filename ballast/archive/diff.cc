@@ -23,7 +23,7 @@ namespace {
 
 // Of one side. Small enough that two fit the second-level cache of most cores while they are compared twice (bytes,
 // then values), large enough that handing them out costs nothing.
-constexpr uint64_t kChunk = uint64_t{1} << 20;
+constexpr uint64_t kDiffChunk = uint64_t{1} << 20;
 
 // Two tensors of the same name. Their entry in the report stands where A has its tensor.
 struct Pair {
@@ -165,7 +165,7 @@ class Comparer {
     // Eight elements are whole bytes in every type. Types of no fixed size are compared as bytes.
     const uint64_t group_a = has_fixed_size(a.dtype) ? dtype_info(a.dtype).bits : 1;
     const uint64_t group_b = has_fixed_size(b.dtype) ? dtype_info(b.dtype).bits : 1;
-    const uint64_t groups = kChunk / std::max(group_a, group_b);
+    const uint64_t groups = kDiffChunk / std::max(group_a, group_b);
     uint64_t at_a = 0;
     uint64_t at_b = 0;
     while (at_a < a.byte_size) {

@@ -221,8 +221,8 @@ void take_findings(const Findings& findings, Diagnosis& diagnosis) {
 }
 
 // What `recognised` made of the file, or could not.
-Status describe(const OpenRequest& request, const Recognised& recognised, const Patient& patient, const Status& failure,
-                Diagnosis& diagnosis) {
+Status describe_patient(const OpenRequest& request, const Recognised& recognised, const Patient& patient,
+                        const Status& failure, Diagnosis& diagnosis) {
   take_findings(patient.findings, diagnosis);
   list_lost(patient, diagnosis);
   const ByteSource* place = request.source.get();
@@ -298,7 +298,7 @@ Result<Diagnosis> examine_and_describe(const OpenRequest& request, const DoctorO
     diagnosis.format.clear();
     return diagnosis;
   }
-  BALLAST_CHECK(describe(request, recognised, patient, failure, diagnosis));
+  BALLAST_CHECK(describe_patient(request, recognised, patient, failure, diagnosis));
   return diagnosis;
 }
 

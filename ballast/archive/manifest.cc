@@ -15,16 +15,7 @@ namespace {
 
 constexpr std::string_view kManifestFormat = "ballast-manifest-1";
 
-Result<Digest> read_digest(JsonReader& json) {
-  BALLAST_TRY(const std::string text, json.read_string());
-  const auto bytes = parse_hex(text);
-  Digest digest;
-  if (!bytes || bytes->size() != digest.size()) return json.error_here("a digest needs 64 hexadecimal digits");
-  std::ranges::copy(*bytes, digest.begin());
-  return digest;
-}
-
-Result<ManifestTensor> read_tensor(JsonReader& json) {
+Result<ManifestTensor> read_manifest_tensor(JsonReader& json) {
   ManifestTensor tensor;
   std::vector<uint64_t> dims;
   std::string key;
@@ -42,19 +33,28 @@ Result<ManifestTensor> read_tensor(JsonReader& json) {
   return tensor;
 }
 
-Status read_tensors(JsonReader& json, std::vector<ManifestTensor>& tensors) {
+Status read_manifest_tensors(JsonReader& json, std::vector<ManifestTensor>& tensors) {
   BALLAST_CHECK(json.enter_array());
   for (;;) {
     BALLAST_TRY(const bool more, json.next_element());
     if (!more) return {};
-    BALLAST_TRY(ManifestTensor tensor, read_tensor(json));
+    BALLAST_TRY(ManifestTensor tensor, read_manifest_tensor(json));
     tensors.push_back(std::move(tensor));
   }
 }
 
-std::string describe(const ManifestTensor& tensor) { return tensor.type + " " + tensor.shape.to_string(); }
+std::string type_and_shape(const ManifestTensor& tensor) { return tensor.type + " " + tensor.shape.to_string(); }
 
 }  // namespace
+
+Result<Digest> read_digest(JsonReader& json) {
+  BALLAST_TRY(const std::string text, json.read_string());
+  const auto bytes = parse_hex(text);
+  Digest digest;
+  if (!bytes || bytes->size() != digest.size()) return json.error_here("a digest needs 64 hexadecimal digits");
+  std::ranges::copy(*bytes, digest.begin());
+  return digest;
+}
 
 std::string manifest_path(const std::string& archive_path) { return archive_path + ".ballast.json"; }
 
@@ -98,7 +98,7 @@ Result<Manifest> parse_manifest(std::string_view text, const std::string& where)
     else if (key == "format") BALLAST_CHECK(assign(manifest.format, json.read_string()));
     else if (key == "bytes") BALLAST_CHECK(assign(manifest.file_size, json.read_u64()));
     else if (key == "digest") BALLAST_CHECK(assign(manifest.archive, read_digest(json)));
-    else if (key == "tensors") BALLAST_CHECK(read_tensors(json, manifest.tensors));
+    else if (key == "tensors") BALLAST_CHECK(read_manifest_tensors(json, manifest.tensors));
     else BALLAST_CHECK(json.skip_value());
   }
   BALLAST_CHECK(json.finish());
@@ -138,8 +138,8 @@ std::vector<ManifestDifference> manifest_differences(const Manifest& expected, c
     }
     const ManifestTensor& now = *found->second;
     if (now.type != tensor.type || !(now.shape == tensor.shape)) {
-      differences.push_back(
-          {tensor.name, fmt::format("tensor \"{}\" was {}, is {}", tensor.name, describe(tensor), describe(now))});
+      differences.push_back({tensor.name, fmt::format("tensor \"{}\" was {}, is {}", tensor.name,
+                                                      type_and_shape(tensor), type_and_shape(now))});
     } else if (now.blake3 != tensor.blake3) {
       differences.push_back({tensor.name, fmt::format("tensor \"{}\" has other contents: {} instead of {}", tensor.name,
                                                       to_hex(now.blake3), to_hex(tensor.blake3))});

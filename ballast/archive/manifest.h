@@ -8,6 +8,8 @@
 
 namespace ballast {
 
+class JsonReader;
+
 struct ManifestTensor {
   std::string name;
   std::string type;
@@ -21,6 +23,9 @@ struct Manifest {
   Digest archive;
   std::vector<ManifestTensor> tensors;
 };
+
+// The next value: 64 hexadecimal digits.
+Result<Digest> read_digest(JsonReader& json);
 
 std::string manifest_path(const std::string& archive_path);
 Manifest make_manifest(const Archive& archive, const std::vector<TensorDigest>& digests);

@@ -187,7 +187,7 @@ Status read_tensor_field(JsonReader& json, const std::string& field, TensorInfo&
   return {};
 }
 
-Result<TensorInfo> read_tensor(JsonReader& json, const TensorsByName& carrier) {
+Result<TensorInfo> read_origin_tensor(JsonReader& json, const TensorsByName& carrier) {
   BALLAST_TRY(const JsonType type, json.peek());
   if (type == JsonType::kString) {
     BALLAST_TRY(const std::string name, json.read_string());
@@ -213,14 +213,14 @@ Result<TensorInfo> read_tensor(JsonReader& json, const TensorsByName& carrier) {
   return tensor;
 }
 
-Result<std::vector<TensorInfo>> read_tensors(JsonReader& json, const Description& carrier) {
+Result<std::vector<TensorInfo>> read_origin_tensors(JsonReader& json, const Description& carrier) {
   const TensorsByName by_name = tensors_by_name(carrier);
   std::vector<TensorInfo> tensors;
   BALLAST_CHECK(json.enter_array());
   for (;;) {
     BALLAST_TRY(const bool more, json.next_element());
     if (!more) break;
-    BALLAST_TRY(TensorInfo tensor, read_tensor(json, by_name));
+    BALLAST_TRY(TensorInfo tensor, read_origin_tensor(json, by_name));
     tensors.push_back(std::move(tensor));
   }
   std::vector<std::string_view> names;
@@ -253,7 +253,7 @@ Status read_field(JsonReader& json, const std::string& key, const Description& c
   Description& description = origin.description;
   if (key == "tensors") {
     origin.has_tensors = true;
-    BALLAST_TRY(description.tensors, read_tensors(json, carrier));
+    BALLAST_TRY(description.tensors, read_origin_tensors(json, carrier));
     return {};
   }
   if (key == "metadata") {

@@ -13,7 +13,7 @@ namespace ballast {
 
 namespace {
 
-constexpr uint64_t kChunk = uint64_t{2} << 20;
+constexpr uint64_t kStatsChunk = uint64_t{2} << 20;
 
 // Part of a tensor. Which part does not depend on the number of threads, and so neither do the sums.
 struct Chunk {
@@ -64,7 +64,7 @@ class ArchiveMeasurement {
     work.first_chunk = chunks_.size();
     // As many bytes as an element has bits are eight elements, which are whole bytes in every type.
     const uint64_t bits = dtype_info(tensor.dtype).bits;
-    const uint64_t size = extent(position).is_canonical() ? kChunk / bits * bits : tensor.byte_size;
+    const uint64_t size = extent(position).is_canonical() ? kStatsChunk / bits * bits : tensor.byte_size;
     for (uint64_t begin = 0; begin < tensor.byte_size; begin += size) {
       chunks_.push_back({position, begin, std::min(size, tensor.byte_size - begin)});
     }
@@ -91,7 +91,7 @@ class ArchiveMeasurement {
 
   static Measured measure_in_pieces(DType dtype, ByteSpan bytes) {
     const uint64_t bits = dtype_info(dtype).bits;
-    const auto piece = static_cast<size_t>(kChunk / bits * bits);
+    const auto piece = static_cast<size_t>(kStatsChunk / bits * bits);
     Measured measured;
     for (size_t begin = 0; begin < bytes.size(); begin += piece) {
       measured.merge(measure(dtype, bytes.subspan(begin, std::min(piece, bytes.size() - begin))));

@@ -18,7 +18,7 @@ namespace ballast {
 namespace {
 
 // Large enough for full disk speed, small enough that progress and Ctrl-C stay lively.
-constexpr size_t kChunk = size_t{8} << 20;
+constexpr size_t kWriteChunk = size_t{8} << 20;
 
 // ---------------------------------------------------------------- drawing tensors
 
@@ -30,7 +30,7 @@ class FeedSink final : public ByteSink {
 
   Status write(ByteSpan bytes) override {
     while (!bytes.empty()) {
-      const ByteSpan now = bytes.first(std::min(bytes.size(), kChunk));
+      const ByteSpan now = bytes.first(std::min(bytes.size(), kWriteChunk));
       BALLAST_CHECK(sink_.write(now));
       written_ += now.size();
       BALLAST_CHECK(report_progress(progress_, {"writing", done_ + written_, total_}));

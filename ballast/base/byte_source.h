@@ -26,6 +26,10 @@ class ByteSource {
   // that must be survived.
   virtual std::optional<ByteSpan> view(uint64_t offset, uint64_t length) const = 0;
 
+  // Fails when these bytes can no longer be read although they were there when the source was opened: where a file is
+  // mapped, reading them would end the process. Costs a system call at most; says nothing about later.
+  virtual Status check(uint64_t /*offset*/, uint64_t /*length*/) const { return {}; }
+
   // A hint that these bytes are wanted soon.
   virtual void prefetch(uint64_t /*offset*/, uint64_t /*length*/) const {}
 

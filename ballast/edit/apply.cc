@@ -16,7 +16,7 @@ namespace {
 // Looking for what a missing name may have meant must not take longer than the work itself.
 constexpr size_t kMissingLookedAt = 50;
 constexpr size_t kCandidatesLookedAt = 5000;
-constexpr size_t kNamesShown = 20;
+constexpr size_t kApplyNamesShown = 20;
 
 // ---------------------------------------------------------------- what fits
 
@@ -41,10 +41,10 @@ bool is_transpose_of(const Shape& a, const Shape& b) {
 }
 
 // Whether the target may change its dtype to take the source's payload, or has memory of a fixed size.
-enum class Place : uint8_t { kPlan, kMemory };
+enum class TargetPlace : uint8_t { kPlan, kMemory };
 
 // Why the source's tensor cannot stand in the target's place; empty when it can.
-std::string misfit(const TensorInfo& target, const TensorInfo& source, Place place) {
+std::string misfit(const TensorInfo& target, const TensorInfo& source, TargetPlace place) {
   if (!(target.shape == source.shape)) {
     std::string text =
         fmt::format("the weights have shape {}, the model {}", source.shape.to_string(), target.shape.to_string());
@@ -53,7 +53,7 @@ std::string misfit(const TensorInfo& target, const TensorInfo& source, Place pla
   }
   const bool same_type = target.type_name() == source.type_name();
   const bool castable =
-      place == Place::kPlan ? kind_of(target.dtype) != Kind::kBytes : can_cast(source.dtype, target.dtype);
+      place == TargetPlace::kPlan ? kind_of(target.dtype) != Kind::kBytes : can_cast(source.dtype, target.dtype);
   if (kind_of(target.dtype) != kind_of(source.dtype) || (!same_type && !castable)) {
     return fmt::format("the weights have dtype {}, the model {}", source.type_name(), target.type_name());
   }
@@ -65,7 +65,7 @@ std::string misfit(const TensorInfo& target, const TensorInfo& source, Place pla
 // The source, edited and adapted, and under which names its tensors are found.
 class Matching {
  public:
-  Matching(std::span<const TensorInfo> targets, Place place, WritePlan source, const ApplyOptions& options)
+  Matching(std::span<const TensorInfo> targets, TargetPlace place, WritePlan source, const ApplyOptions& options)
       : targets_(targets), place_(place), source_(std::move(source)), options_(options) {}
 
   Status run() {
@@ -168,11 +168,11 @@ class Matching {
   void refuse() {
     if (options_.validate && !result_.errors.empty()) {
       std::string text = fmt::format("{} of {} tensors do not fit:", result_.errors.size(), targets_.size());
-      for (size_t i = 0; i < std::min(result_.errors.size(), kNamesShown); ++i) {
+      for (size_t i = 0; i < std::min(result_.errors.size(), kApplyNamesShown); ++i) {
         text += fmt::format("\n  tensor \"{}\": {}", result_.errors[i].name, result_.errors[i].message);
       }
-      if (result_.errors.size() > kNamesShown)
-        text += fmt::format("\n  and {} more", result_.errors.size() - kNamesShown);
+      if (result_.errors.size() > kApplyNamesShown)
+        text += fmt::format("\n  and {} more", result_.errors.size() - kApplyNamesShown);
       result_.refused = make_error(ErrorCode::kInvalidArgument, std::move(text));
     } else if (!options_.allow_partial && !result_.missing.empty()) {
       result_.refused = make_error(ErrorCode::kInvalidArgument, missing_text());
@@ -182,20 +182,20 @@ class Matching {
   std::string missing_text() const {
     std::string text = fmt::format("the weights lack {} of {} tensors:", result_.missing.size(), targets_.size());
     auto miss = result_.near_misses.begin();
-    for (size_t i = 0; i < std::min(result_.missing.size(), kNamesShown); ++i) {
+    for (size_t i = 0; i < std::min(result_.missing.size(), kApplyNamesShown); ++i) {
       text += fmt::format("\n  \"{}\"", result_.missing[i]);
       if (miss == result_.near_misses.end() || miss->missing != result_.missing[i]) continue;
       text += fmt::format("; did you mean \"{}\"?", miss->candidate);
       ++miss;
     }
-    if (result_.missing.size() > kNamesShown) {
-      text += fmt::format("\n  and {} more", result_.missing.size() - kNamesShown);
+    if (result_.missing.size() > kApplyNamesShown) {
+      text += fmt::format("\n  and {} more", result_.missing.size() - kApplyNamesShown);
     }
     return text;
   }
 
   std::span<const TensorInfo> targets_;
-  Place place_;
+  TargetPlace place_;
   WritePlan source_;
   const ApplyOptions& options_;
   std::vector<std::string> names_before_;  // of the source, before the adapter
@@ -240,7 +240,7 @@ Status fill_slot(TensorSlot& slot, const TensorInfo& source, const TensorProvide
 
 Result<ApplyResult> apply_to_plan(WritePlan& target, WritePlan source, const ApplyOptions& options) {
   return guarded([&]() -> Result<ApplyResult> {
-    Matching matching(target.description.tensors, Place::kPlan, std::move(source), options);
+    Matching matching(target.description.tensors, TargetPlace::kPlan, std::move(source), options);
     BALLAST_CHECK(matching.run());
     if (matching.refused()) return matching.take_result();
     for (const Matching::Pair& pair : matching.pairs()) {
@@ -272,7 +272,7 @@ Result<ApplyResult> apply_to_memory(std::span<TensorSlot> slots, WritePlan sourc
                         fmt::format("slot \"{}\" has {} bytes, its tensor {}", slot.info.name, slot.memory.size(),
                                     slot.info.byte_size));
     }
-    Matching matching(targets, Place::kMemory, std::move(source), options);
+    Matching matching(targets, TargetPlace::kMemory, std::move(source), options);
     BALLAST_CHECK(matching.run());
     if (matching.refused()) return matching.take_result();
     for (const Matching::Pair& pair : matching.pairs()) {

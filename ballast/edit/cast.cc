@@ -13,7 +13,7 @@ namespace ballast {
 
 namespace {
 
-constexpr size_t kNamesShown = 20;
+constexpr size_t kCastNamesShown = 20;
 
 // ---------------------------------------------------------------- by kind of module
 
@@ -29,7 +29,7 @@ class HalfPrecision {
 
   Status run(WritePlan& plan, std::vector<std::string>& notes) {
     BALLAST_TRY(const auto keep, Pattern::compile_all(options_.keep));
-    BALLAST_TRY(const auto guesses, classify_modules(plan.description, WeightLayout::kUnknown, options_.hints));
+    BALLAST_TRY(const auto guesses, classify_modules(plan.description, LinearLayout::kUnknown, options_.hints));
     std::vector<size_t> open;
     std::vector<std::pair<size_t, DType>> chosen;
     for (size_t i = 0; i < guesses.size(); ++i) {
@@ -79,12 +79,12 @@ class HalfPrecision {
                                const std::vector<size_t>& open) {
     std::string text =
         fmt::format("half precision: {} tensors could be of a module that is converted or not:", open.size());
-    for (size_t k = 0; k < std::min(open.size(), kNamesShown); ++k) {
+    for (size_t k = 0; k < std::min(open.size(), kCastNamesShown); ++k) {
       const ModuleGuess& guess = guesses[open[k]];
       text += fmt::format("\n  tensor \"{}\": {} or {}", description.tensors[open[k]].name,
                           module_kind_name(guess.kind), module_kind_name(*guess.alternative));
     }
-    if (open.size() > kNamesShown) text += fmt::format("\n  and {} more", open.size() - kNamesShown);
+    if (open.size() > kCastNamesShown) text += fmt::format("\n  and {} more", open.size() - kCastNamesShown);
     text +=
         "\nDecide with --linear, --not-linear or --norm REGEX, or leave all of them as they are with --ambiguous keep.";
     return make_error(ErrorCode::kInvalidArgument, std::move(text));

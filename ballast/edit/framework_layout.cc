@@ -13,20 +13,20 @@ namespace ballast {
 namespace {
 
 struct Framework {
-  WeightLayout weights;
+  LinearLayout weights;
   std::string_view scale;  // of a norm
   std::string_view shift;
   char layer_separator;  // between a Sequential's number and the parameter
 };
 
-constexpr Framework kPyTorch = {WeightLayout::kOutIn, "weight", "bias", '.'};
-constexpr Framework kBurn = {WeightLayout::kInOut, "gamma", "beta", '.'};
-constexpr Framework kNetcl = {WeightLayout::kInOut, "gamma", "beta", ':'};
+constexpr Framework kPyTorch = {LinearLayout::kOutIn, "weight", "bias", '.'};
+constexpr Framework kBurn = {LinearLayout::kInOut, "gamma", "beta", '.'};
+constexpr Framework kNetcl = {LinearLayout::kInOut, "gamma", "beta", ':'};
 
-class Adaptation {
+class LayoutAdaptation {
  public:
-  Adaptation(std::string_view name, const Framework& from, const Framework& to, WritePlan& plan,
-             const AdaptOptions& options)
+  LayoutAdaptation(std::string_view name, const Framework& from, const Framework& to, WritePlan& plan,
+                   const AdaptOptions& options)
       : name_(name), from_(from), to_(to), plan_(plan), options_(options) {}
 
   Status run(std::vector<std::string>& notes) {
@@ -168,19 +168,19 @@ class Adaptation {
 }  // namespace
 
 Status adapt_pytorch_to_burn(WritePlan& plan, const AdaptOptions& options, std::vector<std::string>& notes) {
-  return Adaptation("pytorch-to-burn", kPyTorch, kBurn, plan, options).run(notes);
+  return LayoutAdaptation("pytorch-to-burn", kPyTorch, kBurn, plan, options).run(notes);
 }
 
 Status adapt_burn_to_pytorch(WritePlan& plan, const AdaptOptions& options, std::vector<std::string>& notes) {
-  return Adaptation("burn-to-pytorch", kBurn, kPyTorch, plan, options).run(notes);
+  return LayoutAdaptation("burn-to-pytorch", kBurn, kPyTorch, plan, options).run(notes);
 }
 
 Status adapt_netcl_to_pytorch(WritePlan& plan, const AdaptOptions& options, std::vector<std::string>& notes) {
-  return Adaptation("netcl-to-pytorch", kNetcl, kPyTorch, plan, options).run(notes);
+  return LayoutAdaptation("netcl-to-pytorch", kNetcl, kPyTorch, plan, options).run(notes);
 }
 
 Status adapt_pytorch_to_netcl(WritePlan& plan, const AdaptOptions& options, std::vector<std::string>& notes) {
-  return Adaptation("pytorch-to-netcl", kPyTorch, kNetcl, plan, options).run(notes);
+  return LayoutAdaptation("pytorch-to-netcl", kPyTorch, kNetcl, plan, options).run(notes);
 }
 
 }  // namespace ballast

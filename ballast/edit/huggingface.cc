@@ -112,15 +112,15 @@ Result<bool> same_content(PlannedTensor a, PlannedTensor b) {
 
 // ---------------------------------------------------------------- what both directions share
 
-class Adaptation {
+class GptAdaptation {
  public:
-  Adaptation(WritePlan& plan, NameGroups groups, Side from) : plan_(plan), groups_(std::move(groups)), from_(from) {
+  GptAdaptation(WritePlan& plan, NameGroups groups, Side from) : plan_(plan), groups_(std::move(groups)), from_(from) {
     for (size_t i = 0; i < tensors().size(); ++i) by_name_.push_back(i);
     std::ranges::sort(by_name_, {}, [&](size_t i) -> std::string_view { return tensors()[i].name; });
     report_.kind = groups_.kind->name;
     for (const size_t position : groups_.ignored) report_.ignored.push_back(tensors()[position].name);
   }
-  virtual ~Adaptation() = default;
+  virtual ~GptAdaptation() = default;
 
   // Builds the other side's tensors; `plan_` keeps its own until replace_plan.
   Status build() {
@@ -197,9 +197,9 @@ class Adaptation {
 
 // ---------------------------------------------------------------- gpt.rs -> Hugging Face
 
-class ToHuggingFace final : public Adaptation {
+class ToHuggingFace final : public GptAdaptation {
  public:
-  using Adaptation::Adaptation;
+  using GptAdaptation::GptAdaptation;
 
  private:
   Status convert(const NameGroup& group) override {
@@ -277,9 +277,9 @@ class ToHuggingFace final : public Adaptation {
 
 // ---------------------------------------------------------------- Hugging Face -> gpt.rs
 
-class ToGptrs final : public Adaptation {
+class ToGptrs final : public GptAdaptation {
  public:
-  using Adaptation::Adaptation;
+  using GptAdaptation::GptAdaptation;
 
   // The output matrix, where the file leaves it to the embedding.
   Status make_tied_head() {
@@ -338,13 +338,13 @@ class ToGptrs final : public Adaptation {
 
 std::string kind_names() {
   std::string text;
-  for (const ModelKind& kind : all_model_kinds()) {
+  for (const NamedModel& kind : all_named_models()) {
     text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", kind.name, kind.described);
   }
   return text;
 }
 
-Status check_tensor_count(const ModelKind& kind, size_t tensors) {
+Status check_tensor_count(const NamedModel& kind, size_t tensors) {
   if (kind.tensors == 0 || kind.tensors == tensors) return {};
   return make_error(ErrorCode::kInvalidArgument,
                     fmt::format("a {} has {} tensors in gpt.rs, this one has {}", kind.name, kind.tensors, tensors));
@@ -377,7 +377,7 @@ Result<HuggingFaceReport> to_huggingface(WritePlan& plan, const HuggingFaceOptio
   }
   const std::string text = description.config->text;
   BALLAST_TRY(const GptrsModelConfig config, read_gptrs_model_config(text, "the model config"));
-  const ModelKind* kind = find_model_kind(config.kind);
+  const NamedModel* kind = find_named_model(config.kind);
   if (kind == nullptr) {
     return make_error(
         ErrorCode::kUnsupported,
@@ -416,7 +416,7 @@ FindDimension dimensions_of(const std::vector<PlannedTensor>& tensors) {
 
 Result<std::string> choose_gptrs_config(const Description& description, const HuggingFaceOptions& options,
                                         const ToGptrs& work, std::vector<std::string>& notes) {
-  const ModelKind& kind = *work.groups().kind;
+  const NamedModel& kind = *work.groups().kind;
   const bool carried = description.config && description.config->schema == kGptrsSchema;
   const bool use_carried = carried && !options.config_was_chosen;
   const std::string text = use_carried ? description.config->text : options.config_text.value_or("");
@@ -427,8 +427,8 @@ Result<std::string> choose_gptrs_config(const Description& description, const Hu
                                                                options.config_name, config.kind, kind.name));
   }
   if (!text.empty()) notes.push_back("the model config is made from " + options.config_name);
-  return make_gptrs_config(kind, {text, options.config_name}, dimensions_of(work.made()), count_blocks(work.groups()),
-                           notes);
+  return make_gptrs_config(kind, {text, options.config_name, options.name_gelu}, dimensions_of(work.made()),
+                           count_blocks(work.groups()), notes);
 }
 
 Status check_tying(const HuggingFaceOptions& options, const HuggingFaceReport& report) {
@@ -448,7 +448,7 @@ Result<HuggingFaceReport> to_gptrs(WritePlan& plan, const HuggingFaceOptions& op
   if (groups.kind == nullptr) {
     return make_error(ErrorCode::kUnsupported, fmt::format("no tensor has a name that {} would have", kind_names()));
   }
-  const ModelKind& kind = *groups.kind;
+  const NamedModel& kind = *groups.kind;
   drop_foreign_forms(description);
   const size_t before = description.tensors.size();
   ToGptrs work(plan, std::move(groups), Side::kHuggingFace);

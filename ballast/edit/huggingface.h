@@ -20,6 +20,9 @@ struct HuggingFaceOptions {
   bool config_was_chosen = false;
   // To Hugging Face: a model that has no config.json over there is an error.
   bool config_wanted = false;
+  // To gpt.rs: the config also says which GELU the model was made with, where that is not the one of gpt.rs. It ignores
+  // that; Ballast's runtime obeys it.
+  bool name_gelu = false;
 };
 
 // How many tensors one row of the table stood for.

@@ -63,7 +63,7 @@ constexpr ConfigField kMinistralFields[] = {
 constexpr ConfigField kResnet34Fields[] = {{"num_classes", "", kWhole, "fc.bias", 0}};
 constexpr ConfigField kMobilenetV2Fields[] = {{"num_classes", "", kWhole, "classifier.bias", 0}};
 
-std::span<const ConfigField> fields_of(const ModelKind& kind) {
+std::span<const ConfigField> fields_of(const NamedModel& kind) {
   if (kind.name == "gpt") return kGptFields;
   if (kind.name == "ministral") return kMinistralFields;
   if (kind.name == "resnet34") return kResnet34Fields;
@@ -85,7 +85,7 @@ using JsonTexts = std::map<std::string, std::string, std::less<>>;
 
 class HuggingFaceWriter {
  public:
-  HuggingFaceWriter(const ModelKind& kind, JsonObject values, std::vector<std::string>& notes)
+  HuggingFaceWriter(const NamedModel& kind, JsonObject values, std::vector<std::string>& notes)
       : kind_(kind), values_(std::move(values)), notes_(notes) {}
 
   Result<std::string> write(bool tied) {
@@ -121,6 +121,10 @@ class HuggingFaceWriter {
     texts_["architectures"] = R"(["GPT2LMHeadModel"])";
     texts_["model_type"] = R"("gpt2")";
     texts_["layer_norm_epsilon"] = "1e-05";  // gpt.rs knows no other
+    if (const auto gelu = values_.find("gelu")) {
+      texts_["activation_function"] = *gelu == R"("tanh")" ? R"("gelu_new")" : R"("gelu")";
+      return;
+    }
     notes_.push_back(
         "config.json leaves activation_function to transformers (gelu_new, with which GPT-2 was trained); gpt.rs "
         "computes the erf form, which \"activation_function\": \"gelu\" asks for");
@@ -184,7 +188,7 @@ class HuggingFaceWriter {
     json.end_object();
   }
 
-  const ModelKind& kind_;
+  const NamedModel& kind_;
   JsonObject values_;
   std::vector<std::string>& notes_;
   JsonTexts texts_;
@@ -204,9 +208,14 @@ Result<JsonObject> parse_language_config(const HuggingFaceConfig& config) {
 
 class GptrsWriter {
  public:
-  GptrsWriter(const ModelKind& kind, JsonObject config, const FindDimension& dimension, size_t layers,
+  GptrsWriter(const NamedModel& kind, JsonObject config, const FindDimension& dimension, size_t layers, bool name_gelu,
               std::vector<std::string>& notes)
-      : kind_(kind), config_(std::move(config)), dimension_(dimension), layers_(layers), notes_(notes) {}
+      : kind_(kind),
+        config_(std::move(config)),
+        dimension_(dimension),
+        layers_(layers),
+        name_gelu_(name_gelu),
+        notes_(notes) {}
 
   Result<std::string> write() {
     for (const ConfigField& field : fields_of(kind_)) BALLAST_CHECK(find(field));
@@ -268,12 +277,27 @@ class GptrsWriter {
                             "size");
     }
     BALLAST_TRY(const auto activation, config_.text("activation_function"));
+    if (name_gelu_) return find_gelu(activation.value_or("gelu_new"));  // transformers' own default
     if (activation && *activation != "gelu") {
       notes_.push_back(
           fmt::format("gpt.rs computes the erf form of GELU, this model was made with {}; its results "
                       "differ slightly",
                       *activation));
     }
+    return {};
+  }
+
+  Status find_gelu(const std::string& activation) {
+    if (activation == "gelu") return {};
+    constexpr std::string_view kTanh[] = {"gelu_new", "gelu_pytorch_tanh", "gelu_fast"};
+    if (std::ranges::find(kTanh, activation) == std::end(kTanh)) {
+      return make_error(
+          ErrorCode::kUnsupported,
+          fmt::format("{}: activation_function \"{}\": a gpt computes gelu, gelu_new, gelu_pytorch_tanh or "
+                      "gelu_fast",
+                      config_.where(), activation));
+    }
+    gelu_ = "tanh";
     return {};
   }
 
@@ -409,6 +433,7 @@ class GptrsWriter {
       else if (!field.otherwise.empty()) json.key(field.gptrs).raw(field.otherwise);
       else if (field.type != kDerived) missing.push_back(field.huggingface);
     }
+    if (!gelu_.empty()) json.key("gelu").string(gelu_);
     if (missing.empty()) return json.end_object().end_object().take();
     return make_error(ErrorCode::kInvalidArgument,
                       fmt::format("the tensors do not tell {}, and {}: give a config.json that has {} with --config",
@@ -419,12 +444,14 @@ class GptrsWriter {
                                   missing.size() == 1 ? "it" : "them"));
   }
 
-  const ModelKind& kind_;
+  const NamedModel& kind_;
   JsonObject config_;
   const FindDimension& dimension_;
   size_t layers_;
+  bool name_gelu_;
   std::vector<std::string>& notes_;
   std::map<std::string_view, std::string> texts_;  // by gpt.rs's names
+  std::string gelu_;
 };
 
 }  // namespace
@@ -441,17 +468,17 @@ bool is_gptrs_config(std::string_view text) {
   return whole && whole->find("kind").has_value();
 }
 
-Result<std::string> make_huggingface_config(const ModelKind& kind, const GptrsModelConfig& config, bool tied,
+Result<std::string> make_huggingface_config(const NamedModel& kind, const GptrsModelConfig& config, bool tied,
                                             std::vector<std::string>& notes) {
   if (kind.name != "gpt" && kind.name != "ministral") return std::string();
   BALLAST_TRY(JsonObject values, JsonObject::parse(config.values, "the model config"));
   return HuggingFaceWriter(kind, std::move(values), notes).write(tied);
 }
 
-Result<std::string> make_gptrs_config(const ModelKind& kind, const HuggingFaceConfig& config,
+Result<std::string> make_gptrs_config(const NamedModel& kind, const HuggingFaceConfig& config,
                                       const FindDimension& dimension, size_t layers, std::vector<std::string>& notes) {
   BALLAST_TRY(JsonObject values, parse_language_config(config));
-  return GptrsWriter(kind, std::move(values), dimension, layers, notes).write();
+  return GptrsWriter(kind, std::move(values), dimension, layers, config.name_gelu, notes).write();
 }
 
 Result<std::optional<bool>> says_tied(const HuggingFaceConfig& config) {

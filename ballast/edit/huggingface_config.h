@@ -28,17 +28,18 @@ Result<GptrsModelConfig> read_gptrs_model_config(std::string_view text, const st
 bool is_gptrs_config(std::string_view text);
 
 // The text of config.json for transformers; "" where the kind has none (torchvision).
-Result<std::string> make_huggingface_config(const ModelKind& kind, const GptrsModelConfig& config, bool tied,
+Result<std::string> make_huggingface_config(const NamedModel& kind, const GptrsModelConfig& config, bool tied,
                                             std::vector<std::string>& notes);
 
 struct HuggingFaceConfig {
-  std::string_view text;  // of config.json, or "" without one
-  std::string name;       // of the file, for errors
+  std::string_view text;   // of config.json, or "" without one
+  std::string name;        // of the file, for errors
+  bool name_gelu = false;  // say in gpt.rs's config which GELU it is
 };
 
 // The text that gpt.rs's own exporter writes. Values that neither config.json nor a shape tells are an error that names
 // them; values that contradict the shapes are one too.
-Result<std::string> make_gptrs_config(const ModelKind& kind, const HuggingFaceConfig& config,
+Result<std::string> make_gptrs_config(const NamedModel& kind, const HuggingFaceConfig& config,
                                       const FindDimension& dimension, size_t layers, std::vector<std::string>& notes);
 
 // Whether config.json says that the output matrix is the embedding; nullopt where it does not say.

@@ -83,7 +83,7 @@ constexpr NameRule kMobilenetV2Rules[] = {
     {"classifier.bias", {"classifier.1.bias"}},
 };
 
-constexpr ModelKind kKinds[] = {
+constexpr NamedModel kKinds[] = {
     {.name = "gpt", .described = "GPT-2", .styles = kGptStyles, .rules = kGptRules, .ignored = kGptIgnored},
     {.name = "ministral",
      .described = "Ministral, Mistral, Llama",
@@ -107,10 +107,10 @@ constexpr ModelKind kKinds[] = {
 
 }  // namespace
 
-std::span<const ModelKind> all_model_kinds() { return kKinds; }
+std::span<const NamedModel> all_named_models() { return kKinds; }
 
-const ModelKind* find_model_kind(std::string_view name) {
-  const auto found = std::ranges::find(kKinds, name, &ModelKind::name);
+const NamedModel* find_named_model(std::string_view name) {
+  const auto found = std::ranges::find(kKinds, name, &NamedModel::name);
   return found == std::end(kKinds) ? nullptr : found;
 }
 

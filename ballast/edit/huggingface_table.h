@@ -37,7 +37,7 @@ struct NameStyle {
   std::string_view head_prefix;
 };
 
-struct ModelKind {
+struct NamedModel {
   std::string_view name;                      // gpt.rs's "kind"
   std::string_view described;                 // for people
   std::span<const NameStyle> styles;          // the first is the one that is written
@@ -47,8 +47,8 @@ struct ModelKind {
   size_t tensors = 0;                         // on the side of gpt.rs, where the kind fixes it
 };
 
-std::span<const ModelKind> all_model_kinds();
-const ModelKind* find_model_kind(std::string_view name);
+std::span<const NamedModel> all_named_models();
+const NamedModel* find_named_model(std::string_view name);
 
 // What nn.BatchNorm2d adds to the variance in both torchvision models.
 inline constexpr float kBatchNormEpsilon = 1e-5F;

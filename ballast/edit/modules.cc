@@ -134,17 +134,17 @@ struct BiasFit {
   bool other = false;
 };
 
-BiasFit bias_fit(const Module& module, WeightLayout layout) {
+BiasFit bias_fit(const Module& module, LinearLayout layout) {
   const uint64_t length = module.bias->shape[0];
   const bool first = module.weight->shape[0] == length;
   const bool second = module.weight->shape[1] == length;
-  if (layout == WeightLayout::kUnknown) return {first || second, false};
-  return layout == WeightLayout::kOutIn ? BiasFit{first, second} : BiasFit{second, first};
+  if (layout == LinearLayout::kUnknown) return {first || second, false};
+  return layout == LinearLayout::kOutIn ? BiasFit{first, second} : BiasFit{second, first};
 }
 
 class Classifier {
  public:
-  Classifier(const Description& description, WeightLayout layout) : description_(description), layout_(layout) {}
+  Classifier(const Description& description, LinearLayout layout) : description_(description), layout_(layout) {}
 
   Result<std::vector<ModuleGuess>> run(const ModuleHints& hints) {
     BALLAST_TRY(hints_.linear, Pattern::compile_all(hints.linear));
@@ -230,7 +230,7 @@ class Classifier {
 
   ModuleGuess classify_vector(const Module& module, const NameEvidence& name) const {
     // Burn and netcl call a norm's scale gamma; a vector called weight is something else there.
-    if (layout_ == WeightLayout::kInOut) return {name.prelu ? ModuleKind::kPRelu : ModuleKind::kOther};
+    if (layout_ == LinearLayout::kInOut) return {name.prelu ? ModuleKind::kPRelu : ModuleKind::kOther};
     if (name.prelu) return {ModuleKind::kPRelu};
     const bool has_shift = module.bias != nullptr && module.bias->shape == module.weight->shape;
     if (name.norm || has_shift) return {norm_kind(name, has_shift)};
@@ -259,7 +259,7 @@ class Classifier {
   }
 
   const Description& description_;
-  WeightLayout layout_;
+  LinearLayout layout_;
   CompiledHints hints_;
   std::vector<Module> modules_;
   std::vector<size_t> module_of_;  // of each tensor
@@ -291,7 +291,7 @@ SplitName split_name(std::string_view name) {
   return {name.substr(0, separator + 1), name.substr(separator + 1)};
 }
 
-Result<std::vector<ModuleGuess>> classify_modules(const Description& description, WeightLayout layout,
+Result<std::vector<ModuleGuess>> classify_modules(const Description& description, LinearLayout layout,
                                                   const ModuleHints& hints) {
   return Classifier(description, layout).run(hints);
 }

@@ -35,7 +35,7 @@ std::vector<std::string_view> module_kind_names();
 constexpr bool is_norm(ModuleKind kind) { return kind >= ModuleKind::kBatchNorm && kind <= ModuleKind::kRmsNorm; }
 
 // How a Linear weight lies in the file. With kUnknown a bias may match either side.
-enum class WeightLayout : uint8_t { kUnknown, kOutIn /* PyTorch */, kInOut /* Burn, netcl */ };
+enum class LinearLayout : uint8_t { kUnknown, kOutIn /* PyTorch */, kInOut /* Burn, netcl */ };
 
 // Regular expressions over tensor names that decide where names and shapes do not.
 struct ModuleHints {
@@ -64,7 +64,7 @@ SplitName split_name(std::string_view name);
 // - a `weight` of rank 3 and more: a convolution;
 // - a `weight` of rank 2 with a bias of its output length: Linear; without bias, the name decides (`q_proj`, `head`:
 //   Linear; `embed_tokens`, `wte`: Embedding); where it does not, both are possible.
-Result<std::vector<ModuleGuess>> classify_modules(const Description& description, WeightLayout layout,
+Result<std::vector<ModuleGuess>> classify_modules(const Description& description, LinearLayout layout,
                                                   const ModuleHints& hints = {});
 
 }  // namespace ballast

@@ -25,7 +25,7 @@ std::vector<SlotPattern> fold_slots(const std::string& convolution, const std::s
 }
 
 // Where a name stands in the table.
-struct Place {
+struct NamePlace {
   size_t rule;
   size_t slot;
   NameNumbers numbers;
@@ -34,16 +34,16 @@ struct Place {
 // All patterns of a kind on one side, ready to be tried.
 class Matcher {
  public:
-  Matcher(const ModelKind& kind, const NameStyle& style, Side side) {
+  Matcher(const NamedModel& kind, const NameStyle& style, Side side) {
     for (const NameRule& rule : kind.rules) rules_.push_back(slot_patterns(rule, style, side));
     if (side == Side::kGptrs) return;
     for (const std::string_view pattern : kind.ignored) ignored_.push_back(with_prefix(pattern, style));
   }
 
-  std::optional<Place> place(std::string_view name) const {
+  std::optional<NamePlace> place(std::string_view name) const {
     for (size_t rule = 0; rule < rules_.size(); ++rule) {
       for (size_t slot = 0; slot < rules_[rule].size(); ++slot) {
-        if (const auto numbers = match_name(rules_[rule][slot].pattern, name)) return Place{rule, slot, *numbers};
+        if (const auto numbers = match_name(rules_[rule][slot].pattern, name)) return NamePlace{rule, slot, *numbers};
       }
     }
     return std::nullopt;
@@ -194,7 +194,7 @@ std::vector<SlotPattern> slot_patterns(const NameRule& rule, const NameStyle& st
   return slots;
 }
 
-NameGroups group_names(const std::vector<TensorInfo>& tensors, const ModelKind& kind, const NameStyle& style,
+NameGroups group_names(const std::vector<TensorInfo>& tensors, const NamedModel& kind, const NameStyle& style,
                        Side side) {
   const Matcher matcher(kind, style, side);
   NameGroups result{.kind = &kind, .style = style, .groups = {}, .ignored = {}, .unknown = {}};
@@ -210,7 +210,7 @@ NameGroups group_names(const std::vector<TensorInfo>& tensors, const ModelKind& 
 
 NameGroups recognise_names(const std::vector<TensorInfo>& tensors) {
   NameGroups best;
-  for (const ModelKind& kind : all_model_kinds()) {
+  for (const NamedModel& kind : all_named_models()) {
     for (const NameStyle& style : kind.styles) {
       NameGroups groups = group_names(tensors, kind, style, Side::kHuggingFace);
       if (groups.groups.empty() || (best.kind && groups.unknown.size() >= best.unknown.size())) continue;

@@ -39,7 +39,7 @@ struct NameGroup {
 };
 
 struct NameGroups {
-  const ModelKind* kind = nullptr;
+  const NamedModel* kind = nullptr;
   NameStyle style;
   std::vector<NameGroup> groups;  // by row, then by numbers
   std::vector<size_t> ignored;    // positions of buffers without weights
@@ -47,7 +47,7 @@ struct NameGroups {
 };
 
 // The row that each tensor belongs to.
-NameGroups group_names(const std::vector<TensorInfo>& tensors, const ModelKind& kind, const NameStyle& style,
+NameGroups group_names(const std::vector<TensorInfo>& tensors, const NamedModel& kind, const NameStyle& style,
                        Side side);
 
 // The same with the kind and style that know most of the names; null `kind` where none knows any.

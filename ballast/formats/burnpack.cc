@@ -290,11 +290,11 @@ std::string find_producer(const Description& description, const BurnLayout& layo
 
 // ---------------------------------------------------------------- the driver
 
-SniffMatch sniff(const SniffInput& input) {
+SniffMatch sniff_burnpack(const SniffInput& input) {
   return as_text(input.head).starts_with(kBurnMagic) ? SniffMatch::kCertain : SniffMatch::kNo;
 }
 
-Result<Archive> open(const OpenRequest& request, Findings& findings) {
+Result<Archive> open_burnpack(const OpenRequest& request, Findings& findings) {
   const ByteSource& source = *request.source;
   BALLAST_TRY(const uint64_t metadata_end, read_header(source, findings));
   BALLAST_TRY(const BytesOrView cbor, BytesOrView::of(source, kBurnHeaderSize, metadata_end - kBurnHeaderSize));
@@ -315,7 +315,7 @@ Result<Archive> open(const OpenRequest& request, Findings& findings) {
   return Archive(std::move(description), std::move(metadata.extents), {request.source});
 }
 
-constexpr std::string_view kExtensions[] = {".bpk"};
+constexpr std::string_view kBurnpackExtensions[] = {".bpk"};
 constexpr auto kTargetNames = [] {
   std::array<std::string_view, kBurnTargets.size()> names;
   std::ranges::transform(kBurnTargets, names.begin(), &BurnTarget::name);
@@ -327,9 +327,9 @@ constexpr auto kTargetNames = [] {
 const FormatDriver kBurnpackDriver = {
     .name = "burnpack",
     .summary = "Burn's own format, of Burn 0.19 to 0.23",
-    .extensions = kExtensions,
-    .sniff = sniff,
-    .open = open,
+    .extensions = kBurnpackExtensions,
+    .sniff = sniff_burnpack,
+    .open = open_burnpack,
     .find_losses = find_burnpack_losses,
     .plan_write = plan_burnpack,
     .targets = kTargetNames,

@@ -11,16 +11,16 @@ namespace ballast {
 
 namespace {
 
-struct TypeName {
+struct BurnpackType {
   DType dtype;
   std::string_view name;
 };
-constexpr std::array kTypeNames = {
-    TypeName{DType::kF64, "F64"},   TypeName{DType::kF32, "F32"},       TypeName{DType::kF16, "F16"},
-    TypeName{DType::kBF16, "BF16"}, TypeName{DType::kFlex32, "Flex32"}, TypeName{DType::kI64, "I64"},
-    TypeName{DType::kI32, "I32"},   TypeName{DType::kI16, "I16"},       TypeName{DType::kI8, "I8"},
-    TypeName{DType::kU64, "U64"},   TypeName{DType::kU32, "U32"},       TypeName{DType::kU16, "U16"},
-    TypeName{DType::kU8, "U8"},
+constexpr std::array kBurnpackTypes = {
+    BurnpackType{DType::kF64, "F64"},   BurnpackType{DType::kF32, "F32"},       BurnpackType{DType::kF16, "F16"},
+    BurnpackType{DType::kBF16, "BF16"}, BurnpackType{DType::kFlex32, "Flex32"}, BurnpackType{DType::kI64, "I64"},
+    BurnpackType{DType::kI32, "I32"},   BurnpackType{DType::kI16, "I16"},       BurnpackType{DType::kI8, "I8"},
+    BurnpackType{DType::kU64, "U64"},   BurnpackType{DType::kU32, "U32"},       BurnpackType{DType::kU16, "U16"},
+    BurnpackType{DType::kU8, "U8"},
 };
 
 constexpr std::array<std::string_view, 5> kQuantForms = {"qfloat=0.19", "qfloat=0.20", "qfloat=0.22-pre.2", "",
@@ -451,13 +451,13 @@ class MetadataParser {
 }  // namespace
 
 std::string_view burn_dtype_name(DType dtype) {
-  const auto* found = std::ranges::find(kTypeNames, dtype, &TypeName::dtype);
-  return found == kTypeNames.end() ? std::string_view() : found->name;
+  const auto* found = std::ranges::find(kBurnpackTypes, dtype, &BurnpackType::dtype);
+  return found == kBurnpackTypes.end() ? std::string_view() : found->name;
 }
 
 std::optional<DType> find_burn_dtype(std::string_view name) {
-  const auto* found = std::ranges::find(kTypeNames, name, &TypeName::name);
-  if (found == kTypeNames.end()) return std::nullopt;
+  const auto* found = std::ranges::find(kBurnpackTypes, name, &BurnpackType::name);
+  if (found == kBurnpackTypes.end()) return std::nullopt;
   return found->dtype;
 }
 

@@ -18,7 +18,7 @@ constexpr uint64_t kConfigOffset = kGptrsHeadSize + 4;
 constexpr std::string_view kSchema = "gptrs";
 constexpr std::string_view kUntaggedForm = "untagged";  // the config is a bare GPT config, without kind
 
-SniffMatch sniff(const SniffInput& input) { return sniff_gptrs(kGptrsCheckpoint, input); }
+SniffMatch sniff_gptrs_checkpoint(const SniffInput& input) { return sniff_gptrs(kGptrsCheckpoint, input); }
 
 // ---------------------------------------------------------------- reading
 
@@ -54,7 +54,7 @@ bool all_ids_are_zero(const std::vector<TensorInfo>& tensors) {
   });
 }
 
-Result<Archive> open(const OpenRequest& request, Findings& findings) {
+Result<Archive> open_gptrs_checkpoint(const OpenRequest& request, Findings& findings) {
   const ByteSource& source = *request.source;
   BALLAST_TRY(const uint32_t version, read_gptrs_version(source, kGptrsCheckpoint));
   Description description;
@@ -72,27 +72,27 @@ Result<Archive> open(const OpenRequest& request, Findings& findings) {
 
 // ---------------------------------------------------------------- writing
 
-std::vector<Loss> find_losses(const Description& description, const WriteOptions& options) {
+std::vector<Loss> find_gptrs_checkpoint_losses(const Description& description, const WriteOptions& options) {
   return find_gptrs_losses(kGptrsCheckpoint, description, options);
 }
 
-Error config_error(std::string message) { return make_error(ErrorCode::kInvalidArgument, std::move(message)); }
+Error gptrs_config_error(std::string message) { return make_error(ErrorCode::kInvalidArgument, std::move(message)); }
 
 // The config as it will be stored.
 Result<std::string> plan_config(const WriteRequest& request) {
   const Description& description = request.description;
   if (!description.config || description.config->schema != kSchema) {
-    return config_error(
+    return gptrs_config_error(
         fmt::format("a gptrs-checkpoint holds a model config, and the source has none{}: give one with "
                     "--config FILE",
                     description.config ? " of gpt.rs's kind" : ""));
   }
   auto config = parse_gptrs_config(description.config->text, "model config");
-  if (!config) return config_error(std::move(config.error().message));
+  if (!config) return gptrs_config_error(std::move(config.error().message));
   std::string text = std::move(config->text);
   const bool was_untagged = description.format == kGptrsCheckpoint.format && description.stored_form == kUntaggedForm;
   if (!config->tagged && !was_untagged) {
-    return config_error(
+    return gptrs_config_error(
         "model config: no \"kind\"; gpt.rs wants {\"kind\":\"gpt\",\"config\":{...}} or another kind of model");
   }
   if (!config->tagged && !request.options.keep_form) {
@@ -100,13 +100,13 @@ Result<std::string> plan_config(const WriteRequest& request) {
   }
   if (description.origin) text = splice_gptrs_origin(std::move(text), *description.origin);
   if (text.size() > std::numeric_limits<uint32_t>::max()) {
-    return config_error(fmt::format("the config would take {} bytes; the format allows 2^32-1", text.size()));
+    return gptrs_config_error(fmt::format("the config would take {} bytes; the format allows 2^32-1", text.size()));
   }
   return text;
 }
 
-Result<std::unique_ptr<PlannedWrite>> plan_write(const WriteRequest& request) {
-  BALLAST_CHECK(refuse_gptrs_losses(find_losses(request.description, request.options)));
+Result<std::unique_ptr<PlannedWrite>> plan_gptrs_checkpoint(const WriteRequest& request) {
+  BALLAST_CHECK(refuse_gptrs_losses(find_gptrs_checkpoint_losses(request.description, request.options)));
   BALLAST_TRY(const std::string config, plan_config(request));
   std::string head(kGptrsCheckpoint.magic);
   append_le<uint32_t>(head, kGptrsIndexed);
@@ -115,18 +115,18 @@ Result<std::unique_ptr<PlannedWrite>> plan_write(const WriteRequest& request) {
   return plan_gptrs_write(kGptrsCheckpoint, request, std::move(head));
 }
 
-constexpr std::string_view kExtensions[] = {".gptrs", ".bin"};
+constexpr std::string_view kGptrsCheckpointExtensions[] = {".gptrs", ".bin"};
 
 }  // namespace
 
 const FormatDriver kGptrsCheckpointDriver = {
     .name = kGptrsCheckpoint.format,
     .summary = "gpt.rs checkpoint (GPTRSCHK): a model's config and its tensors",
-    .extensions = kExtensions,
-    .sniff = sniff,
-    .open = open,
-    .find_losses = find_losses,
-    .plan_write = plan_write,
+    .extensions = kGptrsCheckpointExtensions,
+    .sniff = sniff_gptrs_checkpoint,
+    .open = open_gptrs_checkpoint,
+    .find_losses = find_gptrs_checkpoint_losses,
+    .plan_write = plan_gptrs_checkpoint,
     .config_schema = kSchema,
     .can_allow_half = true,
     .can_tie = true,

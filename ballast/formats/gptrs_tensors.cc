@@ -14,7 +14,7 @@ namespace {
 constexpr std::string_view kOriginTensor = "ballast.origin";
 constexpr size_t kWord = 4;
 
-SniffMatch sniff(const SniffInput& input) { return sniff_gptrs(kGptrsTensors, input); }
+SniffMatch sniff_gptrs_tensors(const SniffInput& input) { return sniff_gptrs(kGptrsTensors, input); }
 
 // ---------------------------------------------------------------- reading
 
@@ -41,7 +41,7 @@ Status take_origin(const ByteSource& source, Description& description, std::vect
   return {};
 }
 
-Result<Archive> open(const OpenRequest& request, Findings& findings) {
+Result<Archive> open_gptrs_tensors(const OpenRequest& request, Findings& findings) {
   const ByteSource& source = *request.source;
   BALLAST_TRY(const uint32_t version, read_gptrs_version(source, kGptrsTensors));
   BALLAST_TRY(GptrsContents contents, parse_gptrs_contents(source, kGptrsTensors, version, kGptrsHeadSize, findings));
@@ -55,7 +55,7 @@ Result<Archive> open(const OpenRequest& request, Findings& findings) {
 
 // ---------------------------------------------------------------- writing
 
-std::vector<Loss> find_losses(const Description& description, const WriteOptions& options) {
+std::vector<Loss> find_gptrs_tensors_losses(const Description& description, const WriteOptions& options) {
   std::vector<Loss> losses = find_gptrs_losses(kGptrsTensors, description, options);
   for (const TensorInfo& tensor : description.tensors) {
     if (tensor.name != kOriginTensor) continue;
@@ -74,25 +74,25 @@ GptrsExtraTensor origin_tensor(const Description& description) {
   return {kOriginTensor, std::move(words)};
 }
 
-Result<std::unique_ptr<PlannedWrite>> plan_write(const WriteRequest& request) {
-  BALLAST_CHECK(refuse_gptrs_losses(find_losses(request.description, request.options)));
+Result<std::unique_ptr<PlannedWrite>> plan_gptrs_tensors(const WriteRequest& request) {
+  BALLAST_CHECK(refuse_gptrs_losses(find_gptrs_tensors_losses(request.description, request.options)));
   std::string head(kGptrsTensors.magic);
   append_le<uint32_t>(head, kGptrsIndexed);
   return plan_gptrs_write(kGptrsTensors, request, std::move(head), origin_tensor(request.description));
 }
 
-constexpr std::string_view kExtensions[] = {".gptrsten", ".gten"};
+constexpr std::string_view kGptrsTensorsExtensions[] = {".gptrsten", ".gten"};
 
 }  // namespace
 
 const FormatDriver kGptrsTensorsDriver = {
     .name = kGptrsTensors.format,
     .summary = "gpt.rs tensor archive (GPTRSTEN): named tensors, such as inputs, logits and traces",
-    .extensions = kExtensions,
-    .sniff = sniff,
-    .open = open,
-    .find_losses = find_losses,
-    .plan_write = plan_write,
+    .extensions = kGptrsTensorsExtensions,
+    .sniff = sniff_gptrs_tensors,
+    .open = open_gptrs_tensors,
+    .find_losses = find_gptrs_tensors_losses,
+    .plan_write = plan_gptrs_tensors,
     .can_allow_half = true,
     .can_tie = true,
 };

@@ -105,7 +105,7 @@ struct NetclForm {
 
 // ---------------------------------------------------------------- reading
 
-SniffMatch sniff(const SniffInput& input) {
+SniffMatch sniff_netcl(const SniffInput& input) {
   if (!looks_like_zip(input.head)) return SniffMatch::kNo;
   bool found = false;
   for_each_zip_name(*input.source, [&](std::string_view name) {
@@ -152,7 +152,7 @@ Result<Metadata> take_metadata(const std::shared_ptr<const ByteSource>& source, 
   return metadata;
 }
 
-Result<Archive> open(const OpenRequest& request, Findings& findings) {
+Result<Archive> open_netcl(const OpenRequest& request, Findings& findings) {
   BALLAST_TRY(NpzContents contents, read_npz(request.source, findings));
   BALLAST_TRY(Metadata metadata, take_metadata(request.source, contents));
   const std::string where = fmt::format("{}: {}", request.source->name(), kNetclMetaName);
@@ -170,7 +170,7 @@ Result<Archive> open(const OpenRequest& request, Findings& findings) {
 
 // ---------------------------------------------------------------- writing
 
-std::vector<Loss> find_losses(const Description& description, const WriteOptions&) {
+std::vector<Loss> find_netcl_losses(const Description& description, const WriteOptions&) {
   std::vector<Loss> losses;
   find_npz_losses(description, kNetclDriver.name, losses);
   return losses;
@@ -194,7 +194,7 @@ Result<NpzExtraMember> meta_member(const std::string& text, const NetclForm& for
   return member;
 }
 
-Result<std::unique_ptr<PlannedWrite>> plan_write(const WriteRequest& request) {
+Result<std::unique_ptr<PlannedWrite>> plan_netcl(const WriteRequest& request) {
   const Description& description = request.description;
   const bool same_format = description.format == kNetclDriver.name;
   BALLAST_TRY(std::string text, netcl_config_text(description, kNetclDriver.name));
@@ -210,7 +210,7 @@ Result<std::unique_ptr<PlannedWrite>> plan_write(const WriteRequest& request) {
   return make_npz_write(std::move(layout));
 }
 
-constexpr std::string_view kExtensions[] = {".netcl"};
+constexpr std::string_view kNetclExtensions[] = {".netcl"};
 
 }  // namespace
 
@@ -240,11 +240,11 @@ Result<std::string> netcl_config_text(const Description& description, std::strin
 const FormatDriver kNetclDriver = {
     .name = "netcl",
     .summary = "netcl model file, version 2: one NPZ with its layers as JSON",
-    .extensions = kExtensions,
-    .sniff = sniff,
-    .open = open,
-    .find_losses = find_losses,
-    .plan_write = plan_write,
+    .extensions = kNetclExtensions,
+    .sniff = sniff_netcl,
+    .open = open_netcl,
+    .find_losses = find_netcl_losses,
+    .plan_write = plan_netcl,
     .config_schema = kNetclSchema,
 };
 

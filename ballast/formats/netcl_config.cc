@@ -127,7 +127,7 @@ bool is_string(std::string_view raw, std::string_view expected) {
   return text && *text == expected;
 }
 
-Error config_error(const std::string& where, std::string_view what) {
+Error netcl_config_error(const std::string& where, std::string_view what) {
   return make_error(ErrorCode::kCorrupt, fmt::format("{}: {}", where, what));
 }
 
@@ -197,10 +197,11 @@ Result<NetclModel> parse_netcl_config(std::string_view text, const std::string& 
                                       const std::function<Status(const NetclLayer&)>& visit) {
   BALLAST_TRY(TopLevel top, parse_top_level(text, where));
   if (!top.type || !is_string(top.type->text, "Sequential")) {
-    return config_error(where, "\"type\" must be \"Sequential\", the only kind of model that netcl saves");
+    return netcl_config_error(where, "\"type\" must be \"Sequential\", the only kind of model that netcl saves");
   }
   if (top.config && top.config->text == "null") top.config.reset();
-  if (!top.config && !top.layers) return config_error(where, "neither \"config\" nor \"layers\" lists the layers");
+  if (!top.config && !top.layers)
+    return netcl_config_error(where, "neither \"config\" nor \"layers\" lists the layers");
 
   NetclModel model;
   if (top.version) model.version = top.version->text;

@@ -10,11 +10,11 @@ namespace {
 
 constexpr std::string_view kOnlyName = "arr_0";  // what numpy.savez calls an array without a name
 
-SniffMatch sniff(const SniffInput& input) {
+SniffMatch sniff_npy(const SniffInput& input) {
   return as_text(input.head).starts_with(kNpyMagic) ? SniffMatch::kCertain : SniffMatch::kNo;
 }
 
-Result<Archive> open(const OpenRequest& request, Findings& findings) {
+Result<Archive> open_npy(const OpenRequest& request, Findings& findings) {
   const ByteSource& source = *request.source;
   const auto read_prefix = [&](uint64_t length) { return BytesOrView::of(source, 0, length); };
   auto header = read_npy_header(read_prefix, source.size(), kMaxNpyHeader, source.name());
@@ -42,7 +42,7 @@ void add_loss(std::vector<Loss>& losses, const std::string& tensor, std::string 
   losses.push_back({.tensor = tensor, .what = std::move(what), .acceptable = true});
 }
 
-std::vector<Loss> find_losses(const Description& description, const WriteOptions&) {
+std::vector<Loss> find_npy_losses(const Description& description, const WriteOptions&) {
   std::vector<Loss> losses;
   if (description.tensors.size() != 1) {
     losses.push_back({.tensor = "",
@@ -77,7 +77,7 @@ class NpyWrite final : public PlannedWrite {
   std::vector<PlannedFile> files_;
 };
 
-Result<std::unique_ptr<PlannedWrite>> plan_write(const WriteRequest& request) {
+Result<std::unique_ptr<PlannedWrite>> plan_npy(const WriteRequest& request) {
   const auto& tensors = request.description.tensors;
   if (tensors.size() != 1) {
     return make_error(ErrorCode::kInvalidArgument,
@@ -88,18 +88,18 @@ Result<std::unique_ptr<PlannedWrite>> plan_write(const WriteRequest& request) {
   return std::unique_ptr<PlannedWrite>(std::make_unique<NpyWrite>(std::move(layout), tensors.front().byte_size));
 }
 
-constexpr std::string_view kExtensions[] = {".npy"};
+constexpr std::string_view kNpyExtensions[] = {".npy"};
 
 }  // namespace
 
 const FormatDriver kNpyDriver = {
     .name = "npy",
     .summary = "One NumPy array (numpy.save)",
-    .extensions = kExtensions,
-    .sniff = sniff,
-    .open = open,
-    .find_losses = find_losses,
-    .plan_write = plan_write,
+    .extensions = kNpyExtensions,
+    .sniff = sniff_npy,
+    .open = open_npy,
+    .find_losses = find_npy_losses,
+    .plan_write = plan_npy,
     .stores_origin = false,
 };
 

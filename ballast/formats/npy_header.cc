@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kUsualHeader = 128;  // what NumPy writes for nearly every array
 constexpr size_t kVersionEnd = 8;       // magic and version
-constexpr size_t kAlignment = 64;       // NumPy lets the payload begin at a multiple of this
+constexpr size_t kNpyAlignment = 64;    // NumPy lets the payload begin at a multiple of this
 // NumPy leaves room for the growing axis to be rewritten in place with this many digits.
 constexpr size_t kGrowthDigits = 21;
 
@@ -34,7 +34,7 @@ Version version_of(ByteSpan header) {
 }
 
 // Versions 1 and 2 are Latin-1, version 3 is UTF-8.
-std::optional<std::string> decode_text(ByteSpan bytes, Version version) {
+std::optional<std::string> decode_header(ByteSpan bytes, Version version) {
   const std::string_view stored = as_text(bytes);
   if (is_ascii(stored)) return std::string(stored);
   if (version.is_utf8()) return is_valid_utf8(stored) ? std::optional<std::string>(stored) : std::nullopt;
@@ -44,7 +44,7 @@ std::optional<std::string> decode_text(ByteSpan bytes, Version version) {
   return text;
 }
 
-std::optional<std::string> encode_text(std::string_view text, Version version) {
+std::optional<std::string> encode_header(std::string_view text, Version version) {
   if (version.is_utf8() || is_ascii(text)) return std::string(text);
   std::string stored;
   for (size_t at = 0; at < text.size();) {
@@ -57,7 +57,7 @@ std::optional<std::string> encode_text(std::string_view text, Version version) {
 
 // The finished header; nullopt where this version cannot hold the text.
 std::optional<std::string> wrap_text(std::string_view text, uint64_t padding, Version version) {
-  auto stored = encode_text(text, version);
+  auto stored = encode_header(text, version);
   if (!stored) return std::nullopt;
   stored->append(static_cast<size_t>(padding), ' ');
   stored->push_back('\n');
@@ -74,9 +74,9 @@ std::optional<std::string> wrap_text(std::string_view text, uint64_t padding, Ve
 std::string wrap_as_numpy(const std::string& text) {
   for (const uint8_t major : {1, 2, 3}) {
     const Version version{major, 0};
-    const auto stored = encode_text(text, version);
+    const auto stored = encode_header(text, version);
     if (!stored) continue;
-    const size_t padding = kAlignment - (version.text_offset() + stored->size() + 1) % kAlignment;
+    const size_t padding = kNpyAlignment - (version.text_offset() + stored->size() + 1) % kNpyAlignment;
     if (auto header = wrap_text(text, padding, version)) return *header;
   }
   return {};  // not reached: version 3 holds any text
@@ -152,7 +152,7 @@ std::string make_spelling(std::string_view text, Version version) {
 // A header that stands wholly in `bytes`.
 Result<NpyHeader> parse_header(ByteSpan bytes, const std::string& where) {
   const Version version = version_of(bytes);
-  const auto text = decode_text(bytes.subspan(version.text_offset()), version);
+  const auto text = decode_header(bytes.subspan(version.text_offset()), version);
   if (!text) return make_error(ErrorCode::kCorrupt, fmt::format("{}: the NPY header is not UTF-8", where));
   BALLAST_TRY(Fields fields, parse_dictionary(*text, where));
   NpyHeader header;
@@ -233,7 +233,7 @@ TensorInfo npy_tensor(std::string name, const NpyHeader& header) {
 
 std::string npy_spelling(std::string_view header) {
   const Version version = version_of(as_bytes(header));
-  const auto text = decode_text(as_bytes(header).subspan(version.text_offset()), version);
+  const auto text = decode_header(as_bytes(header).subspan(version.text_offset()), version);
   return text ? make_spelling(*text, version) : std::string();
 }
 

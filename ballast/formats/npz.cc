@@ -17,7 +17,7 @@ std::string_view first_member_name(ByteSpan head) {
   return as_text(head).substr(kName, load_le<uint16_t>(head.data() + kNameLength));
 }
 
-SniffMatch sniff(const SniffInput& input) {
+SniffMatch sniff_npz(const SniffInput& input) {
   if (!looks_like_zip(input.head)) return SniffMatch::kNo;
   bool any = false;
   bool any_array = false;
@@ -32,7 +32,7 @@ SniffMatch sniff(const SniffInput& input) {
   return any_array || empty ? SniffMatch::kCertain : SniffMatch::kLikely;
 }
 
-Result<Archive> open(const OpenRequest& request, Findings& findings) {
+Result<Archive> open_npz(const OpenRequest& request, Findings& findings) {
   BALLAST_TRY(NpzContents contents, read_npz(request.source, findings));
   Description description;
   description.format = kNpzDriver.name;
@@ -44,7 +44,7 @@ Result<Archive> open(const OpenRequest& request, Findings& findings) {
   return Archive(std::move(description), std::move(contents.extents), {request.source});
 }
 
-std::vector<Loss> find_losses(const Description& description, const WriteOptions&) {
+std::vector<Loss> find_all_npz_losses(const Description& description, const WriteOptions&) {
   std::vector<Loss> losses;
   find_npz_losses(description, kNpzDriver.name, losses);
   return losses;
@@ -63,7 +63,7 @@ Result<NpzForm> choose_form(const Description& description, const WriteOptions& 
   return form;
 }
 
-Result<std::unique_ptr<PlannedWrite>> plan_write(const WriteRequest& request) {
+Result<std::unique_ptr<PlannedWrite>> plan_npz(const WriteRequest& request) {
   const Description& description = request.description;
   const bool keep_forms = request.options.keep_form && description.format == kNpzDriver.name;
   BALLAST_TRY(const NpzForm form, choose_form(description, request.options, keep_forms));
@@ -73,7 +73,7 @@ Result<std::unique_ptr<PlannedWrite>> plan_write(const WriteRequest& request) {
   return make_npz_write(std::move(layout));
 }
 
-constexpr std::string_view kExtensions[] = {".npz"};
+constexpr std::string_view kNpzExtensions[] = {".npz"};
 constexpr std::string_view kTargets[] = {kTargetAligned, kTargetNumpy};
 
 }  // namespace
@@ -81,11 +81,11 @@ constexpr std::string_view kTargets[] = {kTargetAligned, kTargetNumpy};
 const FormatDriver kNpzDriver = {
     .name = "npz",
     .summary = "NumPy arrays in a zip file (numpy.savez)",
-    .extensions = kExtensions,
-    .sniff = sniff,
-    .open = open,
-    .find_losses = find_losses,
-    .plan_write = plan_write,
+    .extensions = kNpzExtensions,
+    .sniff = sniff_npz,
+    .open = open_npz,
+    .find_losses = find_all_npz_losses,
+    .plan_write = plan_npz,
     .targets = kTargets,
     .can_compress = true,
 };

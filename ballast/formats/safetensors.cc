@@ -20,43 +20,43 @@ constexpr std::string_view kMetadataKey = "__metadata__";
 constexpr std::string_view kEmptyMetadataForm = "metadata={}";  // the header holds an empty __metadata__
 
 // In the order of the reference implementation's enumeration, which its writer sorts by, descending.
-struct TypeName {
+struct SafetensorsType {
   DType dtype;
   std::string_view name;
 };
-constexpr std::array kTypeNames = {
-    TypeName{DType::kBool, "BOOL"},
-    TypeName{DType::kF4, "F4"},
-    TypeName{DType::kF6E2M3, "F6_E2M3"},
-    TypeName{DType::kF6E3M2, "F6_E3M2"},
-    TypeName{DType::kU8, "U8"},
-    TypeName{DType::kI8, "I8"},
-    TypeName{DType::kF8E5M2, "F8_E5M2"},
-    TypeName{DType::kF8E4M3, "F8_E4M3"},
-    TypeName{DType::kF8E8M0, "F8_E8M0"},
-    TypeName{DType::kF8E4M3Fnuz, "F8_E4M3FNUZ"},
-    TypeName{DType::kF8E5M2Fnuz, "F8_E5M2FNUZ"},
-    TypeName{DType::kI16, "I16"},
-    TypeName{DType::kU16, "U16"},
-    TypeName{DType::kF16, "F16"},
-    TypeName{DType::kBF16, "BF16"},
-    TypeName{DType::kI32, "I32"},
-    TypeName{DType::kU32, "U32"},
-    TypeName{DType::kF32, "F32"},
-    TypeName{DType::kC64, "C64"},
-    TypeName{DType::kF64, "F64"},
-    TypeName{DType::kI64, "I64"},
-    TypeName{DType::kU64, "U64"},
+constexpr std::array kSafetensorsTypes = {
+    SafetensorsType{DType::kBool, "BOOL"},
+    SafetensorsType{DType::kF4, "F4"},
+    SafetensorsType{DType::kF6E2M3, "F6_E2M3"},
+    SafetensorsType{DType::kF6E3M2, "F6_E3M2"},
+    SafetensorsType{DType::kU8, "U8"},
+    SafetensorsType{DType::kI8, "I8"},
+    SafetensorsType{DType::kF8E5M2, "F8_E5M2"},
+    SafetensorsType{DType::kF8E4M3, "F8_E4M3"},
+    SafetensorsType{DType::kF8E8M0, "F8_E8M0"},
+    SafetensorsType{DType::kF8E4M3Fnuz, "F8_E4M3FNUZ"},
+    SafetensorsType{DType::kF8E5M2Fnuz, "F8_E5M2FNUZ"},
+    SafetensorsType{DType::kI16, "I16"},
+    SafetensorsType{DType::kU16, "U16"},
+    SafetensorsType{DType::kF16, "F16"},
+    SafetensorsType{DType::kBF16, "BF16"},
+    SafetensorsType{DType::kI32, "I32"},
+    SafetensorsType{DType::kU32, "U32"},
+    SafetensorsType{DType::kF32, "F32"},
+    SafetensorsType{DType::kC64, "C64"},
+    SafetensorsType{DType::kF64, "F64"},
+    SafetensorsType{DType::kI64, "I64"},
+    SafetensorsType{DType::kU64, "U64"},
 };
 
-const TypeName* find_type(std::string_view name) {
-  const auto* found = std::ranges::find(kTypeNames, name, &TypeName::name);
-  return found == kTypeNames.end() ? nullptr : found;
+const SafetensorsType* find_type(std::string_view name) {
+  const auto* found = std::ranges::find(kSafetensorsTypes, name, &SafetensorsType::name);
+  return found == kSafetensorsTypes.end() ? nullptr : found;
 }
 
-const TypeName* find_type(DType dtype) {
-  const auto* found = std::ranges::find(kTypeNames, dtype, &TypeName::dtype);
-  return found == kTypeNames.end() ? nullptr : found;
+const SafetensorsType* find_type(DType dtype) {
+  const auto* found = std::ranges::find(kSafetensorsTypes, dtype, &SafetensorsType::dtype);
+  return found == kSafetensorsTypes.end() ? nullptr : found;
 }
 
 // ---------------------------------------------------------------- reading
@@ -186,7 +186,7 @@ class HeaderParser {
     BALLAST_TRY(const std::string_view text, json_.read_string_view());
     // Nearly always that of the tensor before.
     if (text != type_->name) {
-      const TypeName* type = find_type(text);
+      const SafetensorsType* type = find_type(text);
       if (type == nullptr) {
         return make_error(ErrorCode::kUnsupported,
                           fmt::format("{}: tensor \"{}\" has dtype \"{}\", which this version does not know; the file "
@@ -230,8 +230,8 @@ class HeaderParser {
   Description description_;
   std::vector<TensorInfo> tensors_;
   std::vector<HeaderEntry> entries_;
-  const TypeName* type_ = &kTypeNames.front();  // of the last tensor
-  std::vector<uint64_t> numbers_;               // of the last list
+  const SafetensorsType* type_ = &kSafetensorsTypes.front();  // of the last tensor
+  std::vector<uint64_t> numbers_;                             // of the last list
   bool seen_metadata_ = false;
 };
 
@@ -365,7 +365,7 @@ Result<SafetensorsFile> parse_safetensors(const ByteSource& source, Findings& fi
 
 namespace {
 
-SniffMatch sniff(const SniffInput& input) {
+SniffMatch sniff_safetensors(const SniffInput& input) {
   if (looks_like_safetensors_index(input.head)) return SniffMatch::kCertain;
   if (input.head.size() < kLengthField + 1) return SniffMatch::kNo;
   const auto length = load_le<uint64_t>(input.head.data());
@@ -376,7 +376,7 @@ SniffMatch sniff(const SniffInput& input) {
   return length <= kMaxHeader && length <= input.size - kLengthField ? SniffMatch::kCertain : SniffMatch::kLikely;
 }
 
-Result<Archive> open(const OpenRequest& request, Findings& findings) {
+Result<Archive> open_safetensors(const OpenRequest& request, Findings& findings) {
   const uint64_t head_size = std::min<uint64_t>(request.source->size(), kSniffBytes);
   BALLAST_TRY(const BytesOrView head, BytesOrView::of(*request.source, 0, head_size));
   if (looks_like_safetensors_index(head.bytes())) return open_safetensors_index(request, findings);
@@ -386,7 +386,7 @@ Result<Archive> open(const OpenRequest& request, Findings& findings) {
 
 // ---------------------------------------------------------------- writing
 
-std::vector<Loss> find_losses(const Description& description, const WriteOptions&) {
+std::vector<Loss> find_safetensors_losses(const Description& description, const WriteOptions&) {
   std::vector<Loss> losses;
   for (const TensorInfo& tensor : description.tensors) {
     if (find_type(tensor.dtype) != nullptr) continue;
@@ -441,7 +441,7 @@ class SafetensorsWrite final : public PlannedWrite {
   std::vector<PlannedFile> files_;
 };
 
-Result<std::unique_ptr<PlannedWrite>> plan_write(const WriteRequest& request) {
+Result<std::unique_ptr<PlannedWrite>> plan_safetensors(const WriteRequest& request) {
   if (request.options.shard_size != 0) return plan_safetensors_shards(request);
   std::vector<size_t> all(request.description.tensors.size());
   std::iota(all.begin(), all.end(), size_t{0});
@@ -449,15 +449,15 @@ Result<std::unique_ptr<PlannedWrite>> plan_write(const WriteRequest& request) {
   return std::unique_ptr<PlannedWrite>(std::make_unique<SafetensorsWrite>(std::move(layout)));
 }
 
-constexpr std::string_view kExtensions[] = {".safetensors"};
+constexpr std::string_view kSafetensorsExtensions[] = {".safetensors"};
 
 }  // namespace
 
 Result<SafetensorsLayout> plan_safetensors(const Description& description, std::vector<size_t> members) {
   const auto& tensors = description.tensors;
   std::ranges::sort(members, [&](size_t a, size_t b) {
-    const TypeName* type_a = find_type(tensors[a].dtype);
-    const TypeName* type_b = find_type(tensors[b].dtype);
+    const SafetensorsType* type_a = find_type(tensors[a].dtype);
+    const SafetensorsType* type_b = find_type(tensors[b].dtype);
     return type_a != type_b ? type_a > type_b : tensors[a].name < tensors[b].name;
   });
   SafetensorsLayout layout;
@@ -486,11 +486,11 @@ Result<SafetensorsLayout> plan_safetensors(const Description& description, std::
 const FormatDriver kSafetensorsDriver = {
     .name = "safetensors",
     .summary = "Hugging Face safetensors: one file, or shards with an index",
-    .extensions = kExtensions,
-    .sniff = sniff,
-    .open = open,
-    .find_losses = find_losses,
-    .plan_write = plan_write,
+    .extensions = kSafetensorsExtensions,
+    .sniff = sniff_safetensors,
+    .open = open_safetensors,
+    .find_losses = find_safetensors_losses,
+    .plan_write = plan_safetensors,
     .can_shard = true,
 };
 

@@ -19,7 +19,7 @@ constexpr uint16_t kDate1980 = 0x0021;  // 1 January 1980: files do not depend o
 constexpr uint16_t kHostUnix = 3 << 8;
 constexpr uint16_t kHostWindows = 0;
 constexpr uint32_t kOwnerMayReadAndWrite = 0600U << 16;
-constexpr uint16_t kAlignment = 64;
+constexpr uint16_t kMemberAlignment = 64;
 
 bool has_large_sizes(const ZipMember& member) { return member.size > kZip64Limit || member.stored_size > kZip64Limit; }
 
@@ -55,7 +55,7 @@ std::string zip_local_header(const ZipMember& member, const ZipStyle& style, uin
   if (padding != 0) {
     append_le<uint16_t>(extra, kExtraAlignment);
     append_le<uint16_t>(extra, static_cast<uint16_t>(padding - 4));
-    append_le<uint16_t>(extra, kAlignment);
+    append_le<uint16_t>(extra, kMemberAlignment);
     extra.append(padding - kMinZipPadding, '\0');
   }
   std::string out;

@@ -57,17 +57,30 @@ class MappedSource final : public ByteSource {
     return ByteSpan(address_ + offset, static_cast<size_t>(length));
   }
 
+  // A file that was cut short has lost its end, so the last page tells about all of them.
+  Status check(uint64_t offset, uint64_t length) const override {
+    if (!range_fits(offset, length, size_) || length == 0) return {};
+    if (files_.check_mapped(address_ + page_start(offset + length - 1)) == 0 || errno != EFAULT) return {};
+    return make_error(ErrorCode::kIo, fmt::format("{}: bytes up to {} can no longer be read; another program truncated "
+                                                  "the file after it was opened",
+                                                  name_, offset + length));
+  }
+
   void prefetch(uint64_t offset, uint64_t length) const override {
-    static const auto kPage = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
-    const auto page_of = [this](uint64_t at) { return address_ + (at - at % kPage); };
+    const auto page_of = [this](uint64_t at) { return address_ + page_start(at); };
     prefetch_in_steps(
         offset, length, size_, [&](uint64_t at) { return files_.is_resident(page_of(at)); },
         [&](uint64_t at, uint64_t count) {
-          files_.prefetch_mapped(page_of(at), static_cast<size_t>(at % kPage + count));
+          files_.prefetch_mapped(page_of(at), static_cast<size_t>(at - page_start(at) + count));
         });
   }
 
  private:
+  static uint64_t page_start(uint64_t offset) {
+    static const auto kPage = static_cast<uint64_t>(::sysconf(_SC_PAGESIZE));
+    return offset - offset % kPage;
+  }
+
   const FileSystem& files_;
   std::string name_;
   std::byte* address_;

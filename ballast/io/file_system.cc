@@ -98,6 +98,16 @@ void* FileSystem::map(int fd, size_t length) const {
 
 int FileSystem::unmap(void* address, size_t length) const { return ::munmap(address, length); }
 
+int FileSystem::check_mapped(void* address) const {
+#ifdef MADV_POPULATE_READ
+  return ::madvise(address, 1, MADV_POPULATE_READ);
+#else
+  (void)address;
+  errno = ENOSYS;
+  return -1;
+#endif
+}
+
 void FileSystem::prefetch_mapped(void* address, size_t length) const { ::madvise(address, length, MADV_WILLNEED); }
 
 void FileSystem::prefetch_file(int fd, off_t offset, off_t length) const {
@@ -199,6 +209,10 @@ int FileSystem::link_at(int folder, const char* from, const char* to) const {
 }
 
 int FileSystem::unlink_at(int folder, const char* name) const { return ::unlinkat(folder, name, 0); }
+
+int FileSystem::make_folder_at(int folder, const char* name, mode_t mode) const {
+  return ::mkdirat(folder, name, mode);
+}
 
 const FileSystem& os_file_system() {
   static const FileSystem kOs;

@@ -40,6 +40,8 @@ class FileSystem {
   virtual int duplicate(int fd) const;
   virtual void* map(int fd, size_t length) const;
   virtual int unmap(void* address, size_t length) const;
+  // EFAULT where touching the page at `address` would raise SIGBUS; other errors mean that it cannot be told.
+  virtual int check_mapped(void* address) const;
   // Starts reading these bytes into memory and does not wait. Systems take only so much of one request: ask for a
   // mebibyte at a time.
   virtual void prefetch_mapped(void* address, size_t length) const;
@@ -68,6 +70,7 @@ class FileSystem {
   virtual int rename_new_at(int folder, const char* from, const char* to) const;
   virtual int link_at(int folder, const char* from, const char* to) const;
   virtual int unlink_at(int folder, const char* name) const;
+  virtual int make_folder_at(int folder, const char* name, mode_t mode) const;
 };
 
 const FileSystem& os_file_system();

@@ -31,9 +31,9 @@ Status run_one(const std::function<Status(size_t)>& body, size_t index) {
   }
 }
 
-class Loop {
+class OrderedLoop {
  public:
-  Loop(size_t count, const std::function<Status(size_t)>& body) : body_(body), end_(count) {}
+  OrderedLoop(size_t count, const std::function<Status(size_t)>& body) : body_(body), end_(count) {}
 
   // Items are handed out in ascending order, so everything below a failing index is already under way or done, and the
   // lowest failure is found whichever thread comes first.
@@ -65,7 +65,7 @@ class Loop {
 
 Status parallel_for(size_t count, unsigned threads, const std::function<Status(size_t)>& body) {
   if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
-  Loop loop(count, body);
+  OrderedLoop loop(count, body);
   std::vector<std::thread> helpers;
   try {
     const size_t wanted = std::min<size_t>(threads, count);

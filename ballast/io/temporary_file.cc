@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <chrono>
+#include <functional>
 #include <vector>
 
 #include "ballast/base/bytes.h"
@@ -37,6 +38,22 @@ bool is_number_pair(std::string_view text) {
   return is_number(text.substr(0, dash)) && is_number(text.substr(dash + 1));
 }
 
+std::vector<std::string> remove_stale(const FileSystem& files, int folder,
+                                      const std::function<bool(std::string_view)>& chosen) {
+  std::vector<std::string> candidates;
+  files.list(folder, [&](std::string_view name) {
+    if (chosen(name)) candidates.emplace_back(name);
+  });
+  std::erase_if(candidates, [&](const std::string& name) {
+    // Writable, because some network file systems lock only what is; never through a link.
+    const OwnedFd fd(files, files.open_at(folder, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK, 0));
+    if (!fd.is_open() || files.lock(fd.get()) != 0) return true;
+    // Had its writer renamed it meanwhile, nothing of this name would be there: names are never used again.
+    return files.unlink_at(folder, name.c_str()) != 0;
+  });
+  return candidates;
+}
+
 }  // namespace
 
 std::string temporary_name(std::string_view file_name, int64_t process, uint64_t ticket) {
@@ -51,18 +68,19 @@ bool is_temporary_of(std::string_view name, std::string_view file_name) {
   return is_number_pair(name.substr(prefix.size(), name.size() - prefix.size() - kSuffix.size()));
 }
 
+bool is_temporary(std::string_view name) {
+  if (!name.starts_with('.') || !name.ends_with(kSuffix)) return false;
+  name.remove_suffix(kSuffix.size());
+  const size_t dot = name.rfind('.');
+  return dot != std::string_view::npos && dot > 0 && is_number_pair(name.substr(dot + 1));
+}
+
 void remove_stale_temporaries(const FileSystem& files, int folder, std::string_view file_name) {
-  std::vector<std::string> candidates;
-  files.list(folder, [&](std::string_view name) {
-    if (is_temporary_of(name, file_name)) candidates.emplace_back(name);
-  });
-  for (const std::string& name : candidates) {
-    // Writable, because some network file systems lock only what is; never through a link.
-    const OwnedFd fd(files, files.open_at(folder, name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK, 0));
-    if (!fd.is_open() || files.lock(fd.get()) != 0) continue;
-    // Had its writer renamed it meanwhile, nothing of this name would be there: names are never used again.
-    files.unlink_at(folder, name.c_str());
-  }
+  remove_stale(files, folder, [&](std::string_view name) { return is_temporary_of(name, file_name); });
+}
+
+std::vector<std::string> remove_stale_temporaries(const FileSystem& files, int folder) {
+  return remove_stale(files, folder, is_temporary);
 }
 
 TemporaryFile::TemporaryFile(const FileSystem& files, std::shared_ptr<const Folder> folder, std::string name)

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ballast/base/result.h"
 #include "ballast/io/file_system.h"
@@ -18,10 +19,13 @@ namespace ballast {
 // `ticket` makes the name unique within a process. Fits every file system even when `file_name` is as long as allowed.
 std::string temporary_name(std::string_view file_name, int64_t process, uint64_t ticket);
 bool is_temporary_of(std::string_view name, std::string_view file_name);
+bool is_temporary(std::string_view name);  // of any file
 
 // Removes temporaries of `file_name` whose writer is dead. What cannot be removed stays: tidying up is no reason to
 // fail.
 void remove_stale_temporaries(const FileSystem& files, int folder, std::string_view file_name);
+// The same for all files of the folder; gives the names of those removed.
+std::vector<std::string> remove_stale_temporaries(const FileSystem& files, int folder);
 
 struct Folder {
   OwnedFd fd;

@@ -16,7 +16,7 @@ namespace ballast {
 
 namespace {
 
-constexpr size_t kBlock = 1024;  // numbers converted at a time, in the widest type of their kind
+constexpr size_t kCastBlock = 1024;  // numbers converted at a time, in the widest type of their kind
 
 // A double that lies on the same side of every number of at most 51 bits as `value` does: what is cut off leaves its
 // trace in the last bit (rounding to odd). Rounding it once more is then as good as rounding `value` itself.
@@ -120,9 +120,9 @@ struct CastJob {
   }
 
   Result<CastReport> run() {
-    std::array<Number, kBlock> numbers;
-    for (size_t begin = 0; begin < count; begin += kBlock) {
-      const std::span<Number> block(numbers.data(), std::min(kBlock, count - begin));
+    std::array<Number, kCastBlock> numbers;
+    for (size_t begin = 0; begin < count; begin += kCastBlock) {
+      const std::span<Number> block(numbers.data(), std::min(kCastBlock, count - begin));
       if constexpr (std::is_same_v<Number, double>) to_doubles(from, in, begin, block);
       else to_integers(from, in, begin, block);
       Status stored;

@@ -14,7 +14,7 @@ namespace ballast {
 namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
-constexpr size_t kBlock = 1024;  // numbers unpacked at a time
+constexpr size_t kCompareBlock = 1024;  // numbers unpacked at a time
 
 // |a - b| and |b|, all that tolerances and maxima need.
 struct Distance {
@@ -125,10 +125,10 @@ struct Operand {
 // Calls visit(block of A, block of B) over all numbers.
 template <typename NumberA, typename NumberB, typename Visit>
 void for_each_block(const Operand& a, const Operand& b, size_t count, Visit&& visit) {
-  std::array<NumberA, kBlock> block_a;
-  std::array<NumberB, kBlock> block_b;
-  for (size_t begin = 0; begin < count; begin += kBlock) {
-    const size_t size = std::min(kBlock, count - begin);
+  std::array<NumberA, kCompareBlock> block_a;
+  std::array<NumberB, kCompareBlock> block_b;
+  for (size_t begin = 0; begin < count; begin += kCompareBlock) {
+    const size_t size = std::min(kCompareBlock, count - begin);
     unpack(a.dtype, a.bytes, begin, std::span(block_a.data(), size));
     unpack(b.dtype, b.bytes, begin, std::span(block_b.data(), size));
     visit(block_a.data(), block_b.data(), size, begin);

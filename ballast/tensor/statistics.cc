@@ -13,7 +13,8 @@ namespace ballast {
 
 namespace {
 
-constexpr size_t kBlock = 2048;  // numbers looked at twice (moments, then counts) while they are in the nearest cache
+constexpr size_t kStatisticsBlock =
+    2048;  // numbers looked at twice (moments, then counts) while they are in the nearest cache
 
 // Vectors of 16 bytes, which every machine has or the compiler takes apart; the order of additions is then part of the
 // code and not of the machine.
@@ -335,7 +336,7 @@ class Measurement {
 
   void add(const Number* numbers, size_t count) {
     if (!Block<Number>::all_finite(numbers, count)) {
-      std::array<Number, kBlock> kept;
+      std::array<Number, kStatisticsBlock> kept;
       add_finite(kept.data(), keep_finite(numbers, count, kept.data()));
     } else {
       add_finite(numbers, count);
@@ -384,9 +385,9 @@ Measured measure_as(ByteSpan in) {
   if constexpr (std::is_same_v<E, SmallFloatElement<F8E8M0>>) min_normal = 0;  // its smallest power is no denormal
   const size_t count = in.size() * 8 / E::kBits;
   Measurement<Number> measurement(count, min_normal);
-  std::array<Number, kBlock> block;
-  for (size_t begin = 0; begin < count; begin += kBlock) {
-    const size_t size = std::min(kBlock, count - begin);
+  std::array<Number, kStatisticsBlock> block;
+  for (size_t begin = 0; begin < count; begin += kStatisticsBlock) {
+    const size_t size = std::min(kStatisticsBlock, count - begin);
     if constexpr (std::is_same_v<E, NativeFloatElement<Number>> && std::endian::native == std::endian::little) {
       std::memcpy(block.data(), in.data() + begin * sizeof(Number), size * sizeof(Number));  // aligned now
     } else {

@@ -9,20 +9,16 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-std::string write_values(const TempFolder& folder, const std::string& name,
-                         const std::vector<std::pair<std::string, std::vector<float>>>& tensors) {
-  WritePlan plan;
-  plan.description.metadata = {{"of", name}};
-  for (const auto& [tensor, values] : tensors) {
-    plan.add_tensor(make_info(tensor, DType::kF32, {values.size()}), std::as_bytes(std::span(values)));
-  }
-  return write_plan(folder, name, plan);
+// With metadata that tell the files apart.
+std::string write_named(const TempFolder& folder, const std::string& name,
+                        const std::vector<std::pair<std::string, std::vector<float>>>& tensors) {
+  return write_tensors(folder, name, tensors, {{"of", name}});
 }
 
 TEST(ApplyCommand, WritesTheModelWithTheNewValues) {
   const TempFolder folder;
-  const std::string model = write_values(folder, "model.safetensors", {{"a", {0, 0}}, {"b", {0}}});
-  const std::string weights = write_values(folder, "w.safetensors", {{"b", {3}}, {"a", {1, 2}}});
+  const std::string model = write_named(folder, "model.safetensors", {{"a", {0, 0}}, {"b", {0}}});
+  const std::string weights = write_named(folder, "w.safetensors", {{"b", {3}}, {"a", {1, 2}}});
   const std::string out = folder.path("out.safetensors");
   const ProgramRun run = run_ballast({"apply", weights, "--to", model, "-o", out});
   EXPECT_EQ(run.exit_code, 0) << run.err;
@@ -55,8 +51,8 @@ TEST(ApplyCommand, RestoresIdsThatTravelledThroughAnotherFormat) {
 
 TEST(ApplyCommand, ListsMissingTensorsWithWhatMayHaveBeenMeant) {
   const TempFolder folder;
-  const std::string model = write_values(folder, "model.safetensors", {{"a", {0}}, {"encoder.weight", {0}}});
-  const std::string weights = write_values(folder, "w.safetensors", {{"a", {1}}, {"enc.weight", {2}}});
+  const std::string model = write_named(folder, "model.safetensors", {{"a", {0}}, {"encoder.weight", {0}}});
+  const std::string weights = write_named(folder, "w.safetensors", {{"a", {1}}, {"enc.weight", {2}}});
   const std::string out = folder.path("out.safetensors");
   const ProgramRun refused = run_ballast({"apply", weights, "--to", model, "-o", out});
   EXPECT_EQ(refused.exit_code, 2);
@@ -77,8 +73,8 @@ TEST(ApplyCommand, ListsMissingTensorsWithWhatMayHaveBeenMeant) {
 
 TEST(ApplyCommand, FiltersByPatternAndExactName) {
   const TempFolder folder;
-  const std::string model = write_values(folder, "model.safetensors", {{"a", {0}}, {"ab", {0}}, {"c", {0}}});
-  const std::string weights = write_values(folder, "w.safetensors", {{"a", {1}}, {"ab", {2}}, {"c", {3}}});
+  const std::string model = write_named(folder, "model.safetensors", {{"a", {0}}, {"ab", {0}}, {"c", {0}}});
+  const std::string weights = write_named(folder, "w.safetensors", {{"a", {1}}, {"ab", {2}}, {"c", {3}}});
   const ProgramRun run = run_ballast({"apply", weights, "--to", model, "-o", folder.path("o.safetensors"), "--exact",
                                       "a", "--only", "^c", "--dry-run", "--json"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
@@ -89,8 +85,8 @@ TEST(ApplyCommand, FiltersByPatternAndExactName) {
 
 TEST(ApplyCommand, MisfitsStopItUnlessToldNotToValidate) {
   const TempFolder folder;
-  const std::string model = write_values(folder, "model.safetensors", {{"a", {0, 0}}});
-  const std::string weights = write_values(folder, "w.safetensors", {{"a", {1}}});
+  const std::string model = write_named(folder, "model.safetensors", {{"a", {0, 0}}});
+  const std::string weights = write_named(folder, "w.safetensors", {{"a", {1}}});
   const std::string out = folder.path("o.safetensors");
   const ProgramRun refused = run_ballast({"apply", weights, "--to", model, "-o", out});
   EXPECT_EQ(refused.exit_code, 2);
@@ -113,8 +109,8 @@ TEST(ApplyCommand, TakesTheFormatOfTheModelUnlessTheNameSaysAnother) {
 
 TEST(ApplyCommand, AnExistingDestinationNeedsOverwrite) {
   const TempFolder folder;
-  const std::string model = write_values(folder, "model.safetensors", {{"a", {0}}});
-  const std::string weights = write_values(folder, "w.safetensors", {{"a", {1}}});
+  const std::string model = write_named(folder, "model.safetensors", {{"a", {0}}});
+  const std::string weights = write_named(folder, "w.safetensors", {{"a", {1}}});
   EXPECT_EQ(run_ballast({"apply", weights, "--to", model, "-o", model}).exit_code, 2);
   EXPECT_EQ(run_ballast({"apply", weights, "--to", model, "-o", model, "--overwrite"}).exit_code, 0);
   EXPECT_EQ(run_ballast({"diff", weights, model}).exit_code, 0);

@@ -37,6 +37,9 @@ inline std::vector<std::string> names_in_help(const std::string& heading) {
 inline std::vector<std::string> command_names() { return names_in_help("Commands"); }
 inline std::vector<std::string> topic_names() { return names_in_help("Topics"); }
 
+// A tokenizer whose tokens gpt.rs has written too.
+inline std::string gptrs_tokenizer_path() { return test_file_path("tokenizers/gptrs_flat.json"); }
+
 // A plan of tensors with counting bytes: blocks.0.weight, blocks.2.weight, blocks.10.weight, head.
 inline WritePlan sample_plan() {
   WritePlan plan;
@@ -64,6 +67,18 @@ inline std::string write_plan(const TempFolder& folder, const std::string& name,
 
 inline std::string write_sample(const TempFolder& folder, const std::string& name = "sample.safetensors") {
   return write_plan(folder, name, sample_plan());
+}
+
+// A safetensors file of one-dimensional f32 tensors.
+inline std::string write_tensors(const TempFolder& folder, const std::string& name,
+                                 const std::vector<std::pair<std::string, std::vector<float>>>& tensors,
+                                 std::vector<MetaEntry> metadata = {}) {
+  WritePlan plan;
+  plan.description.metadata = std::move(metadata);
+  for (const auto& [tensor, values] : tensors) {
+    plan.add_tensor(make_info(tensor, DType::kF32, {values.size()}), std::as_bytes(std::span(values)));
+  }
+  return write_plan(folder, name, plan);
 }
 
 // A safetensors file of one f32 tensor of this many MiB, all zeros, that takes no room on the disk.

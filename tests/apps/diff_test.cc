@@ -9,15 +9,6 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-std::string write_values(const TempFolder& folder, const std::string& name,
-                         const std::vector<std::pair<std::string, std::vector<float>>>& tensors) {
-  WritePlan plan;
-  for (const auto& [tensor, values] : tensors) {
-    plan.add_tensor(make_info(tensor, DType::kF32, {values.size()}), std::as_bytes(std::span(values)));
-  }
-  return write_plan(folder, name, plan);
-}
-
 TEST(Diff, EqualFilesAreExitCode0) {
   const TempFolder folder;
   const std::string a = write_sample(folder);
@@ -28,8 +19,8 @@ TEST(Diff, EqualFilesAreExitCode0) {
 
 TEST(Diff, TellsWhatChangedWasRenamedAndIsMissing) {
   const TempFolder folder;
-  const std::string a = write_values(folder, "a", {{"same", {1}}, {"w", {1, 2}}, {"old", {5, 6}}, {"gone", {7}}});
-  const std::string b = write_values(folder, "b", {{"same", {1}}, {"w", {1, 2.5}}, {"new", {5, 6}}, {"added", {8}}});
+  const std::string a = write_tensors(folder, "a", {{"same", {1}}, {"w", {1, 2}}, {"old", {5, 6}}, {"gone", {7}}});
+  const std::string b = write_tensors(folder, "b", {{"same", {1}}, {"w", {1, 2.5}}, {"new", {5, 6}}, {"added", {8}}});
   const ProgramRun run = run_ballast({"diff", a, b});
   EXPECT_EQ(run.exit_code, 1);
   for (const char* text : {"changed", "renamed", "-> new", "only in A", "gone", "only in B", "added", "different: "}) {
@@ -41,8 +32,8 @@ TEST(Diff, TellsWhatChangedWasRenamedAndIsMissing) {
 
 TEST(Diff, JsonCountsAndMeasures) {
   const TempFolder folder;
-  const std::string a = write_values(folder, "a", {{"w", {1, 2}}, {"v", {3}}});
-  const std::string b = write_values(folder, "b", {{"w", {1, 2.5}}, {"v", {3}}});
+  const std::string a = write_tensors(folder, "a", {{"w", {1, 2}}, {"v", {3}}});
+  const std::string b = write_tensors(folder, "b", {{"w", {1, 2.5}}, {"v", {3}}});
   const ProgramRun run = run_ballast({"diff", a, b, "--json"});
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_EQ(json_at(run.out, "equal"), "false");
@@ -56,8 +47,8 @@ TEST(Diff, JsonCountsAndMeasures) {
 
 TEST(Diff, TolerancesDecideWhatIsEqual) {
   const TempFolder folder;
-  const std::string a = write_values(folder, "a", {{"w", {1, 2}}});
-  const std::string b = write_values(folder, "b", {{"w", {1, 2.5}}});
+  const std::string a = write_tensors(folder, "a", {{"w", {1, 2}}});
+  const std::string b = write_tensors(folder, "b", {{"w", {1, 2.5}}});
   EXPECT_EQ(run_ballast({"diff", a, b, "--atol", "0.4"}).exit_code, 1);
   EXPECT_EQ(run_ballast({"diff", a, b, "--atol", "0.5"}).exit_code, 0);
   EXPECT_EQ(run_ballast({"diff", a, b, "--rtol", "0.2"}).exit_code, 0);
@@ -81,8 +72,8 @@ TEST(Diff, NamesTransposedMatrices) {
 
 TEST(Diff, ATraceShowsWhereTwoRunsPart) {
   const TempFolder folder;
-  const std::string a = write_values(folder, "a", {{"stem", {1, 1}}, {"mid", {1, 1}}, {"end", {1, 1}}, {"gone", {1}}});
-  const std::string b = write_values(folder, "b", {{"stem", {1, 1}}, {"mid", {1, 1.25F}}, {"end", {1, 2}}});
+  const std::string a = write_tensors(folder, "a", {{"stem", {1, 1}}, {"mid", {1, 1}}, {"end", {1, 1}}, {"gone", {1}}});
+  const std::string b = write_tensors(folder, "b", {{"stem", {1, 1}}, {"mid", {1, 1.25F}}, {"end", {1, 2}}});
   const ProgramRun run = run_ballast({"diff", a, b, "--trace"});
   EXPECT_EQ(run.exit_code, 1);
   EXPECT_THAT(run.out, HasSubstr("first beyond the tolerance: "));

@@ -74,6 +74,38 @@ void copy_sample(const TempFolder& folder, const std::string& from, const std::s
   std::filesystem::copy_file(folder.path(from), folder.path(to));
 }
 
+// Digits to train with, and the checkpoints of a run.
+void make_training_run(const TempFolder& folder) {
+  std::filesystem::copy_file(test_file_path("../../models/digits/train.npz"), folder.path("digits.npz"));
+  std::filesystem::copy_file(test_file_path("../../models/digits/test/7.png"), folder.path("seven.png"));
+  copy_data(folder, "netcl/train_mlp_init.netcl", "model.netcl");
+  copy_data(folder, "netcl/train_mlp_data.npz", "data.npz");
+  folder.write("digits.toml", R"(
+[model]
+kind = "sequential"
+layers = [
+  { type = "Conv2d", in_channels = 1, out_channels = 4, kernel_size = 3 },
+  { type = "ReLU" },
+  { type = "Flatten" },
+  { type = "Linear", in_features = 144, out_features = 10 },
+]
+[data]
+kind = "npz"
+path = "digits.npz"
+shape = [1, 8, 8]
+divide_by = 16
+held_out = 0.2
+[train]
+steps = 40
+output = "digits.netcl"
+[checkpoint]
+folder = "runs/digits"
+every = 20
+)");
+  const ProgramRun run = run_ballast({"train", folder.path("digits.toml"), "--quiet"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+}
+
 // Every file that an example reads. A new example with another file needs a line here.
 void make_sample_files(const TempFolder& folder) {
   write_plan(folder, "model.safetensors", example_plan(1));
@@ -101,6 +133,9 @@ void make_sample_files(const TempFolder& folder) {
   folder.write("config.json", R"({"kind":"gpt","config":{}})");
   for (const char* name : {"checkpoint.gptrs", "model.gptrs"}) copy_data(folder, "gptrs/gpt_micro/model.gptrs", name);
   for (const char* name : {"run1.tensors", "run2.tensors"}) copy_data(folder, "gptrs/gpt_micro/trace.gptrsten", name);
+  copy_data(folder, "tokenizers/gptrs_flat.json", "tokenizer.json");
+  folder.write("README.md", "# A model\n");
+  make_training_run(folder);
   std::filesystem::copy(test_file_path("huggingface/gpt2"), folder.path("gpt2_folder"));
 }
 

@@ -23,7 +23,7 @@ struct Plan {
   }
 };
 
-std::string write_values(const TempFolder& folder) {
+std::string write_odd_values(const TempFolder& folder) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
   const float inf = std::numeric_limits<float>::infinity();
   Plan plan;
@@ -42,7 +42,7 @@ std::vector<std::string> lines_of(const std::string& text) {
 
 TEST(Stats, TableWithTotalAndHistogram) {
   const TempFolder folder;
-  const ProgramRun run = run_ballast({"stats", write_values(folder), "--only", "good"});
+  const ProgramRun run = run_ballast({"stats", write_odd_values(folder), "--only", "good"});
   EXPECT_EQ(run.exit_code, 0);
   const auto lines = lines_of(run.out);
   EXPECT_THAT(lines[0], HasSubstr("name  dtype  count  min  max  mean    std  zeros  histogram"));
@@ -51,12 +51,12 @@ TEST(Stats, TableWithTotalAndHistogram) {
   EXPECT_THAT(run.out, HasSubstr("all 4 finite numbers together\n"));
   EXPECT_THAT(run.out, HasSubstr("\n  to 4\n"));
   EXPECT_THAT(run.out, Not(HasSubstr("warning")));
-  EXPECT_THAT(run_ballast({"stats", write_values(folder)}).out, HasSubstr("\n  total "));
+  EXPECT_THAT(run_ballast({"stats", write_odd_values(folder)}).out, HasSubstr("\n  total "));
 }
 
 TEST(Stats, WarnsOfWhatDeservesASecondLook) {
   const TempFolder folder;
-  const std::string out = run_ballast({"stats", write_values(folder)}).out;
+  const std::string out = run_ballast({"stats", write_odd_values(folder)}).out;
   EXPECT_THAT(out, HasSubstr("1 NaN, 1 +Inf, 1 -Inf"));
   EXPECT_THAT(out, HasSubstr("all zeros"));
   EXPECT_THAT(out, HasSubstr("constant 5"));
@@ -66,7 +66,7 @@ TEST(Stats, WarnsOfWhatDeservesASecondLook) {
 
 TEST(Stats, SortsAndDrawsEveryTensorOnRequest) {
   const TempFolder folder;
-  const std::string path = write_values(folder);
+  const std::string path = write_odd_values(folder);
   const auto first = [&](const char* key) { return lines_of(run_ballast({"stats", path, "--sort", key}).out)[1]; };
   EXPECT_THAT(first("name"), HasSubstr("  bad "));
   EXPECT_THAT(first("std"), HasSubstr("  wide "));
@@ -79,7 +79,7 @@ TEST(Stats, SortsAndDrawsEveryTensorOnRequest) {
 
 TEST(Stats, JsonHasEveryNumber) {
   const TempFolder folder;
-  const std::string out = run_ballast({"stats", write_values(folder), "--json", "--sort", "name"}).out;
+  const std::string out = run_ballast({"stats", write_odd_values(folder), "--json", "--sort", "name"}).out;
   EXPECT_EQ(json_at(out, "tensors/0/name"), "\"bad\"");
   EXPECT_EQ(json_at(out, "tensors/0/nan"), "1");
   EXPECT_EQ(json_at(out, "tensors/0/positive_infinity"), "1");
@@ -115,7 +115,7 @@ TEST(Stats, TypesWithoutArithmeticAreListedAsSuch) {
 
 TEST(Stats, NothingToMeasure) {
   const TempFolder folder;
-  const ProgramRun run = run_ballast({"stats", write_values(folder), "--only", "nothing"});
+  const ProgramRun run = run_ballast({"stats", write_odd_values(folder), "--only", "nothing"});
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.err, HasSubstr("--only finds no tensor"));
   EXPECT_EQ(run_ballast({"stats", write_plan(folder, "none", WritePlan())}).out, "no tensors\n");

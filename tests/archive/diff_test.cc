@@ -14,10 +14,8 @@
 namespace ballast::testing {
 namespace {
 
-using F32 = std::vector<float>;
 using F64 = std::vector<double>;
 using U16 = std::vector<uint16_t>;
-using U8 = std::vector<uint8_t>;
 
 DiffReport diff(const Archive& a, const Archive& b, const DiffOptions& options = {}) {
   auto report = diff_archives(a, b, options);
@@ -294,21 +292,24 @@ TEST(Diff, ADamagedCompressedPayloadIsAnError) {
 }
 
 // Large enough for many pieces, with changes at both ends, on a piece's edge and in the middle.
-constexpr size_t kLarge = 3'000'001;
+constexpr size_t kLargeCount = 3'000'001;
 F32 large_values() {
-  F32 values(kLarge);
+  F32 values(kLargeCount);
   for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 1000) * 0.25F;
   return values;
 }
 F32 large_changed() {
   F32 values = large_values();
-  for (const size_t at : {size_t{0}, size_t{262143}, size_t{262144}, size_t{1'500'000}, kLarge - 1}) values[at] += 1;
+  for (const size_t at : {size_t{0}, size_t{262143}, size_t{262144}, size_t{1'500'000}, kLargeCount - 1})
+    values[at] += 1;
   return values;
 }
 
 TEST(Diff, LargeTensorsAreComparedWholeAndByAnyNumberOfThreads) {
-  const auto a = MemoryArchive().add("w", DType::kF32, {kLarge}, large_values()).add("s", DType::kF32, {1}, F32{1});
-  const auto b = MemoryArchive().add("s", DType::kF32, {1}, F32{3}).add("w", DType::kF32, {kLarge}, large_changed());
+  const auto a =
+      MemoryArchive().add("w", DType::kF32, {kLargeCount}, large_values()).add("s", DType::kF32, {1}, F32{1});
+  const auto b =
+      MemoryArchive().add("s", DType::kF32, {1}, F32{3}).add("w", DType::kF32, {kLargeCount}, large_changed());
   for (const unsigned threads : {1U, 2U, 7U}) {
     DiffOptions options;
     options.threads = threads;
@@ -318,7 +319,7 @@ TEST(Diff, LargeTensorsAreComparedWholeAndByAnyNumberOfThreads) {
       ASSERT_EQ(report.entries.size(), 2U);
       EXPECT_EQ(report.entries[0].name_a, "w");
       EXPECT_EQ(report.entries[0].change.differing, 5U);
-      EXPECT_EQ(report.entries[0].change.elements, kLarge);
+      EXPECT_EQ(report.entries[0].change.elements, kLargeCount);
       EXPECT_EQ(report.entries[0].change.max_abs, 1);
       EXPECT_EQ(report.entries[1].change.max_abs, 2);
     }
@@ -328,9 +329,9 @@ TEST(Diff, LargeTensorsAreComparedWholeAndByAnyNumberOfThreads) {
 TEST(Diff, LargeTensorsOfDifferentWidthsArePairedElementByElement) {
   const F32 values = large_values();
   F64 wide(values.begin(), values.end());
-  wide[kLarge - 2] += 3;
-  const DiffEntry entry = diff_one(MemoryArchive().add("w", DType::kF32, {kLarge}, values),
-                                   MemoryArchive().add("w", DType::kF64, {kLarge}, wide));
+  wide[kLargeCount - 2] += 3;
+  const DiffEntry entry = diff_one(MemoryArchive().add("w", DType::kF32, {kLargeCount}, values),
+                                   MemoryArchive().add("w", DType::kF64, {kLargeCount}, wide));
   EXPECT_EQ(entry.change.differing, 1U);
   EXPECT_EQ(entry.change.max_abs, 3);
 }
@@ -345,7 +346,7 @@ TEST(Diff, LargeTensorsOfPackedTypesAreComparedToTheLastElement) {
 }
 
 TEST(Diff, ReportsProgressOnTheCallersThreadUpToTheTotal) {
-  const auto a = MemoryArchive().add("w", DType::kF32, {kLarge}, large_values());
+  const auto a = MemoryArchive().add("w", DType::kF32, {kLargeCount}, large_values());
   uint64_t last = 0;
   uint64_t total = 0;
   DiffOptions options;
@@ -360,12 +361,12 @@ TEST(Diff, ReportsProgressOnTheCallersThreadUpToTheTotal) {
     return true;
   };
   EXPECT_TRUE(diff(a, a, options).equal());
-  EXPECT_EQ(total, kLarge * 8);
+  EXPECT_EQ(total, kLargeCount * 8);
   EXPECT_EQ(last, total);
 }
 
 TEST(Diff, StopsWhenAskedTo) {
-  const auto a = MemoryArchive().add("w", DType::kF32, {kLarge}, large_values());
+  const auto a = MemoryArchive().add("w", DType::kF32, {kLargeCount}, large_values());
   for (const unsigned threads : {1U, 3U}) {
     DiffOptions options;
     options.threads = threads;

@@ -66,8 +66,8 @@ std::optional<std::string> config_for(const FormatDriver& format, const Descript
   return kTexts.at(format.config_schema);
 }
 
-Result<ConvertReport> convert(const std::string& from, const std::string& to, const FormatDriver& format,
-                              bool with_config) {
+Result<ConvertReport> convert_file(const std::string& from, const std::string& to, const FormatDriver& format,
+                                   bool with_config) {
   BALLAST_TRY(const Archive source, open_archive(from));
   ConvertOptions options;
   if (with_config) options.config_text = config_for(format, source.description());
@@ -97,11 +97,11 @@ TEST(ConversionMatrix, EverySampleComesBackFromEveryFormatAsTheSameBytes) {
       const std::string what = fmt::format("{} -> {} -> {}", sample.path, target->name, sample.format);
       const TempFolder folder;
       const std::string there = default_path(folder, *target, "there");
-      const auto out = convert(test_file_path(sample.path), there, *target, /*with_config=*/true);
+      const auto out = convert_file(test_file_path(sample.path), there, *target, /*with_config=*/true);
       if (!out && out.error().code == ErrorCode::kLossy && !sample.fits_everywhere && is_gptrs(*target)) continue;
       ASSERT_TRUE(out) << what << ": " << out.error().message;
       const std::string back = default_path(folder, *home, "back");
-      const auto in = convert(there, back, *home, /*with_config=*/false);
+      const auto in = convert_file(there, back, *home, /*with_config=*/false);
       ASSERT_TRUE(in) << what << ": " << in.error().message;
       expect_same_files(sample, back, what);
     }
@@ -116,12 +116,12 @@ TEST(ConversionMatrix, AChainThroughAllFormatsComesBackAsTheSameBytes) {
     for (const FormatDriver* target : all_formats()) {
       if (!is_writable(target) || target->name == "npy") continue;
       const std::string next = default_path(folder, *target, "step_" + std::string(target->name));
-      const auto step = convert(at, next, *target, /*with_config=*/true);
+      const auto step = convert_file(at, next, *target, /*with_config=*/true);
       ASSERT_TRUE(step) << sample.path << " at " << target->name << ": " << step.error().message;
       at = next;
     }
     const std::string back = default_path(folder, *find_format(sample.format), "back");
-    ASSERT_TRUE(convert(at, back, *find_format(sample.format), /*with_config=*/false)) << sample.path;
+    ASSERT_TRUE(convert_file(at, back, *find_format(sample.format), /*with_config=*/false)) << sample.path;
     expect_same_files(sample, back, sample.path + " through all formats");
   }
 }
@@ -139,7 +139,7 @@ TEST(ConversionMatrix, TheContentDigestIsTheSameInEveryFormatThatKeepsShapes) {
     if (!is_writable(target) || target->name == "npy") continue;
     const TempFolder folder;
     const std::string there = default_path(folder, *target, "there");
-    ASSERT_TRUE(convert(source, there, *target, /*with_config=*/true));
+    ASSERT_TRUE(convert_file(source, there, *target, /*with_config=*/true));
     EXPECT_EQ(digest(there), digest(source)) << target->name;
   }
 }
@@ -150,7 +150,7 @@ TEST(ConversionMatrix, EveryLossIsNamedBeforeAnythingIsWritten) {
   for (const FormatDriver* target : all_formats()) {
     if (!is_writable(target) || target->name == "burnpack") continue;
     const TempFolder folder;
-    const auto refused = convert(source, default_path(folder, *target, "x"), *target, /*with_config=*/true);
+    const auto refused = convert_file(source, default_path(folder, *target, "x"), *target, /*with_config=*/true);
     ASSERT_FALSE(refused) << target->name;
     EXPECT_EQ(refused.error().code, ErrorCode::kLossy) << target->name << ": " << refused.error().message;
     EXPECT_TRUE(folder.names().empty()) << target->name;
@@ -161,7 +161,7 @@ TEST(ConversionMatrix, AStaleOriginIsIgnoredAndSaidSo) {
   const TempFolder folder;
   const FormatDriver* safetensors = find_format("safetensors");
   ASSERT_TRUE(
-      convert(test_file_path("gptrs/gpt_micro/model.gptrs"), folder.path("a.safetensors"), *safetensors, false));
+      convert_file(test_file_path("gptrs/gpt_micro/model.gptrs"), folder.path("a.safetensors"), *safetensors, false));
   // Another program changes one payload byte.
   std::string bytes = file_text(folder.path("a.safetensors"));
   bytes.back() = static_cast<char>(bytes.back() ^ 1);
@@ -182,8 +182,8 @@ TEST(ConversionMatrix, OneTensorGoesThroughNpyWhereItsNameAllowsIt) {
   const ByteVector bytes = counting_bytes(24);
   plan.add_tensor(make_info("arr_0", DType::kF32, {2, 3}), bytes);
   ASSERT_TRUE(write_archive(folder.path("a.safetensors"), *find_format("safetensors"), plan));
-  ASSERT_TRUE(convert(folder.path("a.safetensors"), folder.path("a.npy"), *find_format("npy"), false));
-  ASSERT_TRUE(convert(folder.path("a.npy"), folder.path("b.safetensors"), *find_format("safetensors"), false));
+  ASSERT_TRUE(convert_file(folder.path("a.safetensors"), folder.path("a.npy"), *find_format("npy"), false));
+  ASSERT_TRUE(convert_file(folder.path("a.npy"), folder.path("b.safetensors"), *find_format("safetensors"), false));
   EXPECT_EQ(file_text(folder.path("a.safetensors")), file_text(folder.path("b.safetensors")));
 }
 

@@ -10,8 +10,6 @@
 namespace ballast::testing {
 namespace {
 
-using U8 = std::vector<uint8_t>;
-
 // Remembers which bytes were asked for.
 class CountingSource final : public ByteSource {
  public:

@@ -11,8 +11,6 @@
 namespace ballast::testing {
 namespace {
 
-using F32 = std::vector<float>;
-
 std::vector<size_t> all_of(const Archive& archive) {
   std::vector<size_t> all(archive.tensors().size());
   std::iota(all.begin(), all.end(), size_t{0});

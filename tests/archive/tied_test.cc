@@ -7,7 +7,6 @@
 namespace ballast::testing {
 namespace {
 
-using F32 = std::vector<float>;
 using Members = std::vector<size_t>;
 
 std::vector<TiedGroup> by_content(const Archive& archive, unsigned threads = 2) {

@@ -45,7 +45,7 @@ std::map<std::string, Drawn> draw_plan(const WritePlan& plan) {
   return all;
 }
 
-std::vector<float> values_of(const Drawn& tensor) {
+std::vector<float> drawn_values(const Drawn& tensor) {
   std::vector<float> values(tensor.bytes.size() / 4);
   std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
   return values;
@@ -159,8 +159,8 @@ TEST(HuggingFace, AGenuineGpt2BecomesACheckpoint) {
   const auto after = draw_plan(plan);
   EXPECT_EQ(after.size(), 12U * 2 + 5);
   EXPECT_EQ(after.at("blocks.1.attention.w_qkv"), before.at("transformer.h.1.attn.c_attn.weight"));
-  const auto embedding = values_of(before.at("transformer.wte.weight"));
-  const auto head = values_of(after.at("lm_head"));
+  const auto embedding = drawn_values(before.at("transformer.wte.weight"));
+  const auto head = drawn_values(after.at("lm_head"));
   EXPECT_EQ(after.at("lm_head").shape, (Shape{40, 128}));
   EXPECT_EQ(head[7 * 128 + 100], embedding[100 * 40 + 7]);
 }
@@ -179,10 +179,10 @@ TEST(HuggingFace, AGenuineMinistralBecomesACheckpoint) {
   const auto after = draw_plan(plan);
   const Drawn& joint = after.at("blocks.0.attention.w_qkv");
   ASSERT_EQ(joint.shape, (Shape{48, 64 + 2 * 32}));
-  const auto all = values_of(joint);
-  const auto queries = values_of(before.at("model.layers.0.self_attn.q_proj.weight"));
-  const auto keys = values_of(before.at("model.layers.0.self_attn.k_proj.weight"));
-  const auto values = values_of(before.at("model.layers.0.self_attn.v_proj.weight"));
+  const auto all = drawn_values(joint);
+  const auto queries = drawn_values(before.at("model.layers.0.self_attn.q_proj.weight"));
+  const auto keys = drawn_values(before.at("model.layers.0.self_attn.k_proj.weight"));
+  const auto values = drawn_values(before.at("model.layers.0.self_attn.v_proj.weight"));
   EXPECT_EQ(all[5 * 128 + 63], queries[63 * 48 + 5]);
   EXPECT_EQ(all[5 * 128 + 64], keys[0 * 48 + 5]);
   EXPECT_EQ(all[47 * 128 + 127], values[31 * 48 + 47]);
@@ -412,7 +412,7 @@ TEST(Vision, ExportsTheNamesOfTorchvision) {
                            "features.17.conv.3.num_batches_tracked", "features.18.1.bias", "classifier.1.weight"}) {
     EXPECT_TRUE(drawn.contains(name)) << name;
   }
-  const float variance = values_of(drawn.at("features.1.conv.0.1.running_var"))[0];
+  const float variance = drawn_values(drawn.at("features.1.conv.0.1.running_var"))[0];
   EXPECT_EQ(1.0F / std::sqrt(variance + kBatchNormEpsilon), 1.0F);
 }
 
@@ -431,11 +431,11 @@ TEST(Vision, FoldsABatchNormWithOneRoundingPerOperation) {
       return sink.write(std::as_bytes(std::span(values)));
     };
   }
-  const auto weight = values_of(draw_plan(plan).at("conv1.weight"));
+  const auto weight = drawn_values(draw_plan(plan).at("conv1.weight"));
   to_gptrs(plan);
   const auto after = draw_plan(plan);
-  const auto folded = values_of(after.at("conv1.weight"));
-  const auto bias = values_of(after.at("conv1.bias"));
+  const auto folded = drawn_values(after.at("conv1.weight"));
+  const auto bias = drawn_values(after.at("conv1.bias"));
   for (size_t channel = 0; channel < 2; ++channel) {
     const volatile float sum = norm.at("bn1.running_var")[channel] + 1e-5F;
     const volatile float root = std::sqrt(sum);

@@ -13,7 +13,7 @@ struct Case {
 };
 
 // The guess for the first tensor.
-ModuleGuess guess(const std::vector<Case>& tensors, WeightLayout layout = WeightLayout::kOutIn,
+ModuleGuess guess(const std::vector<Case>& tensors, LinearLayout layout = LinearLayout::kOutIn,
                   const ModuleHints& hints = {}) {
   Description description;
   for (const Case& tensor : tensors) {
@@ -24,7 +24,7 @@ ModuleGuess guess(const std::vector<Case>& tensors, WeightLayout layout = Weight
   return guesses ? guesses->front() : ModuleGuess{};
 }
 
-void expect_kind(const std::vector<Case>& tensors, ModuleKind kind, WeightLayout layout = WeightLayout::kOutIn) {
+void expect_kind(const std::vector<Case>& tensors, ModuleKind kind, LinearLayout layout = LinearLayout::kOutIn) {
   const ModuleGuess found = guess(tensors, layout);
   EXPECT_EQ(module_kind_name(found.kind), module_kind_name(kind)) << tensors.front().name;
   EXPECT_FALSE(found.alternative) << tensors.front().name << ": " << found.reason;
@@ -45,8 +45,8 @@ TEST(Modules, NamesTellLinearFromEmbedding) {
 TEST(Modules, ABiasOfTheOutputLengthMakesAMatrixLinear) {
   expect_kind({{"0.weight", {8, 4}}, {"0.bias", {8}}}, ModuleKind::kLinear);
   expect_kind({{"time_embed.weight", {8, 4}}, {"time_embed.bias", {8}}}, ModuleKind::kLinear);
-  expect_kind({{"0.weight", {4, 8}}, {"0.bias", {8}}}, ModuleKind::kLinear, WeightLayout::kInOut);
-  expect_kind({{"0.weight", {4, 8}}, {"0.bias", {8}}}, ModuleKind::kLinear, WeightLayout::kUnknown);
+  expect_kind({{"0.weight", {4, 8}}, {"0.bias", {8}}}, ModuleKind::kLinear, LinearLayout::kInOut);
+  expect_kind({{"0.weight", {4, 8}}, {"0.bias", {8}}}, ModuleKind::kLinear, LinearLayout::kUnknown);
 }
 
 TEST(Modules, AMatrixWithoutBiasAndTellingNameIsAmbiguous) {
@@ -73,8 +73,8 @@ TEST(Modules, NormsAreToldByNameStatisticsOrGamma) {
   expect_kind({{"x.GroupNorm_0.weight", {4}}, {"x.GroupNorm_0.bias", {4}}}, ModuleKind::kGroupNorm);
   expect_kind({{"1.weight", {4}}, {"1.bias", {4}}, {"1.running_mean", {4}}}, ModuleKind::kBatchNorm);
   expect_kind({{"1.weight", {4}}, {"1.bias", {4}}}, ModuleKind::kLayerNorm);
-  expect_kind({{"any.gamma", {4}}, {"any.beta", {4}}}, ModuleKind::kLayerNorm, WeightLayout::kInOut);
-  expect_kind({{"any.gamma", {4}}}, ModuleKind::kRmsNorm, WeightLayout::kInOut);
+  expect_kind({{"any.gamma", {4}}, {"any.beta", {4}}}, ModuleKind::kLayerNorm, LinearLayout::kInOut);
+  expect_kind({{"any.gamma", {4}}}, ModuleKind::kRmsNorm, LinearLayout::kInOut);
   expect_kind({{"norm.weight", {4, 4}}, {"norm.bias", {4, 4}}}, ModuleKind::kLayerNorm);
   EXPECT_EQ(guess({{"1.weight", {4}}}).alternative, ModuleKind::kOther);
 }
@@ -92,12 +92,12 @@ TEST(Modules, HintsDecideBeforeEverythingElse) {
   hints.linear = {"^a\\."};
   hints.not_linear = {"^b\\."};
   hints.norm = {"^c\\."};
-  EXPECT_EQ(guess({{"a.weight", {2, 3}}}, WeightLayout::kOutIn, hints).kind, ModuleKind::kLinear);
-  EXPECT_EQ(guess({{"b.weight", {2, 3}}, {"b.bias", {2}}}, WeightLayout::kOutIn, hints).kind, ModuleKind::kOther);
-  EXPECT_TRUE(is_norm(guess({{"c.weight", {2}}}, WeightLayout::kOutIn, hints).kind));
+  EXPECT_EQ(guess({{"a.weight", {2, 3}}}, LinearLayout::kOutIn, hints).kind, ModuleKind::kLinear);
+  EXPECT_EQ(guess({{"b.weight", {2, 3}}, {"b.bias", {2}}}, LinearLayout::kOutIn, hints).kind, ModuleKind::kOther);
+  EXPECT_TRUE(is_norm(guess({{"c.weight", {2}}}, LinearLayout::kOutIn, hints).kind));
   hints.linear = {"("};
   Description empty;
-  EXPECT_FALSE(classify_modules(empty, WeightLayout::kOutIn, hints));
+  EXPECT_FALSE(classify_modules(empty, LinearLayout::kOutIn, hints));
 }
 
 TEST(Modules, ANetclConfigNamesTheLayers) {
@@ -106,7 +106,7 @@ TEST(Modules, ANetclConfigNamesTheLayers) {
       "netcl",
       R"({"type": "Sequential", "config": [{"type": "ReLU", "args": {}}, {"type": "Linear", "args": {"in_features": 2, "out_features": 3, "bias": false}}], "version": 2, "format": "netcl.single-file"})"};
   description.tensors = {make_info("1:weight", DType::kF32, {2, 3})};
-  const auto guesses = classify_modules(description, WeightLayout::kInOut);
+  const auto guesses = classify_modules(description, LinearLayout::kInOut);
   ASSERT_TRUE(guesses) << guesses.error().message;
   EXPECT_EQ((*guesses)[0].kind, ModuleKind::kLinear);
   EXPECT_FALSE((*guesses)[0].alternative);

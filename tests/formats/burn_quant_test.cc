@@ -9,7 +9,7 @@ namespace {
 
 using testing::from_hex;
 
-constexpr std::string_view kTexts[] = {
+constexpr std::string_view kQuantTexts[] = {
     "q8f:native:symmetric:tensor=f32",
     "e5m2:native:symmetric:tensor=f16",
     "e4m3:native:symmetric:block=32/ue8m0",
@@ -39,7 +39,7 @@ Result<SpelledScheme> read_scheme(std::string_view bytes) {
 }
 
 TEST(QuantScheme, HasOneTextThatGivesItBack) {
-  for (const std::string_view text : kTexts) EXPECT_EQ(quant_scheme_text(scheme_of(text)), text);
+  for (const std::string_view text : kQuantTexts) EXPECT_EQ(quant_scheme_text(scheme_of(text)), text);
 }
 
 TEST(QuantScheme, RefusesEveryOtherText) {
@@ -71,7 +71,7 @@ TEST(QuantScheme, RefusesEveryOtherText) {
 }
 
 TEST(QuantScheme, MeansTheSameInEverySpellingThatCanSayIt) {
-  for (const std::string_view text : kTexts) {
+  for (const std::string_view text : kQuantTexts) {
     const QuantScheme scheme = scheme_of(text);
     for (const auto spelling : {QuantSpelling::k019, QuantSpelling::k020, QuantSpelling::k022Pre2, QuantSpelling::k022,
                                 QuantSpelling::k022Implied}) {

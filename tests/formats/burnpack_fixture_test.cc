@@ -10,6 +10,7 @@
 #include "tests/support/burnpack_sidecar.h"
 #include "tests/support/format_testing.h"
 #include "tests/support/sha256.h"
+#include "tests/support/test_files.h"
 
 namespace ballast {
 namespace {
@@ -29,13 +30,8 @@ class BurnpackFixture : public ::testing::TestWithParam<std::string> {
   bool is_of(std::string_view version) const { return GetParam().starts_with(version); }
 };
 
-std::string test_name(const ::testing::TestParamInfo<std::string>& info) {
-  std::string name;
-  for (const char c : info.param) name += std::isalnum(static_cast<unsigned char>(c)) != 0 ? c : '_';
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, BurnpackFixture, ::testing::ValuesIn(burnpack_fixtures()), test_name);
+INSTANTIATE_TEST_SUITE_P(All, BurnpackFixture, ::testing::ValuesIn(burnpack_fixtures()),
+                         [](const auto& fixture) { return test_name(fixture.param); });
 
 TEST(BurnpackFixtures, AreAllThere) { EXPECT_EQ(burnpack_fixtures().size(), 79U); }
 

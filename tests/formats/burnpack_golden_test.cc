@@ -63,7 +63,7 @@ TEST(BurnpackGolden, MetadataOfARankZeroTensorWithTheLargestId) {
   const std::string golden =
       "a16774656e736f7273a16173a465647479706563493634657368617065806c646174615f6f6666736574738219010019010868706172616d"
       "5f69641bffffffffffffffff";
-  const auto archive = open_bytes(kBurnpackDriver, burnpack_file(from_hex(golden), counting_bytes(264)));
+  const auto archive = open_bytes(kBurnpackDriver, burnpack_file(from_hex(golden), nonzero_bytes(264)));
   ASSERT_TRUE(archive) << archive.error().message;
   EXPECT_EQ(archive->tensors()[0].param_id, UINT64_MAX);
   EXPECT_EQ(archive->tensors()[0].shape.rank(), 0U);
@@ -114,7 +114,7 @@ struct ReadDType {
 ReadDType read_dtype(std::string_view golden, const Shape& shape, uint64_t byte_size) {
   const ByteVector cbor =
       tensors_metadata({{"w", descriptor(golden, {shape.dims().begin(), shape.dims().end()}, 0, byte_size)}});
-  const auto archive = open_bytes(kBurnpackDriver, burnpack_file(cbor, counting_bytes(byte_size)));
+  const auto archive = open_bytes(kBurnpackDriver, burnpack_file(cbor, nonzero_bytes(byte_size)));
   EXPECT_TRUE(archive) << archive.error().message;
   if (!archive) return {};
   const std::string metadata = written_metadata(archive->description());
@@ -189,11 +189,11 @@ constexpr std::string_view kTensorsKey = "67 74656e736f7273";
 constexpr std::string_view kA = "6161";
 
 Result<Archive> open_metadata(const std::string& digits) {
-  return open_bytes(kBurnpackDriver, burnpack_file(from_hex(digits), counting_bytes(8)));
+  return open_bytes(kBurnpackDriver, burnpack_file(from_hex(digits), nonzero_bytes(8)));
 }
 
 // {"tensors": {"a": {"dtype": "F32", "shape": <shape>, "data_offsets": <offsets> <more>}}}
-std::string one_tensor(const std::string& shape, const std::string& offsets, const std::string& more = "") {
+std::string hex_of_one_tensor(const std::string& shape, const std::string& offsets, const std::string& more = "") {
   return "a1" + std::string(kTensorsKey) + "a1" + std::string(kA) + (more.empty() ? "a3" : "a4") + "65 6474797065" +
          std::string(kF32Hex) + "65 7368617065" + shape + "6c 646174615f6f666673657473" + offsets + more;
 }
@@ -211,11 +211,11 @@ TEST(BurnpackGolden, ForeignSpellingsThatBurnTakes) {
   EXPECT_TRUE(open_metadata("bf" + tensors + "ff")) << "indefinite map";
   EXPECT_TRUE(open_metadata("a1" + tensors + "deadbeef")) << "bytes after the end";
   EXPECT_TRUE(open_metadata("d9d9f7 a1" + tensors)) << "tagged";
-  EXPECT_TRUE(opens_as_two_floats(one_tensor("8102", "820008")));
-  EXPECT_TRUE(opens_as_two_floats(one_tensor("8102", "820008", "68706172616d5f6964 f6"))) << "param_id null";
-  EXPECT_TRUE(opens_as_two_floats(one_tensor("9900011b0000000000000002", "98021800190008"))) << "long numbers";
-  EXPECT_TRUE(opens_as_two_floats(one_tensor("420201", "820008"))) << "shape as bytes";
-  EXPECT_TRUE(opens_as_two_floats(one_tensor("8102", "83000807"))) << "three offsets";
+  EXPECT_TRUE(opens_as_two_floats(hex_of_one_tensor("8102", "820008")));
+  EXPECT_TRUE(opens_as_two_floats(hex_of_one_tensor("8102", "820008", "68706172616d5f6964 f6"))) << "param_id null";
+  EXPECT_TRUE(opens_as_two_floats(hex_of_one_tensor("9900011b0000000000000002", "98021800190008"))) << "long numbers";
+  EXPECT_TRUE(opens_as_two_floats(hex_of_one_tensor("420201", "820008"))) << "shape as bytes";
+  EXPECT_TRUE(opens_as_two_floats(hex_of_one_tensor("8102", "83000807"))) << "three offsets";
 }
 
 TEST(BurnpackGolden, ForeignSpellingsThatBurnRefuses) {
@@ -224,8 +224,8 @@ TEST(BurnpackGolden, ForeignSpellingsThatBurnRefuses) {
   EXPECT_FALSE(open_metadata("a2" + tensors + tensors)) << "twice";
   EXPECT_FALSE(open_metadata("a2" + tensors + "68 6d65746164617461 f6")) << "metadata null";
   EXPECT_FALSE(open_metadata("a2" + tensors + "68 6d65746164617461 a1 6161 01")) << "metadata that is not text";
-  EXPECT_FALSE(open_metadata(one_tensor("8102", "8100"))) << "one offset";
-  EXPECT_FALSE(open_metadata(one_tensor("8102", "822008"))) << "a negative offset";
+  EXPECT_FALSE(open_metadata(hex_of_one_tensor("8102", "8100"))) << "one offset";
+  EXPECT_FALSE(open_metadata(hex_of_one_tensor("8102", "822008"))) << "a negative offset";
   EXPECT_FALSE(open_metadata("a1" + std::string(kTensorsKey) + "a16161a2 656474797065 63463332 657368617065 8102"))
       << "no data_offsets";
 }

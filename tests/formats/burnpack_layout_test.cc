@@ -54,7 +54,7 @@ class OneTensor : public ::testing::Test {
   ByteVector cbor_ = metadata_of({{0, 300}});
   ByteVector cbor_019_ = metadata_of({{0, 300}}, "0.19.1");
   ByteVector cbor_021_ = metadata_of({{0, 300}}, "0.21.0");
-  ByteVector data_ = counting_bytes(300);
+  ByteVector data_ = nonzero_bytes(300);
   ByteVector zeros_ = ByteVector(300);
 };
 
@@ -102,7 +102,7 @@ TEST_F(OneTensor, WithOtherBytesThanZeroInThePaddingIsStillAligned) {
 
 TEST(BurnpackLayout, TensorsBesideMultiplesOf256AreUnaligned) {
   const ByteVector cbor = metadata_of({{0, 100}, {100, 200}});
-  const ByteVector data = counting_bytes(200);
+  const ByteVector data = nonzero_bytes(200);
   const ByteVector zeros(200);
   EXPECT_EQ(layout_of(burnpack_file(cbor, data, true), data), "unaligned");
   EXPECT_EQ(layout_of(burnpack_file(cbor, zeros, true), zeros), "unaligned");
@@ -113,7 +113,7 @@ TEST(BurnpackLayout, TensorsBesideMultiplesOf256AreUnaligned) {
 
 TEST(BurnpackLayout, TensorsWithGapsAreAligned) {
   const ByteVector cbor = metadata_of({{0, 100}, {256, 356}});
-  ByteVector data = counting_bytes(356);
+  ByteVector data = nonzero_bytes(356);
   std::fill(data.begin() + 100, data.begin() + 256, std::byte{0});
   const ByteVector whole = burnpack_file(cbor, data);
   EXPECT_EQ(layout_of(whole, data), "aligned");
@@ -142,7 +142,7 @@ TEST(BurnpackLayout, WhereTheMetadataEndsAtAMultipleOf256NothingCanBeMisread) {
                                       {std::string(1, 'b'), descriptor(kU8Hex, {10}, 10, 20)}});
   // Garbage behind the CBOR fills the metadata up; Burn passes over it too.
   cbor.resize(246);
-  const ByteVector data = counting_bytes(20);
+  const ByteVector data = nonzero_bytes(20);
   const ByteVector bytes = burnpack_file(cbor, data, true);
   EXPECT_EQ(bytes, burnpack_file(cbor, data));
   EXPECT_EQ(layout_of(bytes, data), "unaligned");

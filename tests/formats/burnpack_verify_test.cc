@@ -55,7 +55,7 @@ TEST(BurnpackVerify, FindsOverlapWithATensorFurtherBack) {
   const ByteVector cbor = tensors_metadata({{"a", descriptor(kU8Hex, {1000}, 0, 1000)},
                                             {"b", descriptor(kU8Hex, {1}, 256, 257)},
                                             {"c", descriptor(kU8Hex, {1}, 512, 513)}});
-  expect_warnings(burnpack_file(cbor, counting_bytes(1000)), {"overlap", "overlap"});
+  expect_warnings(burnpack_file(cbor, nonzero_bytes(1000)), {"overlap", "overlap"});
 }
 
 TEST(BurnpackVerify, FindsHoles) {
@@ -115,7 +115,7 @@ TEST(BurnpackVerify, FindsQuantisedTensorsOfALengthThatDoesNotFitTheirScheme) {
   dtype.text("Symmetric").text("tensor").text("F32").text("block").null();
   const std::string digits = to_hex(as_bytes(dtype.bytes()));
   const auto file = [&](uint64_t size) {
-    return burnpack_file(tensors_metadata({{"q", descriptor(digits, {3, 3}, 0, size)}}), counting_bytes(size));
+    return burnpack_file(tensors_metadata({{"q", descriptor(digits, {3, 3}, 0, size)}}), nonzero_bytes(size));
   };
   expect_warnings(file(13), {});
   expect_warnings(file(12), {"qfloat_length"});
@@ -127,7 +127,7 @@ TEST(BurnpackVerify, FindsKeysNobodyKnows) {
   text.add(CborWriter().map(2).text("checksum").map(1).text("a").null().text("tensors").map(1).text("a").map(4));
   text.add(CborWriter().text("colour").array(0).text("dtype").text("U8").text("shape").array(0));
   text.add(CborWriter().text("data_offsets").array(2).unsigned_number(0).unsigned_number(1));
-  expect_warnings(burnpack_file(to_byte_vector(text.bytes), counting_bytes(1)), {"unknown_key", "unknown_key"});
+  expect_warnings(burnpack_file(to_byte_vector(text.bytes), nonzero_bytes(1)), {"unknown_key", "unknown_key"});
 }
 
 TEST(BurnpackVerify, FindsMetadataThatGoesOnAfterItsEnd) {
@@ -156,7 +156,7 @@ TEST(BurnpackVerify, FindsEveryDamagedTensorNotOnlyTheFirst) {
                                             {"dtype", descriptor("63463333", {1}, 0, 4)},
                                             {"huge", descriptor(kU8Hex, {UINT64_MAX, 2}, 256, 257)},
                                             {"size", descriptor(kF32Hex, {1}, 256, 257)}});
-  const Verified verified = verify_bytes(kBurnpackDriver, burnpack_file(cbor, counting_bytes(600)));
+  const Verified verified = verify_bytes(kBurnpackDriver, burnpack_file(cbor, nonzero_bytes(600)));
   EXPECT_TRUE(verified.readable);
   for (const auto& [code, tensor] : std::vector<std::pair<std::string, std::string>>{
            {"range", "backwards"}, {"truncated", "cut"}, {"dtype", "dtype"}, {"size", "backwards"}}) {

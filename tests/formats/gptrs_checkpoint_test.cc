@@ -13,9 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-const FormatDriver& driver() { return kGptrsCheckpointDriver; }
-
-Archive open(ByteVector bytes) { return open_or_die(driver(), std::move(bytes)); }
+Archive open_checkpoint(ByteVector bytes) { return open_or_die(kGptrsCheckpointDriver, std::move(bytes)); }
 
 ByteVector variant(const std::string& name) { return read_test_data("gptrs/variants/" + name + ".gptrs"); }
 
@@ -69,7 +67,7 @@ Description sample_description() {
 }
 
 TEST(GptrsCheckpoint, ReadsTheSampleOfTheSpecification) {
-  const Archive archive = open(sample());
+  const Archive archive = open_checkpoint(sample());
   EXPECT_EQ(archive.description().config->text, R"({"kind":"gpt","config":{}})");
   EXPECT_THAT(names(archive), ElementsAre("a.w", "b"));
   EXPECT_EQ(archive.tensors()[0].dtype, DType::kF32);
@@ -81,66 +79,66 @@ TEST(GptrsCheckpoint, ReadsTheSampleOfTheSpecification) {
 }
 
 TEST(GptrsCheckpoint, AFreshFileIsSortedByNameAndHasRealIds) {
-  const Archive archive = open(sample());
+  const Archive archive = open_checkpoint(sample());
   const Description description = sample_description();
   ArchiveFeed feed(archive, description);
-  const auto written = encode(driver(), description, feed, {});
+  const auto written = encode(kGptrsCheckpointDriver, description, feed, {});
   ASSERT_TRUE(written.has_value()) << written.error().message;
   EXPECT_EQ(*written, sample());
 }
 
 TEST(GptrsCheckpoint, AConversionKeepsTheOrder) {
-  const Archive archive = open(sample());
+  const Archive archive = open_checkpoint(sample());
   const Description description = sample_description();
   ArchiveFeed feed(archive, description);
   WriteOptions options;
   options.keep_order = true;
-  const auto written = encode(driver(), description, feed, options);
+  const auto written = encode(kGptrsCheckpointDriver, description, feed, options);
   ASSERT_TRUE(written.has_value()) << written.error().message;
-  EXPECT_THAT(names(open(*written)), ElementsAre("b", "a.w"));
+  EXPECT_THAT(names(open_checkpoint(*written)), ElementsAre("b", "a.w"));
 }
 
 TEST(GptrsCheckpoint, SortsByBytesSoThatBlock10ComesBeforeBlock2) {
   GptrsFileSpec spec;
   for (const char* name : {"blocks.2.w", "blocks.10.w", "b_qkv", "b_out", "B"}) spec.entries.push_back({name, {0}});
-  const Archive archive = open(build_gptrs(spec));
+  const Archive archive = open_checkpoint(build_gptrs(spec));
   ArchiveFeed feed(archive, archive.description());
-  const auto written = encode(driver(), archive.description(), feed, {});
+  const auto written = encode(kGptrsCheckpointDriver, archive.description(), feed, {});
   ASSERT_TRUE(written.has_value());
-  EXPECT_THAT(names(open(*written)), ElementsAre("B", "b_out", "b_qkv", "blocks.10.w", "blocks.2.w"));
+  EXPECT_THAT(names(open_checkpoint(*written)), ElementsAre("B", "b_out", "b_qkv", "blocks.10.w", "blocks.2.w"));
 }
 
 TEST(GptrsCheckpoint, KeepsIdsThatWereStoredAsZero) {
-  const Archive archive = open(sample_with_zero_ids());
+  const Archive archive = open_checkpoint(sample_with_zero_ids());
   EXPECT_EQ(archive.tensors()[0].stored_form(), "id=0");
   EXPECT_EQ(archive.description().producer, "gpt.rs (Python exporter)");
-  const auto written = encode_again(driver(), archive);
+  const auto written = encode_again(kGptrsCheckpointDriver, archive);
   ASSERT_TRUE(written.has_value());
   EXPECT_EQ(*written, sample_with_zero_ids());
 }
 
 TEST(GptrsCheckpoint, WritesRealIdsWhenFormsAreNotKept) {
-  const Archive archive = open(sample_with_zero_ids());
+  const Archive archive = open_checkpoint(sample_with_zero_ids());
   ArchiveFeed feed(archive, archive.description());
   WriteOptions options;
   options.keep_form = false;
-  const auto written = encode(driver(), archive.description(), feed, options);
+  const auto written = encode(kGptrsCheckpointDriver, archive.description(), feed, options);
   ASSERT_TRUE(written.has_value());
   EXPECT_EQ(*written, sample());
 }
 
 TEST(GptrsCheckpoint, IgnoresFormsOfOtherFormats) {
-  const Archive archive = open(sample_with_zero_ids());
+  const Archive archive = open_checkpoint(sample_with_zero_ids());
   Description description = archive.description();
   description.format = "another";
   ArchiveFeed feed(archive, description);
-  const auto written = encode(driver(), description, feed, {});
+  const auto written = encode(kGptrsCheckpointDriver, description, feed, {});
   ASSERT_TRUE(written.has_value());
   EXPECT_EQ(*written, sample());
 }
 
 TEST(GptrsCheckpoint, ReadsVersion1) {
-  const Archive archive = open(
+  const Archive archive = open_checkpoint(
       from_hex("47 50 54 52 53 43 48 4b 01 00 00 00 02 00 00 00 7b 7d 01 00 00 00 03 00 00 00 61 2e 77 02 00 00 00 01 "
                "00 00 00 00 00 00 00 02 00 00 00 00 00 00 00 00 00 00 00 01 08 00 00 00 00 00 00 00 00 00 80 3f 00 00 "
                "20 c0"));
@@ -155,8 +153,8 @@ TEST(GptrsCheckpoint, ReadsVersion1) {
 // ---------------------------------------------------------------- files as gpt.rs takes them
 
 TEST(GptrsCheckpoint, Version1HoldsTheSameAsVersion2) {
-  const Archive modern = open(read_test_data("gptrs/gpt_micro/model.gptrs"));
-  const Archive old = open(variant("v1_sequential"));
+  const Archive modern = open_checkpoint(read_test_data("gptrs/gpt_micro/model.gptrs"));
+  const Archive old = open_checkpoint(variant("v1_sequential"));
   EXPECT_EQ(old.description().version, "1");
   EXPECT_EQ(names(old).front(), "tok_embeddings.weight");  // in the model's order
   ASSERT_EQ(old.tensors().size(), modern.tensors().size());
@@ -169,10 +167,10 @@ TEST(GptrsCheckpoint, Version1HoldsTheSameAsVersion2) {
 }
 
 TEST(GptrsCheckpoint, Version1IsWrittenAsVersion2WithTheSameContent) {
-  const Archive old = open(variant("v1_sequential"));
-  const auto written = encode_again(driver(), old);
+  const Archive old = open_checkpoint(variant("v1_sequential"));
+  const auto written = encode_again(kGptrsCheckpointDriver, old);
   ASSERT_TRUE(written.has_value()) << written.error().message;
-  const Archive again = open(*written);
+  const Archive again = open_checkpoint(*written);
   EXPECT_EQ(again.description().version, "2");
   EXPECT_TRUE(same_content_description(again.description(), old.description()));
   EXPECT_EQ(again.description().stored_form, old.description().stored_form);
@@ -182,29 +180,29 @@ TEST(GptrsCheckpoint, Version1IsWrittenAsVersion2WithTheSameContent) {
 TEST(GptrsCheckpoint, TakesAnUntaggedConfigAsItIs) {
   const std::string text =
       R"({"vocab_size":19,"context_length":12,"embed_dim":8,"num_layers":2,"num_heads":2,"mlp_ratio":2,"dropout":0.0})";
-  EXPECT_EQ(open(variant("untagged_legacy")).description().config->text, text);
-  const Verified verified = verify_bytes(driver(), variant("untagged_legacy"));
+  EXPECT_EQ(open_checkpoint(variant("untagged_legacy")).description().config->text, text);
+  const Verified verified = verify_bytes(kGptrsCheckpointDriver, variant("untagged_legacy"));
   ASSERT_NE(verified.find("untagged_config"), nullptr);
   EXPECT_EQ(verified.find("untagged_config")->severity, Severity::kNote);
-  EXPECT_EQ(verify_bytes(driver(), variant("ids_nonzero")).find("untagged_config"), nullptr);
+  EXPECT_EQ(verify_bytes(kGptrsCheckpointDriver, variant("ids_nonzero")).find("untagged_config"), nullptr);
 }
 
 TEST(GptrsCheckpoint, TagsAnUntaggedConfigWhenFormsAreNotKept) {
   for (const char* name : {"untagged_legacy", "v1_sequential"}) {
-    const Archive archive = open(variant(name));
+    const Archive archive = open_checkpoint(variant(name));
     ArchiveFeed feed(archive, archive.description());
     WriteOptions options;
     options.keep_form = false;
-    const auto written = encode(driver(), archive.description(), feed, options);
+    const auto written = encode(kGptrsCheckpointDriver, archive.description(), feed, options);
     ASSERT_TRUE(written.has_value()) << written.error().message;
-    const Description tagged = open(*written).description();
+    const Description tagged = open_checkpoint(*written).description();
     EXPECT_EQ(tagged.config->text, R"({"kind":"gpt","config":)" + archive.description().config->text + "}");
     EXPECT_EQ(tagged.stored_form, "");
   }
 }
 
 TEST(GptrsCheckpoint, RefusesAWrongBaseId) {
-  const Error error = open_error(driver(), variant("ids_wrong"));
+  const Error error = open_error(kGptrsCheckpointDriver, variant("ids_wrong"));
   EXPECT_EQ(error.code, ErrorCode::kCorrupt);
   EXPECT_THAT(error.message, HasSubstr("blocks.0.attention.w_qkv"));
   EXPECT_THAT(error.message, HasSubstr("00000000000000000000000000000001"));
@@ -212,31 +210,31 @@ TEST(GptrsCheckpoint, RefusesAWrongBaseId) {
 }
 
 TEST(GptrsCheckpoint, RefusesNamesThatAreNotAscii) {
-  const Error error = open_error(driver(), variant("name_non_ascii"));
+  const Error error = open_error(kGptrsCheckpointDriver, variant("name_non_ascii"));
   EXPECT_EQ(error.code, ErrorCode::kCorrupt);
   EXPECT_THAT(error.message, HasSubstr("gr\xC3\xB6\xC3\x9F\x65"));
 }
 
 TEST(GptrsCheckpoint, RefusesVersionsItDoesNotKnow) {
-  const Error error = open_error(driver(), variant("version_3"));
+  const Error error = open_error(kGptrsCheckpointDriver, variant("version_3"));
   EXPECT_EQ(error.code, ErrorCode::kUnsupported);
   EXPECT_THAT(error.message, HasSubstr("version 3"));
 }
 
 TEST(GptrsCheckpoint, RefusesAFileCutInsideAPayload) {
-  const Error error = open_error(driver(), variant("truncated_payload"));
+  const Error error = open_error(kGptrsCheckpointDriver, variant("truncated_payload"));
   EXPECT_EQ(error.code, ErrorCode::kCorrupt);
   EXPECT_THAT(error.message, HasSubstr("tok_embeddings.weight"));
   EXPECT_THAT(error.message, HasSubstr("cut short"));
 }
 
 TEST(GptrsCheckpoint, GivesTheLastOfTwoNamesakes) {
-  const Archive archive = open(variant("duplicate_last_differs"));
+  const Archive archive = open_checkpoint(variant("duplicate_last_differs"));
   EXPECT_EQ(archive.tensors().size(), 29U);
   const std::string twin = names(archive).back();
   const ByteVector bytes = payload(archive, twin);
   for (size_t at = 0; at < bytes.size(); at += 4) EXPECT_EQ(load_le<uint32_t>(&bytes[at]), 0x41100000U);  // 9.0f
-  const Verified verified = verify_bytes(driver(), variant("duplicate_last_differs"));
+  const Verified verified = verify_bytes(kGptrsCheckpointDriver, variant("duplicate_last_differs"));
   ASSERT_NE(verified.find("duplicate_name"), nullptr);
   EXPECT_EQ(verified.find("duplicate_name")->severity, Severity::kWarning);
   EXPECT_EQ(verified.find("duplicate_name")->tensor, twin);
@@ -248,7 +246,7 @@ TEST(GptrsCheckpoint, GivesTheLastOfManyNamesakesInTheRightOrder) {
   for (const char* name : {"x", "a", "x", "b", "a", "x"}) {
     spec.entries.push_back({name, {1}, 3, std::string(4, static_cast<char>('0' + spec.entries.size()))});
   }
-  const Archive archive = open(build_gptrs(spec));
+  const Archive archive = open_checkpoint(build_gptrs(spec));
   EXPECT_THAT(names(archive), ElementsAre("b", "a", "x"));
   EXPECT_EQ(payload(archive, "b"), to_byte_vector("3333"));
   EXPECT_EQ(payload(archive, "a"), to_byte_vector("4444"));
@@ -256,10 +254,10 @@ TEST(GptrsCheckpoint, GivesTheLastOfManyNamesakesInTheRightOrder) {
 }
 
 TEST(GptrsCheckpoint, ReadsATensorWithoutDimensions) {
-  const Verified verified = verify_bytes(driver(), variant("rank0_used"));
+  const Verified verified = verify_bytes(kGptrsCheckpointDriver, variant("rank0_used"));
   ASSERT_NE(verified.find("rank_0"), nullptr);
   EXPECT_EQ(verified.find("rank_0")->severity, Severity::kWarning);
-  const Archive archive = open(variant("rank0_used"));
+  const Archive archive = open_checkpoint(variant("rank0_used"));
   const auto scalar = archive.find(verified.find("rank_0")->tensor);
   ASSERT_TRUE(scalar.has_value());
   EXPECT_EQ(archive.tensors()[*scalar].shape.rank(), 0U);
@@ -269,10 +267,10 @@ TEST(GptrsCheckpoint, ReadsATensorWithoutDimensions) {
 TEST(GptrsCheckpoint, StoresAScalarAsAVectorOfOne) {
   GptrsFileSpec spec;
   spec.entries = {{"scale", {}, 0, "abcd"}};
-  const Archive archive = open(build_gptrs(spec));
-  const auto written = encode_again(driver(), archive);
+  const Archive archive = open_checkpoint(build_gptrs(spec));
+  const auto written = encode_again(kGptrsCheckpointDriver, archive);
   ASSERT_TRUE(written.has_value());
-  const Archive again = open(*written);
+  const Archive again = open_checkpoint(*written);
   EXPECT_EQ(again.tensors()[0].shape, Shape{1});
   EXPECT_EQ(payload(again, "scale"), to_byte_vector("abcd"));
 }
@@ -280,23 +278,23 @@ TEST(GptrsCheckpoint, StoresAScalarAsAVectorOfOne) {
 TEST(GptrsCheckpoint, TakesTheRequiresGradByteAndWritesItBack) {
   GptrsFileSpec spec;
   spec.entries = {{"a", {0}, 0, "", 0}, {"b", {0}, 0, "", 1}, {"c", {0}, 0, "", 7}};
-  const Archive archive = open(build_gptrs(spec));
+  const Archive archive = open_checkpoint(build_gptrs(spec));
   EXPECT_EQ(archive.tensors()[0].requires_grad, false);
   EXPECT_EQ(archive.tensors()[1].requires_grad, true);
   EXPECT_EQ(archive.tensors()[2].requires_grad, true);
-  const Verified verified = verify_bytes(driver(), build_gptrs(spec));
+  const Verified verified = verify_bytes(kGptrsCheckpointDriver, build_gptrs(spec));
   ASSERT_NE(verified.find("requires_grad"), nullptr);
   EXPECT_EQ(verified.find("requires_grad")->tensor, "c");
   EXPECT_EQ(verified.findings.items().size(), 1U);
-  const auto written = encode_again(driver(), archive);
+  const auto written = encode_again(kGptrsCheckpointDriver, archive);
   ASSERT_TRUE(written.has_value());
   spec.entries[2].flag = 1;
   EXPECT_EQ(*written, build_gptrs(spec));
 }
 
 TEST(GptrsCheckpoint, ReportsTrailingBytes) {
-  EXPECT_EQ(open(variant("trailing_garbage")).tensors().size(), 29U);
-  const Verified verified = verify_bytes(driver(), variant("trailing_garbage"));
+  EXPECT_EQ(open_checkpoint(variant("trailing_garbage")).tensors().size(), 29U);
+  const Verified verified = verify_bytes(kGptrsCheckpointDriver, variant("trailing_garbage"));
   ASSERT_NE(verified.find("trailing_bytes"), nullptr);
   EXPECT_EQ(verified.find("trailing_bytes")->severity, Severity::kWarning);
   EXPECT_EQ(verified.find("trailing_bytes")->offset, 8866U);
@@ -305,15 +303,15 @@ TEST(GptrsCheckpoint, ReportsTrailingBytes) {
 TEST(GptrsCheckpoint, ReportsHolesOverlapsAndDisorder) {
   GptrsFileSpec spec;
   spec.entries = {{"a", {2}, 0, "aaaaaaaa"}, {"b", {1}, 0, "bbbb"}, {"c", {1}, 0, "cccc"}};
-  const uint64_t start = open(build_gptrs(spec)).extent(0).offset;
+  const uint64_t start = open_checkpoint(build_gptrs(spec)).extent(0).offset;
   spec.entries[0].offset = start + 8;
   spec.entries[1].offset = start;
   spec.entries[2].offset = start + 12;
-  const Archive archive = open(build_gptrs(spec));
+  const Archive archive = open_checkpoint(build_gptrs(spec));
   EXPECT_THAT(names(archive), ElementsAre("a", "b", "c"));
   EXPECT_EQ(payload(archive, "a"), to_byte_vector("bbbbcccc"));
   EXPECT_EQ(payload(archive, "b"), to_byte_vector("aaaa"));
-  const Verified verified = verify_bytes(driver(), build_gptrs(spec));
+  const Verified verified = verify_bytes(kGptrsCheckpointDriver, build_gptrs(spec));
   ASSERT_NE(verified.find("payload_order"), nullptr);
   EXPECT_EQ(verified.find("payload_order")->severity, Severity::kNote);
   ASSERT_NE(verified.find("hole"), nullptr);
@@ -328,8 +326,8 @@ TEST(GptrsCheckpoint, ReportsBytesLeftOverInTheIndex) {
   GptrsFileSpec spec;
   spec.entries = {{"a", {1}, 0, "aaaa"}};
   spec.index_trailing = "???";
-  EXPECT_EQ(payload(open(build_gptrs(spec)), "a"), to_byte_vector("aaaa"));
-  const Verified verified = verify_bytes(driver(), build_gptrs(spec));
+  EXPECT_EQ(payload(open_checkpoint(build_gptrs(spec)), "a"), to_byte_vector("aaaa"));
+  const Verified verified = verify_bytes(kGptrsCheckpointDriver, build_gptrs(spec));
   ASSERT_NE(verified.find("index_trailing_bytes"), nullptr);
   EXPECT_EQ(verified.findings.items().size(), 1U);
 }
@@ -337,7 +335,7 @@ TEST(GptrsCheckpoint, ReportsBytesLeftOverInTheIndex) {
 TEST(GptrsCheckpoint, ReadsHalfTypes) {
   GptrsFileSpec spec;
   spec.entries = {{"f", {2}, 1, "abcd"}, {"g", {2}, 2, "efgh"}};
-  const Archive archive = open(build_gptrs(spec));
+  const Archive archive = open_checkpoint(build_gptrs(spec));
   EXPECT_EQ(archive.tensors()[0].dtype, DType::kF16);
   EXPECT_EQ(archive.tensors()[1].dtype, DType::kBF16);
   EXPECT_EQ(payload(archive, "g"), to_byte_vector("efgh"));
@@ -348,10 +346,10 @@ TEST(GptrsCheckpoint, ReadsEveryAsciiName) {
   for (const std::string& name : {std::string(), std::string("\0", 1), std::string("a/b"), std::string(300, 'x')}) {
     spec.entries.push_back({name, {1}, 0, "abcd"});
   }
-  const Archive archive = open(build_gptrs(spec));
+  const Archive archive = open_checkpoint(build_gptrs(spec));
   EXPECT_EQ(archive.tensors().size(), 4U);
   EXPECT_EQ(payload(archive, ""), to_byte_vector("abcd"));
-  const auto written = encode_again(driver(), archive);
+  const auto written = encode_again(kGptrsCheckpointDriver, archive);
   ASSERT_TRUE(written.has_value());
   EXPECT_EQ(*written, build_gptrs(spec));
 }
@@ -360,7 +358,7 @@ TEST(GptrsCheckpoint, RefusesADamagedConfig) {
   for (const char* text : {"", "[]", "{\"kind\":\"gpt\"", "{\"kind\":5}", "{\"a\":\"\xFF\"}"}) {
     GptrsFileSpec spec;
     spec.config = text;
-    const Error error = open_error(driver(), build_gptrs(spec));
+    const Error error = open_error(kGptrsCheckpointDriver, build_gptrs(spec));
     EXPECT_EQ(error.code, ErrorCode::kCorrupt) << text;
     EXPECT_THAT(error.message, HasSubstr("config")) << text;
   }
@@ -370,7 +368,7 @@ TEST(GptrsCheckpoint, VerifyGoesOnBehindADamagedConfig) {
   GptrsFileSpec spec;
   spec.config = "nonsense";
   spec.entries = {{"a", {1}, 0, "aaaa", 0, std::string(16, 'x')}, {"b", {1}, 9, "bbbb"}, {"c", {3}, 0, "cccc"}};
-  const Verified verified = verify_bytes(driver(), build_gptrs(spec));
+  const Verified verified = verify_bytes(kGptrsCheckpointDriver, build_gptrs(spec));
   EXPECT_TRUE(verified.readable);
   EXPECT_NE(verified.find("config"), nullptr);
   EXPECT_NE(verified.find("base_id"), nullptr);
@@ -381,7 +379,7 @@ TEST(GptrsCheckpoint, VerifyGoesOnBehindADamagedConfig) {
 
 // ---------------------------------------------------------------- what cannot be written
 
-Description one_tensor(DType dtype, std::string name = "w") {
+Description describe_one(DType dtype, std::string name = "w") {
   Description description;
   description.config = ModelConfig{"gptrs", R"({"kind":"gpt","config":{}})"};
   description.tensors.resize(1);
@@ -394,13 +392,13 @@ Description one_tensor(DType dtype, std::string name = "w") {
 
 TEST(GptrsCheckpoint, WritesHalfTypesOnlyWhenAsked) {
   for (const DType dtype : {DType::kF16, DType::kBF16}) {
-    const auto losses = driver().find_losses(one_tensor(dtype), {});
+    const auto losses = kGptrsCheckpointDriver.find_losses(describe_one(dtype), {});
     ASSERT_EQ(losses.size(), 1U);
     EXPECT_EQ(losses[0].cast_to, DType::kF32);
     EXPECT_THAT(losses[0].what, HasSubstr("--allow-half"));
     WriteOptions options;
     options.allow_half = true;
-    EXPECT_TRUE(driver().find_losses(one_tensor(dtype), options).empty());
+    EXPECT_TRUE(kGptrsCheckpointDriver.find_losses(describe_one(dtype), options).empty());
   }
 }
 
@@ -408,30 +406,30 @@ TEST(GptrsCheckpoint, NeverCastsToAHalfType) {
   WriteOptions options;
   options.allow_half = true;
   for (const DTypeInfo& type : all_dtypes()) {
-    for (const Loss& loss : driver().find_losses(one_tensor(type.dtype), options)) {
+    for (const Loss& loss : kGptrsCheckpointDriver.find_losses(describe_one(type.dtype), options)) {
       EXPECT_TRUE(loss.drop || loss.cast_to == DType::kF32 || loss.cast_to == DType::kI32) << type.name;
     }
   }
-  EXPECT_EQ(driver().find_losses(one_tensor(DType::kF64), {})[0].cast_to, DType::kF32);
-  EXPECT_EQ(driver().find_losses(one_tensor(DType::kI64), {})[0].cast_to, DType::kI32);
-  EXPECT_TRUE(driver().find_losses(one_tensor(DType::kQFloat), {})[0].drop);
+  EXPECT_EQ(kGptrsCheckpointDriver.find_losses(describe_one(DType::kF64), {})[0].cast_to, DType::kF32);
+  EXPECT_EQ(kGptrsCheckpointDriver.find_losses(describe_one(DType::kI64), {})[0].cast_to, DType::kI32);
+  EXPECT_TRUE(kGptrsCheckpointDriver.find_losses(describe_one(DType::kQFloat), {})[0].drop);
 }
 
 TEST(GptrsCheckpoint, CannotHoldNamesThatAreNotAscii) {
-  const auto losses = driver().find_losses(one_tensor(DType::kF32, "gr\xC3\xB6\xC3\x9F\x65"), {});
+  const auto losses = kGptrsCheckpointDriver.find_losses(describe_one(DType::kF32, "gr\xC3\xB6\xC3\x9F\x65"), {});
   ASSERT_EQ(losses.size(), 1U);
   EXPECT_FALSE(losses[0].drop || losses[0].acceptable || losses[0].cast_to);
-  const Description description = one_tensor(DType::kF32, "gr\xC3\xB6\xC3\x9F\x65");
-  const auto planned = driver().plan_write({description, {}, "file"});
+  const Description description = describe_one(DType::kF32, "gr\xC3\xB6\xC3\x9F\x65");
+  const auto planned = kGptrsCheckpointDriver.plan_write({description, {}, "file"});
   ASSERT_FALSE(planned.has_value());
   EXPECT_EQ(planned.error().code, ErrorCode::kLossy);
 }
 
 TEST(GptrsCheckpoint, NeedsAConfigOfItsOwnKind) {
   const auto plan_error = [](std::optional<ModelConfig> config) {
-    Description description = one_tensor(DType::kF32);
+    Description description = describe_one(DType::kF32);
     description.config = std::move(config);
-    const auto planned = driver().plan_write({description, {}, "file"});
+    const auto planned = kGptrsCheckpointDriver.plan_write({description, {}, "file"});
     EXPECT_FALSE(planned.has_value());
     return planned ? make_error(ErrorCode::kNotFound, "planned") : planned.error();
   };
@@ -453,40 +451,40 @@ TEST(GptrsCheckpoint, CarriesAnOriginInsideTheConfig) {
     GptrsFileSpec spec;
     spec.config = config;
     spec.entries = {{"a", {1}, 0, "aaaa"}};
-    const Archive archive = open(build_gptrs(spec));
+    const Archive archive = open_checkpoint(build_gptrs(spec));
     Description description = archive.description();
     description.origin = R"({"format":"x"})";
     ArchiveFeed feed(archive, description);
-    const auto written = encode(driver(), description, feed, {});
+    const auto written = encode(kGptrsCheckpointDriver, description, feed, {});
     ASSERT_TRUE(written.has_value());
     EXPECT_NE(*written, build_gptrs(spec));
-    const Archive carrier = open(*written);
+    const Archive carrier = open_checkpoint(*written);
     EXPECT_EQ(carrier.description().origin, description.origin);
     EXPECT_EQ(carrier.description().config->text, config);
     // Written without it, the file is what it was.
     Description plain = carrier.description();
     plain.origin.reset();
-    const auto again = encode(driver(), plain, feed, {});
+    const auto again = encode(kGptrsCheckpointDriver, plain, feed, {});
     ASSERT_TRUE(again.has_value());
     EXPECT_EQ(*again, build_gptrs(spec));
   }
 }
 
 TEST(GptrsCheckpoint, DropsTheOriginOfAnotherFileFromAGivenConfig) {
-  Description description = one_tensor(DType::kF32);
+  Description description = describe_one(DType::kF32);
   description.config->text = R"({"kind":"gpt","ballast.origin":"of another file"})";
   class Zeros final : public TensorFeed {
     Status emit(size_t, PayloadForm, ByteSink& sink) override { return sink.write_zeros(8); }
   } feed;
-  const auto written = encode(driver(), description, feed, {});
+  const auto written = encode(kGptrsCheckpointDriver, description, feed, {});
   ASSERT_TRUE(written.has_value());
-  EXPECT_EQ(open(*written).description().config->text, R"({"kind":"gpt"})");
-  EXPECT_FALSE(open(*written).description().origin.has_value());
+  EXPECT_EQ(open_checkpoint(*written).description().config->text, R"({"kind":"gpt"})");
+  EXPECT_FALSE(open_checkpoint(*written).description().origin.has_value());
 }
 
 TEST(GptrsCheckpoint, IsFoundByExtension) {
-  EXPECT_EQ(format_for_extension("model.gptrs"), &driver());
-  EXPECT_EQ(format_for_extension("MODEL.BIN"), &driver());
+  EXPECT_EQ(format_for_extension("model.gptrs"), &kGptrsCheckpointDriver);
+  EXPECT_EQ(format_for_extension("MODEL.BIN"), &kGptrsCheckpointDriver);
 }
 
 }  // namespace

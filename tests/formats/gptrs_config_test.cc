@@ -13,7 +13,7 @@ GptrsConfig parse(const std::string& text) {
   return config ? *config : GptrsConfig{};
 }
 
-constexpr const char* kTexts[] = {
+constexpr const char* kConfigTexts[] = {
     "{}",
     "{ }",
     " \n{\t}\r\n ",
@@ -32,7 +32,7 @@ constexpr const char* kOrigins[] = {"",      "x", R"({"a":"b \\ \"c\""})", "line
                                     "}\"},{"};
 
 TEST(GptrsConfig, GivesBackTheTextItWasSplicedInto) {
-  for (const char* text : kTexts) {
+  for (const char* text : kConfigTexts) {
     for (const char* origin : kOrigins) {
       const std::string spliced = splice_gptrs_origin(text, origin);
       const GptrsConfig config = parse(spliced);
@@ -43,7 +43,7 @@ TEST(GptrsConfig, GivesBackTheTextItWasSplicedInto) {
 }
 
 TEST(GptrsConfig, LeavesTextWithoutAnOriginAlone) {
-  for (const char* text : kTexts) {
+  for (const char* text : kConfigTexts) {
     const GptrsConfig config = parse(text);
     EXPECT_EQ(config.text, text);
     EXPECT_FALSE(config.origin.has_value()) << text;

@@ -6,6 +6,7 @@
 #include "ballast/formats/deflate.h"
 #include "ballast/formats/drivers.h"
 #include "tests/support/format_testing.h"
+#include "tests/support/test_files.h"
 
 namespace ballast::testing {
 namespace {
@@ -163,15 +164,8 @@ TEST_P(GptrsFixture, HasNothingToComplainOf) {
   EXPECT_EQ(verified.count(Severity::kWarning), 0U);
 }
 
-std::string test_name(const ::testing::TestParamInfo<FileFacts>& info) {
-  std::string name = info.param.file;
-  for (char& c : name) {
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  }
-  return name;
-}
-
-INSTANTIATE_TEST_SUITE_P(All, GptrsFixture, ::testing::ValuesIn(all_facts()), test_name);
+INSTANTIATE_TEST_SUITE_P(All, GptrsFixture, ::testing::ValuesIn(all_facts()),
+                         [](const auto& fixture) { return test_name(fixture.param.file); });
 
 TEST(GptrsFixtures, AreAllThere) { EXPECT_EQ(all_facts().size(), 48U); }
 

@@ -47,7 +47,7 @@ std::vector<Sample> samples() {
   return list;
 }
 
-size_t header_size(const Sample& sample) {
+size_t gptrs_header_size(const Sample& sample) {
   const auto archive = open_bytes(*sample.driver, sample.bytes);
   EXPECT_TRUE(archive.has_value()) << sample.name;
   size_t end = sample.bytes.size();
@@ -73,7 +73,7 @@ TEST(GptrsHostile, SurvivesEveryBitFlipOfAHeader) {
   std::vector<Sample> all = samples();
   all.push_back({&kGptrsCheckpointDriver, read_test_data("gptrs/variants/ids_nonzero.gptrs"), "ids_nonzero"});
   for (const Sample& sample : all) {
-    bit_flips(sample.bytes, header_size(sample), [&](ByteSpan mutant, const std::string& what) {
+    bit_flips(sample.bytes, gptrs_header_size(sample), [&](ByteSpan mutant, const std::string& what) {
       check_survives(*sample.driver, mutant, sample.name + ": " + what);
     });
   }
@@ -96,7 +96,7 @@ GptrsFileSpec one_entry(bool checkpoint = true) {
 }
 
 // Opens nowhere and says so.
-Error expect_refused(const GptrsFileSpec& spec, const std::string& what) {
+Error expect_gptrs_refused(const GptrsFileSpec& spec, const std::string& what) {
   const FormatDriver& driver = spec.checkpoint ? kGptrsCheckpointDriver : kGptrsTensorsDriver;
   const ByteVector bytes = build_gptrs(spec);
   EXPECT_FALSE(check_survives(driver, bytes, what)) << what;
@@ -110,17 +110,17 @@ TEST(GptrsHostile, RefusesCountsThatCannotBe) {
       spec.version = version;
       for (const uint32_t count : {kMax32, kMax32 - 1, 0x80000000U, 1000U, 2U}) {
         spec.count = count;
-        EXPECT_EQ(expect_refused(spec, "count").code, ErrorCode::kCorrupt) << count;
+        EXPECT_EQ(expect_gptrs_refused(spec, "count").code, ErrorCode::kCorrupt) << count;
       }
       spec.count.reset();
       for (const uint32_t name_len : {kMax32, 0x7fffffffU, 1000U}) {
         spec.entries[0].name_len = name_len;
-        EXPECT_EQ(expect_refused(spec, "name_len").code, ErrorCode::kCorrupt) << name_len;
+        EXPECT_EQ(expect_gptrs_refused(spec, "name_len").code, ErrorCode::kCorrupt) << name_len;
       }
       spec.entries[0].name_len.reset();
       for (const uint32_t rank : {kMax32, 0x20000000U, 1000U, 3U, 1U}) {
         spec.entries[0].rank = rank;
-        expect_refused(spec, "rank");
+        expect_gptrs_refused(spec, "rank");
       }
     }
   }
@@ -131,15 +131,15 @@ TEST(GptrsHostile, RefusesLengthsThatLeaveTheFile) {
   const auto size = static_cast<uint32_t>(build_gptrs(spec).size());
   for (const uint32_t length : {kMax32, 0x80000000U, size, size - 15}) {
     spec.config_len = length;
-    expect_refused(spec, "config_len");
+    expect_gptrs_refused(spec, "config_len");
     spec.config_len.reset();
     spec.index_len = length;
-    EXPECT_THAT(expect_refused(spec, "index_len").message, HasSubstr("cut short"));
+    EXPECT_THAT(expect_gptrs_refused(spec, "index_len").message, HasSubstr("cut short"));
     spec.index_len.reset();
   }
   for (const uint32_t length : {0U, 3U, 4U, 20U}) {
     spec.index_len = length;
-    expect_refused(spec, "index_len");
+    expect_gptrs_refused(spec, "index_len");
   }
 }
 
@@ -156,7 +156,7 @@ TEST(GptrsHostile, RefusesShapesThatDoNotFitTheirBytes) {
            {kMax64, kMax64, 0},
        }) {
     spec.entries[0].dims = dims;
-    EXPECT_EQ(expect_refused(spec, "dims").code, ErrorCode::kCorrupt);
+    EXPECT_EQ(expect_gptrs_refused(spec, "dims").code, ErrorCode::kCorrupt);
   }
 }
 
@@ -172,16 +172,16 @@ TEST(GptrsHostile, RefusesExtentsOutsideThePayloads) {
   const uint64_t size = build_gptrs(spec).size();
   for (const uint64_t offset : {kMax64, kMax64 - 15, uint64_t{1} << 63, size, size - 15, uint64_t{0}, size - 17}) {
     spec.entries[0].offset = offset;
-    const Error error = expect_refused(spec, "offset");
+    const Error error = expect_gptrs_refused(spec, "offset");
     EXPECT_EQ(error.code, ErrorCode::kCorrupt);
     EXPECT_THAT(error.message, HasSubstr("\"w\""));
   }
   spec.entries[0].offset.reset();
   for (const uint64_t length : {kMax64, uint64_t{1} << 63, uint64_t{17}, uint64_t{0}}) {
     spec.entries[0].byte_len = length;
-    expect_refused(spec, "byte_len");
+    expect_gptrs_refused(spec, "byte_len");
     spec.version = 1;
-    expect_refused(spec, "byte_len of version 1");
+    expect_gptrs_refused(spec, "byte_len of version 1");
     spec.version = 2;
   }
 }
@@ -190,13 +190,13 @@ TEST(GptrsHostile, RefusesUnknownTypesAndVersions) {
   GptrsFileSpec spec = one_entry();
   for (const uint32_t tag : {4U, 255U, 0x80000000U, kMax32}) {
     spec.entries[0].dtype = tag;
-    EXPECT_THAT(expect_refused(spec, "tag").message, HasSubstr("dtype tag " + std::to_string(tag)));
+    EXPECT_THAT(expect_gptrs_refused(spec, "tag").message, HasSubstr("dtype tag " + std::to_string(tag)));
   }
   for (const bool checkpoint : {true, false}) {
     for (const uint32_t version : {0U, 3U, 0x02000000U, kMax32}) {
       spec = one_entry(checkpoint);
       spec.version = version;
-      EXPECT_EQ(expect_refused(spec, "version").code, ErrorCode::kUnsupported) << version;
+      EXPECT_EQ(expect_gptrs_refused(spec, "version").code, ErrorCode::kUnsupported) << version;
     }
   }
 }
@@ -249,7 +249,7 @@ TEST(GptrsHostile, DoesNotTakeAnEmptyNameForTheEarlyIndex) {
 
 // ---------------------------------------------------------------- many tensors
 
-GptrsFileSpec many_tensors(size_t count, bool checkpoint, const std::string& payload) {
+GptrsFileSpec gptrs_of_many(size_t count, bool checkpoint, const std::string& payload) {
   GptrsFileSpec spec;
   spec.checkpoint = checkpoint;
   spec.entries.reserve(count);
@@ -263,7 +263,7 @@ GptrsFileSpec many_tensors(size_t count, bool checkpoint, const std::string& pay
 TEST(GptrsHostile, OpensAHundredThousandTensorsQuickly) {
   for (const bool checkpoint : {true, false}) {
     for (const uint32_t version : {1U, 2U}) {
-      GptrsFileSpec spec = many_tensors(100'000, checkpoint, "abcd");
+      GptrsFileSpec spec = gptrs_of_many(100'000, checkpoint, "abcd");
       spec.version = version;
       const FormatDriver& driver = checkpoint ? kGptrsCheckpointDriver : kGptrsTensorsDriver;
       EXPECT_TRUE(check_survives(driver, build_gptrs(spec), "100,000 tensors"));
@@ -272,14 +272,14 @@ TEST(GptrsHostile, OpensAHundredThousandTensorsQuickly) {
 }
 
 TEST(GptrsHostile, OpensAHundredThousandTensorsOfTheSameName) {
-  GptrsFileSpec spec = many_tensors(100'000, true, "abcd");
+  GptrsFileSpec spec = gptrs_of_many(100'000, true, "abcd");
   for (GptrsEntry& entry : spec.entries) entry.name = "same";
   EXPECT_TRUE(check_survives(kGptrsCheckpointDriver, build_gptrs(spec), "namesakes"));
   EXPECT_EQ(open_bytes(kGptrsCheckpointDriver, build_gptrs(spec))->tensors().size(), 1U);
 }
 
 TEST(GptrsHostile, WritesAHundredThousandTensorsBack) {
-  const ByteVector bytes = build_gptrs(many_tensors(100'000, true, "abcd"));
+  const ByteVector bytes = build_gptrs(gptrs_of_many(100'000, true, "abcd"));
   const auto archive = open_bytes(kGptrsCheckpointDriver, bytes);
   ASSERT_TRUE(archive.has_value());
   const auto written = encode_again(kGptrsCheckpointDriver, *archive);
@@ -288,7 +288,7 @@ TEST(GptrsHostile, WritesAHundredThousandTensorsBack) {
 }
 
 TEST(GptrsHostile, RefusesFloodsOfEmptyTensorsInsteadOfFillingMemory) {
-  GptrsFileSpec spec = many_tensors(400'000, false, "");
+  GptrsFileSpec spec = gptrs_of_many(400'000, false, "");
   for (GptrsEntry& entry : spec.entries) {
     entry.dims.clear();
     entry.byte_len = 4;
@@ -324,10 +324,10 @@ TEST(GptrsHostile, AnErrorAboutALongNameOrShapeIsShort) {
   GptrsFileSpec spec = one_entry(false);
   spec.entries[0].name = std::string(1 << 20, 'n');
   spec.entries[0].dims = {3};
-  EXPECT_LT(expect_refused(spec, "long name").message.size(), kShort);
+  EXPECT_LT(expect_gptrs_refused(spec, "long name").message.size(), kShort);
   spec.entries[0].name = "w";
   spec.entries[0].dims.assign(1 << 20, kMax64);
-  EXPECT_LT(expect_refused(spec, "long shape").message.size(), kShort);
+  EXPECT_LT(expect_gptrs_refused(spec, "long shape").message.size(), kShort);
 }
 
 TEST(GptrsHostile, ALongConfigOrOriginCostsLittle) {

@@ -27,7 +27,7 @@ ByteVector npy_file_of(std::string_view descr, std::string_view shape, size_t pa
       payload);
 }
 
-void expect_refused(ByteVector bytes, ErrorCode code, const std::string& what) {
+void expect_npy_refused(ByteVector bytes, ErrorCode code, const std::string& what) {
   const Error error = open_error(kNpyDriver, std::move(bytes));
   EXPECT_EQ(error.code, code) << error.message;
   EXPECT_THAT(error.message, HasSubstr(what));
@@ -94,37 +94,37 @@ TEST(Npy, WritesCanonicallyWhatAnotherFormatSpelledOtherwise) {
 }
 
 TEST(Npy, RefusesObjectArraysAndSaysWhy) {
-  expect_refused(read_test_data("npz/objects.npy"), ErrorCode::kUnsupported, "pickle");
-  expect_refused(npy_file_of("[('a', '<f4'), ('b', '|O')]", "(1,)", 12), ErrorCode::kUnsupported, "pickle");
+  expect_npy_refused(read_test_data("npz/objects.npy"), ErrorCode::kUnsupported, "pickle");
+  expect_npy_refused(npy_file_of("[('a', '<f4'), ('b', '|O')]", "(1,)", 12), ErrorCode::kUnsupported, "pickle");
 }
 
 TEST(Npy, RefusesWhatIsNoNpyFile) {
-  expect_refused({}, ErrorCode::kCorrupt, "magic");
-  expect_refused(to_byte_vector("NUMPY"), ErrorCode::kCorrupt, "magic");
-  expect_refused(to_byte_vector(kNpyMagic), ErrorCode::kCorrupt, "too few");
+  expect_npy_refused({}, ErrorCode::kCorrupt, "magic");
+  expect_npy_refused(to_byte_vector("NUMPY"), ErrorCode::kCorrupt, "magic");
+  expect_npy_refused(to_byte_vector(kNpyMagic), ErrorCode::kCorrupt, "too few");
   ByteVector version = read_test_data("npz/matrix.npy");
   version[6] = std::byte{4};
-  expect_refused(version, ErrorCode::kUnsupported, "version 4.0");
+  expect_npy_refused(version, ErrorCode::kUnsupported, "version 4.0");
   version[6] = std::byte{1};
   version[7] = std::byte{1};
-  expect_refused(version, ErrorCode::kUnsupported, "version 1.1");
+  expect_npy_refused(version, ErrorCode::kUnsupported, "version 1.1");
 }
 
 TEST(Npy, RefusesHeaderLengthsThatLie) {
   ByteVector bytes = read_test_data("npz/matrix.npy");
   bytes[9] = std::byte{0x7F};
-  expect_refused(bytes, ErrorCode::kCorrupt, "claims");
+  expect_npy_refused(bytes, ErrorCode::kCorrupt, "claims");
   bytes[9] = std::byte{0};
   bytes[8] = std::byte{10};
-  expect_refused(bytes, ErrorCode::kCorrupt, "NPY header");
-  expect_refused(npy_file(std::string((1 << 20) + 1, ' '), 0, 2), ErrorCode::kUnsupported, "at most");
+  expect_npy_refused(bytes, ErrorCode::kCorrupt, "NPY header");
+  expect_npy_refused(npy_file(std::string((1 << 20) + 1, ' '), 0, 2), ErrorCode::kUnsupported, "at most");
 }
 
 TEST(Npy, RefusesPayloadsOfTheWrongLength) {
-  expect_refused(npy_file_of("'<f4'", "(3, 2)", 23), ErrorCode::kCorrupt, "cut short");
-  expect_refused(npy_file_of("'<f4'", "(3, 2)", 25), ErrorCode::kCorrupt, "appended");
-  expect_refused(npy_file_of("'<f4'", "(4294967296, 4294967296)", 0), ErrorCode::kCorrupt, "exceeds 2^64");
-  expect_refused(npy_file_of("'<f8'", "(4611686018427387904,)", 0), ErrorCode::kCorrupt, "exceeds 2^64");
+  expect_npy_refused(npy_file_of("'<f4'", "(3, 2)", 23), ErrorCode::kCorrupt, "cut short");
+  expect_npy_refused(npy_file_of("'<f4'", "(3, 2)", 25), ErrorCode::kCorrupt, "appended");
+  expect_npy_refused(npy_file_of("'<f4'", "(4294967296, 4294967296)", 0), ErrorCode::kCorrupt, "exceeds 2^64");
+  expect_npy_refused(npy_file_of("'<f8'", "(4611686018427387904,)", 0), ErrorCode::kCorrupt, "exceeds 2^64");
 }
 
 TEST(Npy, RefusesDictionariesThatAreNoNpyHeader) {
@@ -158,27 +158,27 @@ TEST(Npy, RefusesDictionariesThatAreNoNpyHeader) {
            "{'descr': [('a', '<f4', (4294967296, 4294967296))], 'fortran_order': False, 'shape': (1,)}",
        }) {
     SCOPED_TRACE(text);
-    expect_refused(npy_file(text, 4), ErrorCode::kCorrupt, "NPY header");
+    expect_npy_refused(npy_file(text, 4), ErrorCode::kCorrupt, "NPY header");
   }
 }
 
 TEST(Npy, RefusesDeeplyNestedRecordsWithoutRecursing) {
   std::string descr;
   for (int i = 0; i < 10'000; ++i) descr += "[('a',";
-  expect_refused(npy_file_of(descr, "(1,)", 4), ErrorCode::kCorrupt, "nested too deeply");
+  expect_npy_refused(npy_file_of(descr, "(1,)", 4), ErrorCode::kCorrupt, "nested too deeply");
 }
 
 TEST(Npy, RefusesTypesNumpyDoesNotWrite) {
   for (const char* descr : {"''", "'<'", "'<f'", "'<f3'", "'<i16'", "'<u3'", "'<b2'", "'<x4'", "'float32'", "'<f4x'",
                             "'<M4'", "'<M8[]'", "'<M8[n;s]'", "'<f4[ns]'"}) {
     SCOPED_TRACE(descr);
-    expect_refused(npy_file_of(descr, "(1,)", 4), ErrorCode::kUnsupported, "not one that NumPy writes");
+    expect_npy_refused(npy_file_of(descr, "(1,)", 4), ErrorCode::kUnsupported, "not one that NumPy writes");
   }
 }
 
 TEST(Npy, RefusesItemsWithoutBytes) {
   for (const char* descr : {"'<U0'", "'|S0'", "'|V0'", "[]", "[('a', '<f4', (0,))]"}) {
-    expect_refused(npy_file_of(descr, "(18446744073709551615,)", 0), ErrorCode::kUnsupported, "0 bytes");
+    expect_npy_refused(npy_file_of(descr, "(18446744073709551615,)", 0), ErrorCode::kUnsupported, "0 bytes");
   }
 }
 

@@ -100,12 +100,4 @@ inline std::vector<std::string> samples_ending_with(std::string_view ending) {
   return names;
 }
 
-// A test's name may only have letters, digits and underscores.
-inline std::string test_name(std::string text) {
-  for (char& c : text) {
-    if (!std::isalnum(static_cast<unsigned char>(c))) c = '_';
-  }
-  return text;
-}
-
 }  // namespace ballast::testing

@@ -20,13 +20,13 @@ std::string file_with(std::string_view header, size_t payload_bytes) {
   return out;
 }
 
-Result<Archive> open(std::string_view file) {
+Result<Archive> open_safetensors(std::string_view file) {
   Findings findings = Findings::stop_at_first_error();
   return kSafetensorsDriver.open({MemorySource::borrowing(as_bytes(file), "test"), "test", "", nullptr}, findings);
 }
 
 std::string open_error(std::string_view file) {
-  const auto archive = open(file);
+  const auto archive = open_safetensors(file);
   return archive ? "opened" : archive.error().message;
 }
 
@@ -95,7 +95,7 @@ TEST(Safetensors, ReencodesFilesOfTheReferenceImplementationByteForByte) {
 
 TEST(Safetensors, KeepsAnEmptyMetadataObject) {
   const std::string file = file_with(R"({"__metadata__":{}}     )", 0);
-  const auto archive = open(file);
+  const auto archive = open_safetensors(file);
   ASSERT_TRUE(archive);
   const auto again = encode_again(kSafetensorsDriver, *archive);
   ASSERT_TRUE(again);
@@ -251,7 +251,7 @@ TEST(Safetensors, AHundredThousandTensorsInReverseOrderOpenAndAreFound) {
   }
   header += "}";
   const std::string file = file_with(header, kCount);
-  const auto archive = open(file);
+  const auto archive = open_safetensors(file);
   ASSERT_TRUE(archive);
   EXPECT_EQ(archive->tensors().size(), kCount);
   EXPECT_EQ(archive->tensors().front().name, fmt::format("t{}", kCount - 1));

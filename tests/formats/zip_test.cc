@@ -23,7 +23,7 @@ Result<ZipDirectory> read(const ByteVector& bytes) {
 }
 
 // Reading fails with this code and a text that says `what`, and `verify` says the same.
-void expect_refused(const ByteVector& bytes, ErrorCode code, const std::string& what) {
+void expect_zip_refused(const ByteVector& bytes, ErrorCode code, const std::string& what) {
   const auto directory = read(bytes);
   ASSERT_FALSE(directory.has_value()) << "expected: " << what;
   EXPECT_EQ(directory.error().code, code) << directory.error().message;
@@ -34,12 +34,12 @@ void expect_refused(const ByteVector& bytes, ErrorCode code, const std::string& 
   EXPECT_TRUE(!verified.has_value() || all.has_errors());
 }
 
-void expect_corrupt(const ZipParts& parts, const std::string& what) {
-  expect_refused(parts.take(), ErrorCode::kCorrupt, what);
+void expect_zip_corrupt(const ZipParts& parts, const std::string& what) {
+  expect_zip_refused(parts.take(), ErrorCode::kCorrupt, what);
 }
 
 void expect_unsupported(const ZipParts& parts, const std::string& what) {
-  expect_refused(parts.take(), ErrorCode::kUnsupported, what);
+  expect_zip_refused(parts.take(), ErrorCode::kUnsupported, what);
 }
 
 ZipParts two_members() { return build_zip({{"a.npy", npy_text()}, {"b.npy", npy_text(5)}}); }
@@ -72,14 +72,14 @@ TEST(Zip, TellsNumpysFormFromOthers) {
 TEST(Zip, RefusesAFileWithoutEndRecord) {
   ZipParts parts = two_members();
   parts.bytes.resize(parts.end);
-  expect_corrupt(parts, "no zip end record");
-  expect_refused({}, ErrorCode::kCorrupt, "no zip end record");
+  expect_zip_corrupt(parts, "no zip end record");
+  expect_zip_refused({}, ErrorCode::kCorrupt, "no zip end record");
 }
 
 TEST(Zip, RefusesBytesBehindTheEndRecord) {
   ZipParts parts = two_members();
   parts.bytes += "x";
-  expect_corrupt(parts, "does not reach the end of the file");
+  expect_zip_corrupt(parts, "does not reach the end of the file");
 }
 
 TEST(Zip, AcceptsACommentButNotASecondEndRecordInIt) {
@@ -90,11 +90,11 @@ TEST(Zip, AcceptsACommentButNotASecondEndRecordInIt) {
   ZipParts twice = two_members();
   const std::string end_record = twice.bytes.substr(twice.end);
   twice.patch<uint16_t>(twice.end + 20, static_cast<uint16_t>(end_record.size())).bytes += end_record;
-  expect_corrupt(twice, "another end record");
+  expect_zip_corrupt(twice, "another end record");
 
   ZipParts mark = two_members();
   mark.patch<uint16_t>(mark.end + 20, 6).bytes += "PK\x05\x06xx";
-  expect_corrupt(mark, "another end record");
+  expect_zip_corrupt(mark, "another end record");
 }
 
 TEST(Zip, AcceptsAnEndRecordInsideAMember) {
@@ -107,16 +107,16 @@ TEST(Zip, AcceptsAnEndRecordInsideAMember) {
 TEST(Zip, RefusesSentinelsWithoutTheirRecords) {
   ZipParts end = two_members();
   end.patch<uint32_t>(end.end + 16, zip::kIn64);
-  expect_corrupt(end, "zip64 record that is not there");
+  expect_zip_corrupt(end, "zip64 record that is not there");
   ZipParts central = two_members();
   central.patch<uint32_t>(central.central[0] + kCentralSize, zip::kIn64);
-  expect_corrupt(central, "zip64 field that is not there");
+  expect_zip_corrupt(central, "zip64 field that is not there");
   ZipParts offset = two_members();
   offset.patch<uint32_t>(offset.central[1] + kCentralOffset, zip::kIn64);
-  expect_corrupt(offset, "zip64 field that is not there");
+  expect_zip_corrupt(offset, "zip64 field that is not there");
   ZipParts local = two_members();
   local.patch<uint32_t>(local.local[0] + kLocalSize, zip::kIn64);
-  expect_corrupt(local, "zip64 field that is not there");
+  expect_zip_corrupt(local, "zip64 field that is not there");
 }
 
 TEST(Zip, RefusesSeveralDisks) {
@@ -133,21 +133,21 @@ TEST(Zip, RefusesSeveralDisks) {
 TEST(Zip, RefusesHeadersThatContradictTheDirectory) {
   ZipParts name = two_members();
   name.bytes[name.local[0] + 30] = 'z';
-  expect_corrupt(name, "another name");
+  expect_zip_corrupt(name, "another name");
   ZipParts method = two_members();
   method.patch<uint16_t>(method.local[0] + kLocalMethod, zip::kDeflated);
-  expect_corrupt(method, "another method");
+  expect_zip_corrupt(method, "another method");
   ZipParts flags = two_members();
   flags.patch<uint16_t>(flags.local[0] + kLocalFlags, zip::kFlagUtf8);
-  expect_corrupt(flags, "other flags");
+  expect_zip_corrupt(flags, "other flags");
   for (const size_t field : {kLocalCrc, kLocalStored, kLocalSize}) {
     ZipParts parts = two_members();
     parts.patch<uint32_t>(parts.local[1] + field, 1);
-    expect_corrupt(parts, "its own header says");
+    expect_zip_corrupt(parts, "its own header says");
   }
   ZipParts gone = two_members();
   gone.patch<uint32_t>(gone.local[1], 0);
-  expect_corrupt(gone, "there is no header at byte");
+  expect_zip_corrupt(gone, "there is no header at byte");
 }
 
 TEST(Zip, RefusesEncryptionAndUnknownMethods) {
@@ -169,37 +169,37 @@ TEST(Zip, RefusesMembersThatShareBytes) {
   const std::string inner = build_zip({{"b.npy", npy_text()}}).bytes;
   ZipParts parts = build_zip({{"a.npy", inner}, {"b.npy", npy_text()}});
   parts.patch<uint32_t>(parts.central[1] + kCentralOffset, static_cast<uint32_t>(parts.data[0]));
-  expect_corrupt(parts, "inside the member before it");
+  expect_zip_corrupt(parts, "inside the member before it");
 }
 
 TEST(Zip, RefusesMembersOutsideTheFile) {
   ZipParts header = two_members();
   header.patch<uint32_t>(header.central[1] + kCentralOffset, 0x7FFFFFFF);
-  expect_corrupt(header, "lies outside");
+  expect_zip_corrupt(header, "lies outside");
   ZipParts data = two_members();
   data.patch_both<uint32_t>(1, kLocalStored, kCentralStored, 0x7FFFFFFF)
       .patch_both<uint32_t>(1, kLocalSize, kCentralSize, 0x7FFFFFFF);
-  expect_corrupt(data, "run past");
+  expect_zip_corrupt(data, "run past");
   ZipParts extra = two_members();
   extra.patch<uint16_t>(extra.local[1] + kLocalExtra, 0xFFFF);
-  expect_corrupt(extra, "runs past");
+  expect_zip_corrupt(extra, "runs past");
 }
 
 TEST(Zip, RefusesDamagedExtraFields) {
   ZipParts local = build_zip({{"a.npy", npy_text()}}, {});
   local.patch<uint16_t>(local.local[0] + 30 + 5 + 2, 0xFFF0);
-  expect_corrupt(local, "extra fields of its header are damaged");
+  expect_zip_corrupt(local, "extra fields of its header are damaged");
 }
 
 TEST(Zip, RefusesDuplicateNames) {
-  expect_corrupt(build_zip({{"a.npy", npy_text()}, {"b.npy", npy_text()}, {"a.npy", npy_text()}}), "stands twice");
+  expect_zip_corrupt(build_zip({{"a.npy", npy_text()}, {"b.npy", npy_text()}, {"a.npy", npy_text()}}), "stands twice");
 }
 
 TEST(Zip, RefusesUnsafeNames) {
   for (const std::string name : {"../a.npy", "a/../b.npy", "a/..", "..", "/a.npy", "C:/a.npy", "a\\b.npy"}) {
     SCOPED_TRACE(name);
     EXPECT_NE(unsafe_zip_name(name), "");
-    expect_corrupt(build_zip({{name, npy_text()}}), "its name");
+    expect_zip_corrupt(build_zip({{name, npy_text()}}), "its name");
   }
   EXPECT_NE(unsafe_zip_name(std::string_view("a\0b", 3)), "");
   for (const std::string name : {"0:weight.npy", "a..b.npy", "...npy", "a/b/c.npy", "c:d.npy", ".npy", "a//b.npy"}) {
@@ -218,16 +218,16 @@ TEST(Zip, ReadsNamesOfOldToolsAsPythonDoes) {
       build_zip({{"gr\xF6\xDF"
                   "e.npy",
                   npy_text()}});
-  expect_corrupt(broken, "claims to be UTF-8");
+  expect_zip_corrupt(broken, "claims to be UTF-8");
 }
 
 TEST(Zip, RefusesSizesThatCannotBe) {
   ZipParts stored = two_members();
   stored.patch_both<uint32_t>(0, kLocalSize, kCentralSize, 5);
-  expect_corrupt(stored, "not compressed, yet");
+  expect_zip_corrupt(stored, "not compressed, yet");
   ZipParts bomb = build_zip({{"a.npy", std::string(1000, 'x'), true}});
   bomb.patch_both<uint32_t>(0, kLocalSize, kCentralSize, 0x7FFFFFFF);
-  expect_corrupt(bomb, "deflate reaches at most");
+  expect_zip_corrupt(bomb, "deflate reaches at most");
 }
 
 TEST(Zip, AcceptsTheHighestRatioDeflateReaches) {
@@ -239,10 +239,10 @@ TEST(Zip, AcceptsTheHighestRatioDeflateReaches) {
 TEST(Zip, RefusesDataPutInFrontOrInside) {
   ZipParts front = two_members();
   front.bytes.insert(0, "#!/bin/sh\n");
-  expect_corrupt(front, "10 bytes were put in front");
+  expect_zip_corrupt(front, "10 bytes were put in front");
   ZipParts cut = two_members();
   cut.bytes.erase(0, 10);
-  expect_corrupt(cut, "run past its end record");
+  expect_zip_corrupt(cut, "run past its end record");
 }
 
 TEST(Zip, ReportsBytesThatBelongToNoMember) {
@@ -287,8 +287,8 @@ TEST(Zip, ChecksDataDescriptors) {
       EXPECT_EQ(verify_bytes(kNpzDriver, parts.take()).find("hole"), nullptr);
     }
   }
-  expect_corrupt(with_descriptor(descriptor(true, false, crc + 1)), "data descriptor");
-  expect_corrupt(with_descriptor(""), "data descriptor");
+  expect_zip_corrupt(with_descriptor(descriptor(true, false, crc + 1)), "data descriptor");
+  expect_zip_corrupt(with_descriptor(""), "data descriptor");
 }
 
 TEST(Zip, GoesOverTo64BitsWherePythonDoes) {
@@ -312,20 +312,20 @@ TEST(Zip, RefusesContradictingEndRecords) {
   std::string large = zip_end_records(65536, parts.central[0], directory.size());
   parts.bytes = parts.bytes.substr(0, parts.end) + large;
   // Both count 65536 members; the directory has two.
-  expect_corrupt(parts, "cannot be listed");
+  expect_zip_corrupt(parts, "cannot be listed");
   const size_t record = parts.end;
   const size_t end = record + 56 + 20;
   parts.patch<uint64_t>(record + 24, 2).patch<uint64_t>(record + 32, 2);
   EXPECT_TRUE(read(parts.take()).has_value());
   ZipParts count = parts;
   count.patch<uint16_t>(end + 8, 1).patch<uint16_t>(end + 10, 1);
-  expect_corrupt(count, "contradict each other");
+  expect_zip_corrupt(count, "contradict each other");
   ZipParts disks = parts;
   disks.patch<uint32_t>(record + 56 + 16, 2);
   expect_unsupported(disks, "one part of several");
   ZipParts place = parts;
   place.patch<uint64_t>(record + 56 + 8, record + 8);
-  expect_corrupt(place, "zip64 end record");
+  expect_zip_corrupt(place, "zip64 end record");
 }
 
 TEST(Zip, SurvivesEveryTruncationAndEveryFlip) {

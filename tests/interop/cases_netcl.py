@@ -3,6 +3,7 @@
 import json
 import shutil
 
+import cases_netcl_training
 import numpy as np
 from netcl.core.device import manager
 from netcl.core.tensor import Tensor as NetclTensor
@@ -67,6 +68,7 @@ def run(suite):
         model_cases(suite, queue, what, model)
     parameter_cases(suite, queue, rng)
     checkpoint_cases(suite, queue, rng)
+    cases_netcl_training.run(suite, queue, rng)
 
 
 def model_cases(suite, queue, what, model):

@@ -1,4 +1,4 @@
-"""Checks the program against the real NumPy, safetensors, netcl and Burn. Started by scripts/interop, which builds the peers.
+"""Checks the program against the real NumPy, safetensors, netcl, Burn and tiktoken. Started by scripts/interop, which builds the peers.
 
 Prints one line a case, `ok|FAIL <peer> <direction> <what>`: direction "read" is their file and our reader, "write" our
 file and their reader. The last line is `N passed, M failed`; the exit status is 1 when anything failed or could not run.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness import Ballast, Suite
 
-PEERS = ("numpy", "safetensors", "netcl", "burn")
+PEERS = ("numpy", "safetensors", "netcl", "burn", "tiktoken")
 
 
 def arguments():
@@ -22,6 +22,7 @@ def arguments():
     parser.add_argument("--ballast", required=True, type=Path, help="the program to check")
     parser.add_argument("--burn-newest", required=True, type=Path)
     parser.add_argument("--burn-0.20", required=True, type=Path, dest="burn_old")
+    parser.add_argument("--gpt2", required=True, type=Path, help="folder of GPT-2's vocab.json and merges.txt")
     parser.add_argument("--peer", action="append", choices=PEERS, help="only this one (may be repeated)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the files there")
     parser.add_argument("--verbose", action="store_true", help="show where an unexpected error came from")
@@ -29,7 +30,7 @@ def arguments():
 
 
 def versions():
-    packages = ("numpy", "safetensors", "netcl", "pyopencl")
+    packages = ("numpy", "safetensors", "netcl", "pyopencl", "tiktoken")
     return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
 
 
@@ -39,7 +40,7 @@ def run_all(options, folder):
     for peer in options.peer or PEERS:
         begin = time.monotonic()
         suite = Suite(peer, ballast, folder / peer, results, options.verbose)
-        extra = (options.burn_newest, options.burn_old) if peer == "burn" else ()
+        extra = {"burn": (options.burn_newest, options.burn_old), "tiktoken": (options.gpt2,)}.get(peer, ())
         # A peer that cannot even start (no OpenCL device, a broken package) is a failed case, not a skipped one.
         with suite.case("both", f"the {peer} cases ran to their end"):
             importlib.import_module(f"cases_{peer}").run(suite, *extra)

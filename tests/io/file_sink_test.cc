@@ -76,7 +76,7 @@ TEST(FileSink, WritesAndPatchesWhatMemoryWould) {
 }
 
 // Every third write is interrupted, and the others take only part.
-class StutteringFileSystem final : public FileSystem {
+class StutteringWrites final : public FileSystem {
  public:
   ssize_t write_at(int fd, const void* bytes, size_t length, off_t offset) const override {
     if (++writes_ % 3 == 1) {
@@ -91,7 +91,7 @@ class StutteringFileSystem final : public FileSystem {
 };
 
 TEST(FileSink, FinishesInterruptedAndShortWrites) {
-  for (uint32_t seed = 1; seed <= 5; ++seed) expect_same_as_memory(StutteringFileSystem(), seed);
+  for (uint32_t seed = 1; seed <= 5; ++seed) expect_same_as_memory(StutteringWrites(), seed);
 }
 
 TEST(FileSink, WritesZeros) {

@@ -285,7 +285,7 @@ TEST(PositionalFile, IgnoresThatTheFileGrew) {
 }
 
 // Every other read is interrupted, and none gives more than three bytes.
-class StutteringFileSystem final : public FileSystem {
+class StutteringReads final : public FileSystem {
  public:
   ssize_t read_at(int fd, void* out, size_t length, off_t offset) const override {
     if (++reads_ % 2 == 1) {
@@ -301,7 +301,7 @@ class StutteringFileSystem final : public FileSystem {
 
 TEST(PositionalFile, PutsInterruptedAndShortReadsTogether) {
   const TempFolder folder;
-  const StutteringFileSystem files;
+  const StutteringReads files;
   const auto source = open_file(folder.write("a", "0123456789"), FileAccess::kPositional, &files);
   ASSERT_TRUE(source);
   EXPECT_EQ(read_text(**source, 1, 8), "12345678");

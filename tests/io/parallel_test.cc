@@ -15,10 +15,10 @@
 namespace ballast {
 namespace {
 
-constexpr unsigned kThreadCounts[] = {0, 1, 2, 3, 8, 64};
+constexpr unsigned kParallelThreads[] = {0, 1, 2, 3, 8, 64};
 
 TEST(ParallelFor, RunsEveryItemExactlyOnce) {
-  for (const unsigned threads : kThreadCounts) {
+  for (const unsigned threads : kParallelThreads) {
     for (const size_t count : {size_t{0}, size_t{1}, size_t{2}, size_t{1000}}) {
       std::vector<std::atomic<int>> runs(count);
       EXPECT_TRUE(parallel_for(count, threads, [&](size_t i) -> Status {
@@ -31,7 +31,7 @@ TEST(ParallelFor, RunsEveryItemExactlyOnce) {
 }
 
 TEST(ParallelFor, ReturnsTheErrorOfTheLowestIndexWhateverTheThreads) {
-  for (const unsigned threads : kThreadCounts) {
+  for (const unsigned threads : kParallelThreads) {
     for (int repeat = 0; repeat < 20; ++repeat) {
       const Status status = parallel_for(500, threads, [&](size_t i) -> Status {
         // The lowest failure comes after those above it.
@@ -61,7 +61,7 @@ TEST(ParallelFor, KeepsTheLowestErrorWhenAHigherOneComesLater) {
 }
 
 TEST(ParallelFor, RunsEverythingBelowAFailure) {
-  for (const unsigned threads : kThreadCounts) {
+  for (const unsigned threads : kParallelThreads) {
     std::vector<std::atomic<int>> runs(300);
     ASSERT_FALSE(parallel_for(300, threads, [&](size_t i) -> Status {
       ++runs[i];

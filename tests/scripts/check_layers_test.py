@@ -50,6 +50,24 @@ class CheckLayers(unittest.TestCase):
     def test_finds_the_library_including_a_program(self):
         self.finds({"ballast/archive/a.cc": '#include "apps/ballast/a.h"\n'}, "must not include apps")
 
+    def test_finds_names_that_collide_when_files_are_compiled_together(self):
+        for first, second in [("constexpr int kLimit = 3;", "constexpr long kLimit[] = {3};"),
+                              ("struct Part {\n  int size;\n};", "class Part final : public Base {};"),
+                              ("std::vector<int> parts(int a) { return {a}; }", "[[nodiscard]] bool parts();"),
+                              ("template <class T>\nT* find(T& t) { return &t; }", "int find = 0;"),
+                              ("using Row = int;", "enum class Row : char { kA };")]:
+            self.finds({"ballast/base/a.cc": f"namespace ballast {{\nnamespace {{\n\n{first}\n}}\n}}\n",
+                        "ballast/base/b.cc": f"namespace ballast {{\nnamespace {{\n{second}\n}}\n}}\n"},
+                       "is also in ballast/base/a.cc:")
+
+    def test_accepts_names_that_cannot_meet(self):
+        own = "namespace {\nint count = 0;\nvoid add(int count);\n}\nvoid Tree::grow() { int here = 0; }\n"
+        self.accepts({"ballast/base/a.cc": own, "ballast/tensor/a.cc": own, "apps/ballast/a.cc": own,
+                      "tests/base/a_test.cc": own, "ballast/backends/cpu/a.cc": own, "ballast/backends/cpu/b.cc": own})
+        self.accepts({"ballast/base/a.cc": "namespace {\nvoid one() { int x = 0; }\nint Tree::size() const { return 1; }\n}\n",
+                      "ballast/base/b.cc": "namespace {\nvoid two() { int x = 0; }\nint Bush::size() const { return 1; }\n"
+                                           "using std::move;\nTEST(Tree, Grows) { int x; }\n}\n"})
+
     def test_finds_a_circle_of_folders(self):
         self.finds({"ballast/base/a.h": '#include "ballast/tensor/b.h"\n',
                     "ballast/tensor/b.h": '#include "ballast/base/c.h"\n', "ballast/base/c.h": ""},

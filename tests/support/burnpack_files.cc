@@ -76,7 +76,7 @@ TensorInfo quantised_tensor(std::string name, std::string scheme, Shape shape, u
   return info;
 }
 
-ByteVector counting_bytes(size_t count) {
+ByteVector nonzero_bytes(size_t count) {
   ByteVector bytes(count);
   for (size_t i = 0; i < count; ++i) bytes[i] = static_cast<std::byte>(i % 255 + 1);
   return bytes;

@@ -66,6 +66,6 @@ class BlankFeed final : public TensorFeed {
 };
 
 // `count` bytes 1, 2, 3, ..., never 0.
-ByteVector counting_bytes(size_t count);
+ByteVector nonzero_bytes(size_t count);
 
 }  // namespace ballast::testing

@@ -76,7 +76,7 @@ Status read_scalar(JsonReader& json, std::string& text) {
   });
 }
 
-Status read_field(JsonReader& json, const std::string& key, Sidecar& sidecar) {
+Status read_sidecar_field(JsonReader& json, const std::string& key, Sidecar& sidecar) {
   if (key == "crate_version") {
     BALLAST_TRY(sidecar.crate_version, json.read_string());
   } else if (key == "file_sha256") {
@@ -112,7 +112,8 @@ Sidecar read_sidecar(const std::string& path) {
   const ByteVector bytes = read_test_data(path);
   JsonReader json(as_text(bytes), path);
   Sidecar sidecar;
-  const Status status = for_each_key(json, [&](const std::string& key) { return read_field(json, key, sidecar); });
+  const Status status =
+      for_each_key(json, [&](const std::string& key) { return read_sidecar_field(json, key, sidecar); });
   EXPECT_TRUE(status) << status.error().message;
   EXPECT_TRUE(json.finish());
   return sidecar;

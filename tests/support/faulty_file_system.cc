@@ -112,4 +112,8 @@ int FaultyFileSystem::unlink_at(int folder, const char* name) const {
   return fails("unlink_at") ? -1 : FileSystem::unlink_at(folder, name);
 }
 
+int FaultyFileSystem::make_folder_at(int folder, const char* name, mode_t mode) const {
+  return fails("make_folder_at") ? -1 : FileSystem::make_folder_at(folder, name, mode);
+}
+
 }  // namespace ballast::testing

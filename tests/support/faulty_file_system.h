@@ -50,6 +50,7 @@ class FaultyFileSystem : public FileSystem {
   int rename_new_at(int folder, const char* from, const char* to) const override;
   int link_at(int folder, const char* from, const char* to) const override;
   int unlink_at(int folder, const char* name) const override;
+  int make_folder_at(int folder, const char* name, mode_t mode) const override;
 
  private:
   bool fails(const char* call) const;

@@ -25,6 +25,9 @@ class ReadOnlySource final : public ByteSource {
   std::shared_ptr<MemorySource> memory_;
 };
 
+using F32 = std::vector<float>;
+using U8 = std::vector<uint8_t>;
+
 class MemoryArchive {
  public:
   template <typename T>

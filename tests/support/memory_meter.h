@@ -16,4 +16,8 @@ class MemoryMeter {
   int64_t at_start_;
 };
 
+// The most memory that this process had since the last call, in bytes, whatever it came from. 0 where the system does
+// not tell.
+uint64_t take_process_peak();
+
 }  // namespace ballast::testing

@@ -1,5 +1,6 @@
 #include "tests/support/test_files.h"
 
+#include <cctype>
 #include <cstdlib>
 #include <iostream>
 
@@ -8,6 +9,13 @@
 namespace ballast::testing {
 
 std::string test_file_path(const std::string& name) { return std::string(BALLAST_TEST_DATA) + "/" + name; }
+
+std::string test_name(std::string text) {
+  for (char& c : text) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  }
+  return text;
+}
 
 TensorInfo make_info(std::string name, DType dtype, Shape shape) {
   TensorInfo info;

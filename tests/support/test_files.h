@@ -12,6 +12,9 @@ namespace ballast::testing {
 // tests/data/<name>
 std::string test_file_path(const std::string& name);
 
+// The text as a test may be called: with letters, digits and underscores only.
+std::string test_name(std::string text);
+
 TensorInfo make_info(std::string name, DType dtype, Shape shape);
 // `first`, first + 1, ... modulo 256
 ByteVector counting_bytes(size_t count, unsigned first = 1);

@@ -9,14 +9,10 @@
 
 #include "ballast/tensor/element.h"
 #include "ballast/tensor/elements.h"
+#include "tests/tensor/bytes_of.h"
 
 namespace ballast {
 namespace {
-
-template <typename T>
-ByteSpan bytes_of(const std::vector<T>& values) {
-  return std::as_bytes(std::span(values));
-}
 
 template <typename To, typename From>
 Result<std::vector<To>> cast(DType from, const std::vector<From>& in, DType to, size_t count,

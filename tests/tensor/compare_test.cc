@@ -11,7 +11,7 @@
 namespace ballast {
 namespace {
 
-constexpr float kInf = std::numeric_limits<float>::infinity();
+constexpr float kFloatInf = std::numeric_limits<float>::infinity();
 const float kNan = std::nanf("");
 
 template <typename A, typename B>
@@ -34,7 +34,7 @@ TEST(Compare, CountsDifferencesAndFindsTheLargest) {
 }
 
 TEST(Compare, EqualPayloadsHaveNoDifference) {
-  const auto d = compare_f32({1, kNan, kInf, -0.0F}, {1, kNan, kInf, -0.0F});
+  const auto d = compare_f32({1, kNan, kFloatInf, -0.0F}, {1, kNan, kFloatInf, -0.0F});
   EXPECT_EQ(d.differing, 0U);
   EXPECT_EQ(d.max_abs, 0);
   EXPECT_EQ(d.max_rel, 0);
@@ -47,7 +47,7 @@ TEST(Compare, CountsUlpSteps) {
   const float tiny = std::numeric_limits<float>::denorm_min();
   EXPECT_EQ(compare_f32({-tiny}, {tiny}).max_ulp, 2U);  // across zero, whose two codes are one step
   EXPECT_EQ(compare_f32({0.0F}, {-0.0F}).max_ulp, 0U);
-  EXPECT_EQ(compare_f32({std::numeric_limits<float>::max()}, {kInf}).max_ulp, 1U);
+  EXPECT_EQ(compare_f32({std::numeric_limits<float>::max()}, {kFloatInf}).max_ulp, 1U);
   EXPECT_EQ(compare_f32({1}, {kNan}).max_ulp, std::numeric_limits<uint64_t>::max());
   const std::vector<double> low = {-std::numeric_limits<double>::infinity()};
   const std::vector<double> high = {std::numeric_limits<double>::infinity()};
@@ -87,9 +87,9 @@ TEST(Compare, WithToleranceValuesDecide) {
   EXPECT_EQ(compare_f32({0.0F, kNan}, {-0.0F, other_nan}, tolerance).differing, 0U);
   EXPECT_EQ(compare_f32({kNan}, {1}, tolerance).differing, 1U);
   EXPECT_EQ(compare_f32({1}, {kNan}, tolerance).differing, 1U);
-  EXPECT_EQ(compare_f32({kInf}, {-kInf}, tolerance).differing, 1U);
-  EXPECT_EQ(compare_f32({kInf}, {1}, {1, 1e30}).differing, 1U);
-  EXPECT_EQ(compare_f32({1}, {kInf}, {1, 1e30}).differing, 1U);
+  EXPECT_EQ(compare_f32({kFloatInf}, {-kFloatInf}, tolerance).differing, 1U);
+  EXPECT_EQ(compare_f32({kFloatInf}, {1}, {1, 1e30}).differing, 1U);
+  EXPECT_EQ(compare_f32({1}, {kFloatInf}, {1, 1e30}).differing, 1U);
 }
 
 TEST(Compare, ToleranceIsAbsolutePlusRelativeToB) {
@@ -111,8 +111,8 @@ TEST(Compare, MaximaDoNotDependOnTheTolerance) {
 TEST(Compare, MaximaAreInfiniteWhereOneSideIsNotFinite) {
   EXPECT_TRUE(std::isinf(compare_f32({kNan}, {1}).max_abs));
   EXPECT_TRUE(std::isinf(compare_f32({1}, {kNan}).max_rel));
-  EXPECT_TRUE(std::isinf(compare_f32({1}, {-kInf}).max_abs));
-  EXPECT_TRUE(std::isinf(compare_f32({1}, {-kInf}).max_rel));
+  EXPECT_TRUE(std::isinf(compare_f32({1}, {-kFloatInf}).max_abs));
+  EXPECT_TRUE(std::isinf(compare_f32({1}, {-kFloatInf}).max_rel));
   EXPECT_TRUE(std::isinf(compare_f32({1}, {0}).max_rel));
 }
 

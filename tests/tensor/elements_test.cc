@@ -7,14 +7,10 @@
 #include <vector>
 
 #include "ballast/tensor/element.h"
+#include "tests/tensor/bytes_of.h"
 
 namespace ballast {
 namespace {
-
-template <typename T>
-ByteSpan bytes_of(const std::vector<T>& values) {
-  return std::as_bytes(std::span(values));
-}
 
 std::vector<double> doubles_of(DType dtype, ByteSpan bytes) {
   std::vector<double> out(bytes.size() * 8 / dtype_info(dtype).bits * component_count(dtype));

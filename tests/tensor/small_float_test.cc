@@ -12,7 +12,7 @@ namespace ballast {
 namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kFloatNan = std::numeric_limits<float>::quiet_NaN();
 
 // The textbook formula, sharing nothing with the code under test.
 double by_formula(unsigned code, int exponent_bits, int mantissa_bits, int bias) {
@@ -181,14 +181,14 @@ TEST(SmallFloat, TurnsWhatIsTooLargeIntoInfinityOrNanOrTheLargestValue) {
 }
 
 TEST(SmallFloat, KeepsNanQuietWithItsSignAndLeadingPayload) {
-  EXPECT_EQ(F16::encode(kNan), 0x7E00);
+  EXPECT_EQ(F16::encode(kFloatNan), 0x7E00);
   EXPECT_EQ(F16::encode(std::bit_cast<float>(0xFF802000U)), 0xFE01);  // signalling: made quiet, not infinite
   EXPECT_EQ(F16::encode(std::bit_cast<float>(0x7F800001U)), 0x7E00);  // its payload does not fit: still NaN
   EXPECT_EQ(BF16::encode(std::bit_cast<double>(0x7FF0000000000001U)), 0x7FC0);
-  EXPECT_EQ(F8E5M2::encode(kNan), 0x7E);
-  EXPECT_EQ(F8E4M3::encode(-kNan), 0xFF);
-  EXPECT_EQ(F8E4M3Fnuz::encode(kNan), 0x80);
-  EXPECT_EQ(F8E8M0::encode(kNan), 0xFF);
+  EXPECT_EQ(F8E5M2::encode(kFloatNan), 0x7E);
+  EXPECT_EQ(F8E4M3::encode(-kFloatNan), 0xFF);
+  EXPECT_EQ(F8E4M3Fnuz::encode(kFloatNan), 0x80);
+  EXPECT_EQ(F8E8M0::encode(kFloatNan), 0xFF);
   for (unsigned code = 0x7C01; code <= 0x7FFF; ++code) {
     EXPECT_EQ(F16::encode(F16::decode(static_cast<uint16_t>(code))), code | 0x0200U);
   }

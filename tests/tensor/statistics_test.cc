@@ -13,7 +13,7 @@ namespace ballast::testing {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
+constexpr float kQuietNan = std::numeric_limits<float>::quiet_NaN();
 
 template <typename T>
 Measured measure_values(DType dtype, const std::vector<T>& values) {
@@ -90,7 +90,7 @@ TEST(Statistics, PartsMergeToTheWhole) {
 
 TEST(Statistics, WhatIsNotFiniteIsCountedAndLeftOut) {
   std::vector<float> values(3000, 0.5F);
-  values[7] = kNan;
+  values[7] = kQuietNan;
   values[8] = static_cast<float>(kInf);
   values[2999] = -static_cast<float>(kInf);
   values[2998] = -static_cast<float>(kInf);
@@ -106,7 +106,7 @@ TEST(Statistics, WhatIsNotFiniteIsCountedAndLeftOut) {
 }
 
 TEST(Statistics, NothingFiniteAtAll) {
-  const Measured measured = measure_values<float>(DType::kF32, {kNan, kNan});
+  const Measured measured = measure_values<float>(DType::kF32, {kQuietNan, kQuietNan});
   EXPECT_EQ(measured.statistics.nan, 2U);
   EXPECT_TRUE(std::isnan(measured.statistics.mean));
   EXPECT_TRUE(measured.values.to_histogram(measured.statistics, 8).counts.empty());

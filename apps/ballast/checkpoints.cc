@@ -1,0 +1,290 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <memory>
+
+#include "apps/ballast/checkpoints_output.h"
+#include "apps/ballast/commands.h"
+#include "apps/ballast/output_flags.h"
+#include "apps/ballast/output_format.h"
+#include "apps/ballast/text.h"
+#include "ballast/training/checkpoint_export.h"
+
+namespace ballast::cli {
+
+namespace {
+
+struct CheckpointsFlags {
+  std::string action;
+  std::string folder;
+  std::string which;  // step, "latest" or "best"
+  uint64_t keep_last = 0;
+  std::string metric;
+  uint64_t best_count = 1;
+  uint64_t keep_every = 0;
+  bool larger = false;
+  bool with_state = false;
+  bool json = false;
+  OutputFlags output;
+  std::vector<std::string> given;
+};
+
+constexpr std::array<std::string_view, 4> kActions = {"list", "verify", "prune", "export"};
+
+Error bad_usage(std::string text) { return make_error(ErrorCode::kInvalidArgument, std::move(text)); }
+
+bool is_given(const CheckpointsFlags& flags, std::string_view name) {
+  return std::ranges::find(flags.given, name) != flags.given.end();
+}
+
+// ---------------------------------------------------------------- what was asked for
+
+Status check_action(const CheckpointsFlags& flags) {
+  if (std::ranges::find(kActions, flags.action) != kActions.end()) return {};
+  const std::string_view meant = nearest(flags.action, kActions);
+  return bad_usage(
+      meant.empty() ? fmt::format("\"{}\" cannot be done with checkpoints; there are: {}", flags.action,
+                                  fmt::join(kActions, ", "))
+                    : fmt::format("\"{}\" cannot be done with checkpoints; did you mean \"{}\"?", flags.action, meant));
+}
+
+// An option of another action would do nothing.
+Status check_flags(const CheckpointsFlags& flags) {
+  struct Row {
+    std::string_view name;
+    std::string_view actions;
+  };
+  constexpr std::array kRows = {Row{"--keep-last", "list, prune"},      Row{"--keep-every", "list, prune"},
+                                Row{"--best-count", "list, prune"},     Row{"--keep-best", "list, prune, export"},
+                                Row{"--larger", "list, prune, export"}, Row{"--dry-run", "prune, export"},
+                                Row{"--threads", "verify, export"},     Row{"--json", "list, verify, prune, export"}};
+  for (const std::string& name : flags.given) {
+    if (!name.starts_with("--")) continue;
+    const auto row = std::ranges::find(kRows, name, &Row::name);
+    const std::string_view actions = row == kRows.end() ? "export" : row->actions;
+    if (actions.find(flags.action) == std::string_view::npos) {
+      return bad_usage(fmt::format("{} belongs to {}, not to {}", name, actions, flags.action));
+    }
+  }
+  if (flags.action == "export") {
+    if (!flags.output.path.empty()) return {};
+    return bad_usage("export what, and where to? Give a step, latest or best, and the name of a file");
+  }
+  if (!flags.output.path.empty() || (!flags.which.empty() && flags.action != "verify")) {
+    return bad_usage(
+        fmt::format("\"{}\" is one argument too many", flags.output.path.empty() ? flags.which : flags.output.path));
+  }
+  return {};
+}
+
+bool has_policy(const CheckpointsFlags& flags) {
+  return is_given(flags, "--keep-last") || is_given(flags, "--keep-best") || is_given(flags, "--keep-every");
+}
+
+CheckpointPolicy policy_of(const CheckpointsFlags& flags) {
+  CheckpointPolicy policy;
+  policy.keep_last = std::max<uint64_t>(flags.keep_last, 1);  // the newest stays in any case
+  policy.metric = flags.metric;
+  policy.keep_best = flags.metric.empty() ? 0 : flags.best_count;
+  policy.larger_is_better = flags.larger;
+  policy.keep_every = flags.keep_every;
+  return policy;
+}
+
+Status check_metric(const CheckpointList& list, const std::string& metric) {
+  if (metric.empty() || list.checkpoints.empty()) return {};
+  std::vector<std::string_view> names;
+  for (const CheckpointManifest& checkpoint : list.checkpoints) {
+    for (const auto& [name, value] : checkpoint.metrics) {
+      if (name == metric) return {};
+      if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+    }
+  }
+  return make_error(ErrorCode::kNotFound,
+                    fmt::format("no checkpoint has a metric \"{}\"{}", metric,
+                                names.empty() ? "" : fmt::format("; there are: {}", fmt::join(names, ", "))));
+}
+
+Result<const CheckpointManifest*> best_checkpoint(const CheckpointsFlags& flags, const CheckpointList& list) {
+  if (flags.metric.empty())
+    return bad_usage("best by what? Give --keep-best METRIC, and --larger where more is better");
+  CheckpointPolicy policy = policy_of(flags);
+  policy.keep_best = 1;
+  const std::vector<std::string> reasons = find_kept(list.checkpoints, policy);
+  for (size_t i = 0; i < reasons.size(); ++i) {
+    if (reasons[i].find("best") != std::string::npos) return &list.checkpoints[i];
+  }
+  return make_error(ErrorCode::kNotFound, fmt::format("{}: \"{}\" is no number anywhere", flags.folder, flags.metric));
+}
+
+Result<const CheckpointManifest*> choose(const CheckpointsFlags& flags, const CheckpointList& list) {
+  if (list.checkpoints.empty()) {
+    return make_error(ErrorCode::kNotFound,
+                      list.damaged.empty() ? fmt::format("{}: there are no checkpoints", flags.folder)
+                                           : fmt::format("{}: there is no checkpoint whose manifest can be read; {}",
+                                                         flags.folder, list.damaged.front().why));
+  }
+  if (flags.which == "latest") return &list.checkpoints.back();
+  if (flags.which == "best") return best_checkpoint(flags, list);
+  uint64_t step = 0;
+  const char* const end = flags.which.data() + flags.which.size();
+  const auto parsed = std::from_chars(flags.which.data(), end, step);
+  if (parsed.ec != std::errc() || parsed.ptr != end) {
+    return bad_usage(fmt::format("\"{}\" is neither a step nor latest nor best", flags.which));
+  }
+  std::vector<uint64_t> steps;
+  for (const CheckpointManifest& checkpoint : list.checkpoints) {
+    if (checkpoint.step == step) return &checkpoint;
+    steps.push_back(checkpoint.step);
+  }
+  return make_error(ErrorCode::kNotFound, fmt::format("{}: there is no checkpoint of step {}; there are: {}",
+                                                      flags.folder, step, fmt::join(steps, ", ")));
+}
+
+// ---------------------------------------------------------------- the four
+
+Result<int> list(const CheckpointsFlags& flags, Console& console) {
+  ListedFolder listed{flags.folder, {}, {}};
+  BALLAST_CHECK(assign(listed.list, list_checkpoints(flags.folder)));
+  BALLAST_CHECK(check_metric(listed.list, flags.metric));
+  if (has_policy(flags)) listed.kept = find_kept(listed.list.checkpoints, policy_of(flags));
+  if (flags.json) console.out() += checkpoint_list_json(listed);
+  else print_checkpoint_list(listed, console);
+  return listed.list.damaged.empty() ? kExitYes : kExitNo;
+}
+
+Result<CheckedCheckpoint> check(const CheckpointsFlags& flags, const CheckpointManifest& manifest,
+                                const Progress& progress) {
+  CheckedCheckpoint checked{fmt::format("step {}", manifest.step),
+                            manifest.weights.size() + manifest.state.size(),
+                            manifest.payload_bytes(),
+                            {}};
+  const auto loaded = LoadedCheckpoint::open(flags.folder, manifest);
+  if (!loaded) {
+    checked.damage.push_back(loaded.error().message);
+    return checked;
+  }
+  BALLAST_CHECK(assign(checked.damage, loaded->find_damage(flags.output.options.threads, progress)));
+  return checked;
+}
+
+// A trainer may prune while this reads: what has no manifest any more is not damaged but gone.
+bool still_there(const CheckpointsFlags& flags, const CheckpointManifest& manifest) {
+  const auto now = list_checkpoints(flags.folder);
+  return !now || std::ranges::any_of(now->checkpoints, [&](const CheckpointManifest& other) {
+    return other.step == manifest.step && other.sequence == manifest.sequence;
+  });
+}
+
+Result<int> verify_folder(const CheckpointsFlags& flags, Console& console) {
+  BALLAST_TRY(const CheckpointList found, list_checkpoints(flags.folder));
+  std::vector<CheckedCheckpoint> checked;
+  std::vector<const CheckpointManifest*> wanted;
+  if (flags.which.empty()) {
+    for (const DamagedManifest& damaged : found.damaged) checked.push_back({damaged.file, 0, 0, {damaged.why}});
+    for (const CheckpointManifest& manifest : found.checkpoints) wanted.push_back(&manifest);
+  } else {
+    BALLAST_TRY(const CheckpointManifest* chosen, choose(flags, found));
+    wanted.push_back(chosen);
+  }
+  ProgressBar bar(console.errors());
+  for (const CheckpointManifest* manifest : wanted) {
+    BALLAST_TRY(CheckedCheckpoint one, check(flags, *manifest, bar.callback()));
+    if (one.damage.empty() || still_there(flags, *manifest)) checked.push_back(std::move(one));
+  }
+  if (flags.json) console.out() += checkpoint_verify_json(flags.folder, checked);
+  else print_checkpoint_verify(flags.folder, checked, console);
+  return std::ranges::all_of(checked, [](const auto& one) { return one.damage.empty(); }) ? kExitYes : kExitNo;
+}
+
+Result<int> prune(const CheckpointsFlags& flags, Console& console) {
+  if (!has_policy(flags))
+    return bad_usage("prune keeps what it is told to: give --keep-last, --keep-best or --keep-every");
+  BALLAST_TRY(const CheckpointList found, list_checkpoints(flags.folder));  // the manager would make a missing folder
+  BALLAST_CHECK(check_metric(found, flags.metric));
+  BALLAST_TRY(const auto manager, CheckpointManager::open(flags.folder, {}));
+  BALLAST_TRY(const PruneReport report, manager->prune(policy_of(flags), flags.output.options.dry_run));
+  if (flags.json) console.out() += checkpoint_prune_json(flags.folder, report, flags.output.options.dry_run);
+  else print_checkpoint_prune(report, flags.output.options.dry_run, console);
+  return kExitYes;
+}
+
+Status export_to(CheckpointsFlags& flags, const Output& output, Console& console) {
+  BALLAST_TRY(const FormatDriver* format, choose_format(flags.output.format, flags.output.path));
+  BALLAST_TRY(const CheckpointList found, list_checkpoints(flags.folder));
+  BALLAST_CHECK(check_metric(found, flags.metric));
+  BALLAST_TRY(const CheckpointManifest* manifest, choose(flags, found));
+  BALLAST_TRY(const LoadedCheckpoint checkpoint, LoadedCheckpoint::open(flags.folder, *manifest));
+  ProgressBar bar(console.errors());
+  BALLAST_CHECK(finish_options(flags.output, output, bar));
+  const ExportOptions options{flags.with_state, flags.output.options};
+  BALLAST_TRY(const ConvertReport report, export_checkpoint(checkpoint, flags.output.path, *format, options));
+  const bool dry = options.convert.dry_run;
+  if (flags.json) {
+    console.out() += checkpoint_export_json(flags.folder, checkpoint.step(), flags.output.path, report, dry);
+  } else {
+    print_checkpoint_export(checkpoint.step(), flags.output.path, report, options.convert, console);
+  }
+  return {};
+}
+
+int run_checkpoints(CheckpointsFlags& flags, Console& console) {
+  Status usage = check_action(flags);
+  if (usage) usage = check_flags(flags);
+  if (!usage) return console.fail(usage.error(), flags.json);
+  if (flags.action == "export") {
+    return write_through(flags.output, flags.json, console,
+                         [&](const Output& output) { return export_to(flags, output, console); });
+  }
+  const auto code = flags.action == "list"     ? list(flags, console)
+                    : flags.action == "verify" ? verify_folder(flags, console)
+                                               : prune(flags, console);
+  return code ? *code : console.fail(code.error(), flags.json);
+}
+
+constexpr const char* kCheckpointsFooter =
+    "list    what is there; with rules such as --keep-last, what prune would keep and why\n"
+    "verify  reads everything and compares all digests; exit code 1 when something is damaged\n"
+    "prune   removes checkpoints that no --keep rule wants, and files that no checkpoint names; the newest always "
+    "stays\n"
+    "export  one ordinary file of the weights: CHECKPOINT is a step, latest or best\n"
+    "\n"
+    "A folder that a trainer is using can be listed, verified and exported from, but not pruned.\n"
+    "\n"
+    "Examples:\n"
+    "  ballast checkpoints list runs/digits\n"
+    "  ballast checkpoints verify runs/digits\n"
+    "  ballast checkpoints verify runs/digits latest --json\n"
+    "  ballast checkpoints prune runs/digits --keep-last 2 --keep-best loss --dry-run\n"
+    "  ballast checkpoints export runs/digits latest digits.safetensors\n"
+    "  ballast checkpoints export runs/digits best best.bpk --keep-best loss --with-state\n";
+
+}  // namespace
+
+RunCommand add_checkpoints(CLI::App& program, Console& console) {
+  auto command =
+      std::make_shared<Command>(program, "checkpoints", "List, check, prune and export training checkpoints");
+  auto flags = std::make_shared<CheckpointsFlags>();
+  command->path("ACTION", flags->action, "list, verify, prune or export");
+  command->path("FOLDER", flags->folder, "The folder of a run");
+  command->optional_path("CHECKPOINT", flags->which, "A step, latest, or best (verify, export)");
+  command->optional_path("OUT", flags->output.path, "Where export writes; its extension tells the format");
+  command->count("--keep-last", "N", flags->keep_last, "Keep the newest N", 1);
+  command->text("--keep-best", "METRIC", flags->metric, "Keep the best by this metric, smallest first");
+  command->count("--best-count", "N", flags->best_count, "How many of the best", 1);
+  command->flag("--larger", flags->larger, "The metric is better when it is larger");
+  command->count("--keep-every", "N", flags->keep_every, "Keep those whose step is a multiple of N", 1);
+  command->flag("--with-state", flags->with_state,
+                "Export what training adds, too, under names that begin with state.");
+  add_output_flags(*command, flags->output);
+  command->json(flags->json);
+  command->footer(kCheckpointsFooter);
+  return [command, flags, &console] {
+    flags->given = command->given();
+    return run_checkpoints(*flags, console);
+  };
+}
+
+}  // namespace ballast::cli

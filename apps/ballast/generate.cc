@@ -1,0 +1,242 @@
+#include <fmt/format.h>
+
+#include <cmath>
+#include <memory>
+
+#include "apps/ballast/commands.h"
+#include "apps/ballast/console.h"
+#include "apps/ballast/interrupt.h"
+#include "apps/ballast/json_output.h"
+#include "apps/ballast/model_flags.h"
+#include "apps/ballast/seconds_now.h"
+#include "apps/ballast/streams.h"
+#include "apps/ballast/text.h"
+#include "ballast/text/generator.h"
+#include "ballast/text/stop_text.h"
+
+namespace ballast::cli {
+
+namespace {
+
+constexpr std::string_view kEndOfText = "<|endoftext|>";
+
+struct GenerateFlags {
+  ModelFlags model;
+  std::string prompt;
+  std::vector<std::string> tokens;
+  std::string tokenizer;
+  std::vector<std::string> stop;
+  bool greedy = false;
+  bool ignore_eos = false;
+  bool no_kv_cache = false;
+  bool json = false;
+  GenerateOptions options;
+
+  GenerateFlags() { options.sampling.temperature = 0.8; }
+};
+
+struct Timings {
+  double load = 0, prefill = 0, decode = 0;  // seconds
+};
+
+struct Written {
+  std::vector<TokenId> prompt;
+  std::vector<SampledToken> tokens;
+  std::string text;
+  std::string_view stop;
+  bool interrupted = false;
+  Timings timings;
+};
+
+// ---------------------------------------------------------------- the prompt
+
+Result<std::vector<TokenId>> make_prompt(const GenerateFlags& flags, const Tokenizer* tokenizer) {
+  if (!flags.tokens.empty()) return parse_token_list(flags.tokens);
+  std::string text = flags.prompt;
+  if (is_stream(text)) BALLAST_CHECK(assign(text, read_text_input()));
+  std::vector<TokenId> ids = tokenizer->encode(text);
+  if (!ids.empty()) return ids;
+  // Nothing said: the model begins a text of its own.
+  if (const auto start = tokenizer->find(kEndOfText)) return std::vector<TokenId>{*start};
+  return make_error(ErrorCode::kInvalidArgument,
+                    "the prompt is empty, and the tokenizer has no mark to begin a text with");
+}
+
+// ---------------------------------------------------------------- writing
+
+std::string_view stop_name(StopReason reason) {
+  switch (reason) {
+    case StopReason::kMaxTokens: return "max_tokens";
+    case StopReason::kStopToken: return "end_of_text";
+    case StopReason::kContextFull: return "context_full";
+    case StopReason::kNone: break;
+  }
+  return "stop_text";
+}
+
+// Turns tokens into what is shown: whole characters, up to a stop string.
+class Voice {
+ public:
+  Voice(const Tokenizer* tokenizer, std::vector<std::string> stops) : stops_(std::move(stops)) {
+    if (tokenizer != nullptr) decoder_.emplace(*tokenizer);
+  }
+  Result<std::string> say(TokenId id) {
+    if (!decoder_) return fmt::format("{} ", id);
+    BALLAST_TRY(const std::string text, decoder_->next(id));
+    return stops_.next(text);
+  }
+  bool stopped() const { return stops_.found(); }
+  std::string finish() {
+    std::string rest = decoder_ ? stops_.next(decoder_->finish()) : "";
+    return rest + stops_.finish();
+  }
+
+ private:
+  std::optional<StreamDecoder> decoder_;
+  StopText stops_;
+};
+
+Result<Written> write(const GenerateFlags& flags, RunningModel& running, const Tokenizer* tokenizer, Console& console) {
+  const CausalLm* model = running.model().as_causal_lm();
+  Written written;
+  BALLAST_TRY(written.prompt, make_prompt(flags, tokenizer));
+  GenerateOptions options = flags.options;
+  options.kv_cache = !flags.no_kv_cache;
+  if (flags.greedy || options.sampling.temperature < 0) options.sampling.temperature = 0;
+  options.sampling.log_probabilities = flags.json;
+  if (tokenizer != nullptr && !flags.ignore_eos) {
+    if (const auto end = tokenizer->find(kEndOfText)) options.stop_tokens.push_back(*end);
+  }
+  const CancelScope cancel;
+  double start = seconds_now();
+  BALLAST_TRY(Generator generator, Generator::start(*model, running.model().context(), written.prompt, options));
+  written.timings = {running.load_seconds(), seconds_now() - start, 0};
+  Voice voice(tokenizer, flags.stop);
+  const auto show = [&](const std::string& text) {
+    written.text += text;
+    if (flags.json) return;
+    // A model may have learnt to say anything, also what would redraw the terminal.
+    console.out() += console.output().interactive ? without_controls(text) : text;
+    console.flush();
+  };
+  start = seconds_now();
+  while (!voice.stopped() && !written.interrupted && !console.reader_gone()) {
+    BALLAST_TRY(const auto token, generator.next());
+    if (!token) break;
+    written.tokens.push_back(*token);
+    BALLAST_TRY(const std::string text, voice.say(token->id));
+    show(text);
+    written.interrupted = interrupted();
+  }
+  show(voice.finish());
+  written.timings.decode = seconds_now() - start;
+  if (written.interrupted) written.stop = "interrupted";
+  else if (console.reader_gone()) written.stop = "reader_gone";
+  else written.stop = stop_name(generator.stop_reason());
+  return written;
+}
+
+// ---------------------------------------------------------------- saying so
+
+double rate(size_t count, double seconds) { return seconds > 0 ? static_cast<double>(count) / seconds : 0; }
+
+std::string generate_json(const RunningModel& running, const Written& written) {
+  JsonWriter json;
+  json.begin_object();
+  add_text(json, "model", running.path());
+  json.key("prompt_tokens").begin_array();
+  for (const TokenId id : written.prompt) json.number(id);
+  json.end_array().key("tokens").begin_array();
+  for (const SampledToken& token : written.tokens) json.number(token.id);
+  json.end_array();
+  add_text(json, "text", written.text);
+  json.key("logprobs").begin_array();
+  for (const SampledToken& token : written.tokens) json.real(token.log_probability);
+  json.end_array();
+  add_text(json, "stop", written.stop);
+  json.key("timings").begin_object();
+  json.key("load_ms").real(written.timings.load * 1e3).key("prefill_ms").real(written.timings.prefill * 1e3);
+  json.key("decode_ms").real(written.timings.decode * 1e3);
+  json.key("prefill_tokens_per_s").real(rate(written.prompt.size(), written.timings.prefill));
+  json.key("decode_tokens_per_s").real(rate(written.tokens.size(), written.timings.decode));
+  json.end_object().end_object();
+  return json.take() + '\n';
+}
+
+void print_end(const Written& written, Console& console) {
+  console.out() += '\n';
+  console.remark(fmt::format(
+      "load {:.0f} ms · prompt {}, {:.0f} tokens/s · {}, {:.1f} tokens/s · {}\n", written.timings.load * 1e3,
+      counted(written.prompt.size(), "token"), rate(written.prompt.size(), written.timings.prefill),
+      counted(written.tokens.size(), "token"), rate(written.tokens.size(), written.timings.decode), written.stop));
+}
+
+int generate(const GenerateFlags& flags, Console& console) {
+  if (!flags.tokens.empty() && !flags.prompt.empty()) {
+    return console.fail(make_error(ErrorCode::kInvalidArgument, "--prompt and --tokens exclude each other"),
+                        flags.json);
+  }
+  auto running = RunningModel::load(flags.model);
+  if (!running) return console.fail(running.error(), flags.json);
+  if ((*running)->model().as_causal_lm() == nullptr) {
+    return console.fail(wrong_capability((*running)->model(), "text generation"), flags.json);
+  }
+  std::optional<Tokenizer> tokenizer;
+  auto found = find_tokenizer(flags.tokenizer, (*running)->path());
+  if (found) tokenizer = std::move(*found);
+  else if (flags.tokens.empty() || !flags.tokenizer.empty()) return console.fail(found.error(), flags.json);
+  const auto written = write(flags, **running, tokenizer ? &*tokenizer : nullptr, console);
+  if (!written) return console.fail(written.error(), flags.json);
+  if (flags.json) console.out() += generate_json(**running, *written);
+  else print_end(*written, console);
+  if (const Status status = (*running)->finish(console); !status) return console.fail(status.error(), flags.json);
+  return written->interrupted ? kExitInterrupted : kExitYes;
+}
+
+constexpr const char* kGenerateFooter =
+    "Without MODEL, the small model that comes with Ballast writes. The text goes to standard output as it is made, "
+    "the\n"
+    "times to standard error. The same seed gives the same text, whatever the number of threads.\n"
+    "\n"
+    "Examples:\n"
+    "  ballast generate\n"
+    "  ballast generate --prompt 'My dear Emma,' --max-tokens 60 --seed 7\n"
+    "  ballast generate model.gptrs --tokens 4,4 --greedy --max-tokens 8 --json\n"
+    "  echo 'The morning was' | ballast generate --prompt - --temperature 0.6 --stop '.'\n"
+    "  ballast generate model.gptrs --tokens 1,2,3 --param-budget 25% --stats\n";
+
+}  // namespace
+
+RunCommand add_generate(CLI::App& program, Console& console) {
+  Command command(program, "generate", "Let a text model write");
+  auto flags = std::make_shared<GenerateFlags>();
+  GenerateOptions& options = flags->options;
+  SamplerOptions& sampling = options.sampling;
+  command.optional_path("MODEL", flags->model.path, "A checkpoint of a text model");
+  command.text("--prompt", "TEXT", flags->prompt, "What to go on from; - reads it from standard input");
+  command.texts("--tokens", "IDS", flags->tokens, "The same as numbers: 1,2,3");
+  command.text("--tokenizer", "FILE", flags->tokenizer, "tokenizer.json or vocab.json, unless it stands beside MODEL");
+  command.count("--max-tokens", "N", options.max_tokens, "How many tokens to write at most (128)");
+  command.flag("--greedy", flags->greedy, "Always the likeliest token");
+  // Its range is the sampler's business: with --greedy any number will do.
+  command.real("--temperature", "T", sampling.temperature, "Below 1: surer, above 1: more varied (0.8)", -HUGE_VAL);
+  command.count("--top-k", "K", sampling.top_k, "Choose among the K likeliest tokens");
+  command.real("--top-p", "P", sampling.top_p, "Choose among the likeliest tokens that make up this share");
+  command.real("--min-p", "P", sampling.min_p, "Leave out tokens below this share of the likeliest one");
+  command.real("--repetition-penalty", "X", sampling.repetition_penalty, "Above 1: less of what stands already");
+  command.count("--seed", "N", sampling.seed, "Another seed, another text (0)");
+  command.texts("--stop", "TEXT", flags->stop, "End where this appears; may be repeated");
+  command.flag("--ignore-eos", flags->ignore_eos, "Go on behind the end of a text");
+  command.flag("--no-kv-cache", flags->no_kv_cache, "Compute everything anew for each token");
+  command.count("--kv-cache-capacity", "N", options.cache_capacity, "Room for N tokens from the start, never more", 1);
+  command.choice("--kv-cache-dtype", "TYPE", options.cache_dtype,
+                 std::vector<std::pair<std::string, DType>>{{"f32", DType::kF32}, {"f16", DType::kF16}},
+                 "Type of cached keys and values: f32 (default) or f16");
+  command.flag("--context-shift", options.context_shift, "At the end of the context, forget its beginning");
+  add_model_flags(command, flags->model);
+  command.json(flags->json);
+  command.footer(kGenerateFooter);
+  return [flags, &console] { return generate(*flags, console); };
+}
+
+}  // namespace ballast::cli

@@ -1,0 +1,64 @@
+// Flags and help that every command that runs a model has.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "apps/ballast/console.h"
+#include "apps/ballast/flags.h"
+#include "ballast/runtime/load_model.h"
+#include "ballast/text/tokenizer.h"
+
+namespace ballast::cli {
+
+struct ModelFlags {
+  std::string path;  // empty: the model that comes with Ballast
+  std::string config_path;
+  std::string budget;
+  std::vector<std::string> overrides;
+  std::string profile_path;
+  bool stats = false;
+  LoadOptions load;
+};
+
+void add_model_flags(Command& command, ModelFlags& flags);
+
+// Where the model that comes with Ballast lies: beside the program as installed, or in its source tree.
+Result<std::string> default_model_path();
+
+// A model that is ready to run, and what watches it. Destroy it before printing nothing more of it.
+class RunningModel {
+ public:
+  static Result<std::unique_ptr<RunningModel>> load(const ModelFlags& flags);
+  ~RunningModel();
+
+  LoadedModel& model() { return *model_; }
+  const std::string& path() const { return path_; }
+  double load_seconds() const { return load_seconds_; }
+
+  // What --stats and --profile promise: to standard error, and to the profile's file.
+  Status finish(Console& console);
+
+ private:
+  class Profile;
+  RunningModel() = default;
+
+  std::string path_;
+  bool stats_ = false;
+  double load_seconds_ = 0;
+  std::unique_ptr<Profile> profile_;
+  std::unique_ptr<LoadedModel> model_;
+};
+
+// --tokenizer, or what stands beside the model; kNotFound says how to give one.
+Result<Tokenizer> find_tokenizer(const std::string& given, const std::string& model_path);
+
+// "1,2,3"; errors name the flag.
+Result<std::vector<TokenId>> parse_token_list(const std::vector<std::string>& texts,
+                                              std::string_view flag = "--tokens");
+
+// For a model that cannot do what was asked: says what it can.
+Error wrong_capability(const LoadedModel& model, std::string_view wanted);
+
+}  // namespace ballast::cli

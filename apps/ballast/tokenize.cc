@@ -1,0 +1,181 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "apps/ballast/commands.h"
+#include "apps/ballast/console.h"
+#include "apps/ballast/json_output.h"
+#include "apps/ballast/model_flags.h"
+#include "apps/ballast/streams.h"
+#include "apps/ballast/text.h"
+#include "ballast/io/file.h"
+
+namespace ballast::cli {
+
+namespace {
+
+// Memory holds the text, its tokens, and with --json both once more.
+constexpr uint64_t kMostText = uint64_t{1} << 30;
+constexpr size_t kFlushAt = 1 << 16;
+
+struct TokenizeFlags {
+  std::string model;
+  std::string tokenizer;
+  std::string text;
+  std::string file;
+  std::vector<std::string> decode;
+  bool plain = false;
+  bool ids = false;
+  bool count = false;
+  bool json = false;
+  bool text_given = false;
+};
+
+Result<std::string> read_text(const TokenizeFlags& flags) {
+  if (flags.text == "-" || flags.file == "-") return read_text_input(kMostText);
+  if (flags.file.empty()) return flags.text;
+  BALLAST_TRY(const auto source, open_file(flags.file, FileAccess::kPositional));
+  if (source->size() > kMostText) {
+    return make_error(ErrorCode::kUnsupported, fmt::format("{}: {} at once are too many; cut the file at a line break",
+                                                           flags.file, counted(source->size(), "byte")));
+  }
+  BALLAST_TRY(const ByteVector bytes, read_bytes(*source, 0, source->size()));
+  return std::string(as_text(bytes));
+}
+
+void add_ids(JsonWriter& json, std::string_view key, const std::vector<TokenId>& ids) {
+  json.key(key).begin_array();
+  for (const TokenId id : ids) json.number(id);
+  json.end_array();
+}
+
+// ---------------------------------------------------------------- text to tokens
+
+std::string encoded_json(const Tokenizer& tokenizer, std::string_view text, const std::vector<TokenId>& ids,
+                         bool only_count) {
+  JsonWriter json;
+  json.begin_object();
+  add_number(json, "bytes", text.size());
+  add_number(json, "count", ids.size());
+  if (!only_count) {
+    add_ids(json, "tokens", ids);
+    json.key("pieces").begin_array();
+    for (const TokenId id : ids) json.string(json_text(tokenizer.bytes_of(id).value_or("")));
+    json.end_array();
+  }
+  json.end_object();
+  return json.take() + '\n';
+}
+
+void print_ids(const std::vector<TokenId>& ids, Console& console) {
+  for (size_t i = 0; i < ids.size() && !console.reader_gone(); ++i) {
+    fmt::format_to(std::back_inserter(console.out()), "{}{}", i == 0 ? "" : ",", ids[i]);
+    if (console.out().size() > kFlushAt) console.flush();
+  }
+  console.out() += '\n';
+}
+
+void print_pieces(const Tokenizer& tokenizer, const std::vector<TokenId>& ids, Console& console) {
+  if (ids.empty()) return;
+  const size_t width = fmt::formatted_size("{}", std::ranges::max(ids));
+  for (const TokenId id : ids) {
+    if (console.reader_gone()) return;
+    fmt::format_to(std::back_inserter(console.out()), "{:>{}}  \"{}\"\n", id, width,
+                   printable(tokenizer.bytes_of(id).value_or("")));
+    if (console.out().size() > kFlushAt) console.flush();
+  }
+}
+
+Status encode(const TokenizeFlags& flags, const Tokenizer& tokenizer, Console& console) {
+  BALLAST_TRY(const std::string text, read_text(flags));
+  const std::vector<TokenId> ids = tokenizer.encode(text, {.special_tokens = !flags.plain});
+  if (flags.json) console.out() += encoded_json(tokenizer, text, ids, flags.count);
+  else if (flags.count) console.out() += fmt::format("{}\n", ids.size());
+  else if (flags.ids) print_ids(ids, console);
+  else print_pieces(tokenizer, ids, console);
+  return {};
+}
+
+// ---------------------------------------------------------------- tokens to text
+
+Status decode(const TokenizeFlags& flags, const Tokenizer& tokenizer, Console& console) {
+  std::vector<std::string> words = flags.decode;
+  if (words == std::vector<std::string>{"-"}) {
+    BALLAST_TRY(words[0], read_text_input(kMostText));
+    // What --ids printed ends with a line break.
+    while (words[0].ends_with('\n')) words[0].pop_back();
+    if (words[0].empty()) words.clear();
+  }
+  BALLAST_TRY(const std::vector<TokenId> ids, parse_token_list(words, "--decode"));
+  BALLAST_TRY(const std::string text, tokenizer.decode(ids, {.skip_special_tokens = flags.plain}));
+  if (flags.json) {
+    JsonWriter json;
+    json.begin_object();
+    add_number(json, "bytes", text.size());
+    add_number(json, "count", ids.size());
+    add_ids(json, "tokens", ids);
+    add_text(json, "text", text);
+    json.end_object();
+    console.out() += json.take() + '\n';
+  } else if (console.output().interactive) {
+    console.out() += printable(text, /*keep_newlines=*/true) + '\n';
+  } else {
+    console.out() += text;  // the very bytes
+  }
+  return {};
+}
+
+Status tokenize(const TokenizeFlags& flags, Console& console) {
+  const int given = int{flags.text_given} + int{!flags.file.empty()} + int{!flags.decode.empty()};
+  if (given != 1) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "one of --text TEXT, --file FILE and --decode IDS says what to work on");
+  }
+  if (!flags.decode.empty() && (flags.ids || flags.count)) {
+    return make_error(ErrorCode::kInvalidArgument, "--ids and --count are of no use with --decode");
+  }
+  std::string model = flags.model;
+  if (flags.tokenizer.empty() && model.empty()) BALLAST_CHECK(assign(model, default_model_path()));
+  BALLAST_TRY(const Tokenizer tokenizer, find_tokenizer(flags.tokenizer, model));
+  return flags.decode.empty() ? encode(flags, tokenizer, console) : decode(flags, tokenizer, console);
+}
+
+constexpr const char* kTokenizeFooter =
+    "Without MODEL and --tokenizer, the tokenizer of the small model that comes with Ballast is used. One token a "
+    "line:\n"
+    "its number and its bytes, escaped where a terminal cannot show them. What --ids prints, --decode and the --tokens "
+    "of\n"
+    "other commands take. Any bytes can be encoded, and --decode gives exactly them back.\n"
+    "\n"
+    "Examples:\n"
+    "  ballast tokenize --text 'It is a truth universally acknowledged'\n"
+    "  ballast tokenize model.gptrs --text 'Hello world' --ids\n"
+    "  ballast tokenize --tokenizer tokenizer.json --file README.md --count\n"
+    "  ballast tokenize --decode 41,84,365,259\n"
+    "  echo 'Hello' | ballast tokenize --text - --ids | ballast tokenize --decode -\n";
+
+}  // namespace
+
+RunCommand add_tokenize(CLI::App& program, Console& console) {
+  auto command = std::make_shared<Command>(program, "tokenize", "Turn text into a model's tokens, and back");
+  auto flags = std::make_shared<TokenizeFlags>();
+  command->optional_path("MODEL", flags->model, "A model with a tokenizer beside it");
+  command->text("--tokenizer", "FILE", flags->tokenizer, "tokenizer.json, or vocab.json with merges.txt beside it");
+  command->text("--text", "TEXT", flags->text, "What to encode; - reads it from standard input");
+  command->text("--file", "FILE", flags->file, "The same from a file");
+  command->texts("--decode", "IDS", flags->decode, "Print the text of these tokens: 1,2,3; - reads them");
+  command->flag("--plain", flags->plain,
+                "Marks such as <|endoftext|> are text like any other; decoding leaves them out");
+  command->flag("--ids", flags->ids, "Only the numbers, in one line, with commas");
+  command->flag("--count", flags->count, "Only how many tokens there are");
+  command->json(flags->json);
+  command->footer(kTokenizeFooter);
+  return [flags, command, &console] {
+    flags->text_given = std::ranges::count(command->given(), "--text") > 0;
+    const Status status = tokenize(*flags, console);
+    return status ? kExitYes : console.fail(status.error(), flags->json);
+  };
+}
+
+}  // namespace ballast::cli

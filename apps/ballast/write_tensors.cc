@@ -1,0 +1,47 @@
+#include "apps/ballast/write_tensors.h"
+
+#include <fmt/format.h>
+
+#include "ballast/archive/convert.h"
+#include "ballast/io/file.h"
+
+namespace ballast::cli {
+
+namespace {
+
+Result<const FormatDriver*> format_to_write(const std::string& path) {
+  const FormatDriver* format = format_for_extension(path);
+  if (format != nullptr && format->plan_write != nullptr) return format;
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("{}: the name does not tell a format to write: .gten, .npz or .safetensors", path));
+}
+
+}  // namespace
+
+Status check_destination(const std::string& path, bool overwrite) {
+  if (path.empty()) return {};
+  BALLAST_CHECK(format_to_write(path));
+  AtomicFiles files({.overwrite = overwrite});
+  if (auto sink = files.add(path, 0); !sink) return std::move(sink).error();
+  return {};
+}
+
+Status write_tensors(const std::string& path, std::span<const NamedTensor> tensors, bool overwrite) {
+  BALLAST_TRY(const FormatDriver* format, format_to_write(path));
+  WritePlan plan;
+  for (const NamedTensor& named : tensors) {
+    TensorInfo info;
+    info.name = named.name;
+    info.dtype = named.tensor.dtype();
+    info.shape = Shape(named.tensor.dims().span());
+    info.byte_size = named.tensor.bytes().size();
+    plan.add_tensor(std::move(info), named.tensor.bytes());
+  }
+  ConvertOptions options;
+  options.write.commit.overwrite = overwrite;
+  options.write.format.keep_order = true;  // a trace is read in the order in which it happened
+  if (auto written = convert_plan(std::move(plan), path, *format, options); !written) return std::move(written).error();
+  return {};
+}
+
+}  // namespace ballast::cli

@@ -1,0 +1,206 @@
+// Causal attention over a cache. Keys pass in blocks; each query keeps its largest score, the sum of its weights and
+// its output so far, and rescales them when a block brings a larger score.
+//
+// Blocks begin at multiples of kBlockKeys whatever the query, so a query's result does not depend on its neighbours.
+#include "ballast/backends/cpu/kernels.h"
+#include "ballast/backends/cpu/targets.h"
+// After targets.h.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ballast/backends/cpu/attention.cc"
+#include <hwy/foreach_target.h>
+// After foreach_target.h.
+#include "ballast/backends/cpu/panel-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ballast::cpu::HWY_NAMESPACE {
+
+constexpr size_t kBlockKeys = 64;
+constexpr size_t kBlockRows = 64;
+// Channels of a head that are packed at once.
+constexpr size_t kBlockChannels = 128;
+static_assert(kBlockKeys % kPanel == 0 && kBlockChannels % kPanel == 0);
+
+// Some queries of the heads that share one head of keys and values. A row is one query of one head.
+struct QueryBlock {
+  size_t kv_head;
+  size_t first_query, queries;
+  size_t first_head, heads;  // among the heads of the group
+
+  size_t rows() const { return queries * heads; }
+  size_t query(size_t row) const { return first_query + row / heads; }
+  size_t head(size_t row) const { return first_head + row % heads; }
+};
+
+class BlockAttention {
+ public:
+  BlockAttention(const AttentionProblem<float>& problem, const QueryBlock& block)
+      : p_(problem), block_(block), group_(problem.q_heads / problem.kv_heads), tiles_{block.rows()} {
+    for (size_t row = 0; row < block_.rows(); ++row) {
+      const size_t head = block_.kv_head * group_ + block_.head(row);
+      queries_[row] = p_.q + block_.query(row) * p_.q_stride + head * p_.head_dim;
+      outputs_[row] = p_.out + (block_.query(row) * p_.q_heads + head) * p_.head_dim;
+      largest_[row] = -__builtin_inff();
+      total_[row] = 0;
+    }
+  }
+
+  void run() {
+    const size_t keys = p_.first_position + (p_.sees_all ? p_.q_count : block_.first_query + block_.queries);
+    for (size_t key = 0; key < keys; key += kBlockKeys) {
+      const size_t count = smaller(kBlockKeys, keys - key);
+      score(key, count);
+      weigh(key, count);
+      mix(key, count);
+    }
+    for (size_t row = 0; row < block_.rows(); ++row) {
+      const Vector total = splat(total_[row]);
+      map(outputs_[row], outputs_[row], p_.head_dim, [&](Vector x) HWY_ATTR { return hn::Div(x, total); });
+    }
+  }
+
+ private:
+  WeightView cached(const std::byte* of, size_t key, size_t channel) const {
+    const size_t element = (block_.kv_head * p_.capacity + key) * p_.head_dim + channel;
+    return {of + element * (p_.cache_dtype == DType::kF32 ? 4 : 2), p_.cache_dtype};
+  }
+
+  // weights_[row][j] = query . key
+  void score(size_t key, size_t count) {
+    for (size_t channel = 0; channel < p_.head_dim; channel += kBlockChannels) {
+      const size_t channels = smaller(kBlockChannels, p_.head_dim - channel);
+      for (size_t j = 0; j < count; j += kPanel) {
+        pack_panel_across(cached(p_.keys, key + j, channel), p_.head_dim, channels, smaller(kPanel, count - j),
+                          panels_ + j * channels);
+      }
+      for (size_t tile = 0; tile < tiles_.tiles; ++tile) {
+        const float* a[kTileRows];
+        float* c[kTileRows];
+        PanelProduct product = tile_product(tile, a, c);
+        product.length = channels;
+        product.add = channel != 0;
+        for (size_t i = 0; i < product.rows; ++i) {
+          a[i] = queries_[tiles_.begin(tile) + i] + channel;
+          c[i] = weights_ + (tiles_.begin(tile) + i) * kBlockKeys;
+        }
+        multiply_panels(product, c, count, channels);
+      }
+    }
+  }
+
+  // Scores become weights, relative to the largest score so far.
+  void weigh(size_t key, size_t count) {
+    for (size_t row = 0; row < block_.rows(); ++row) {
+      float* weights = weights_ + row * kBlockKeys;
+      const size_t seen = p_.first_position + (p_.sees_all ? p_.q_count : block_.query(row) + 1);
+      const size_t visible = seen > key ? smaller(count, seen - key) : 0;
+      const Vector scale = splat(p_.scale);
+      map(weights, weights, visible, [&](Vector x) HWY_ATTR { return hn::Mul(x, scale); });
+      const float largest = HWY_MAX(largest_[row], largest_of(weights, visible));
+      const Vector shift = splat(largest);
+      map(weights, weights, visible, [&](Vector x) HWY_ATTR { return exponential(hn::Sub(x, shift)); });
+      for (size_t j = visible; j < count; ++j) weights[j] = 0;
+      const float sum = sum_of(weights, visible, Identity());
+      const float kept = key == 0 ? 0 : hn::GetLane(exponential(splat(largest_[row] - largest)));
+      if (key != 0 && kept != 1) {
+        map(outputs_[row], outputs_[row], p_.head_dim, [&](Vector x) HWY_ATTR { return hn::Mul(x, splat(kept)); });
+      }
+      total_[row] = key == 0 ? sum : total_[row] * kept + sum;
+      largest_[row] = largest;
+    }
+  }
+
+  // output += weights * values
+  void mix(size_t key, size_t count) {
+    for (size_t channel = 0; channel < p_.head_dim; channel += kBlockChannels) {
+      const size_t channels = smaller(kBlockChannels, p_.head_dim - channel);
+      // Values lie as panels want them, if they are floats and enough of them.
+      const bool direct = p_.cache_dtype == DType::kF32 && channels % kPanel == 0;
+      const WeightView values = cached(p_.values, key, channel);
+      for (size_t j = 0; !direct && j < channels; j += kPanel) {
+        pack_panel(cached(p_.values, key, channel + j), p_.head_dim, count, smaller(kPanel, channels - j),
+                   panels_ + j * count);
+      }
+      for (size_t tile = 0; tile < tiles_.tiles; ++tile) {
+        const float* a[kTileRows];
+        float* c[kTileRows];
+        PanelProduct product = tile_product(tile, a, c);
+        product.length = count;
+        product.add = key != 0;
+        if (direct) {
+          product.w = reinterpret_cast<const float*>(values.data);
+          product.w_stride = p_.head_dim;
+        }
+        for (size_t i = 0; i < product.rows; ++i) {
+          a[i] = weights_ + (tiles_.begin(tile) + i) * kBlockKeys;
+          c[i] = outputs_[tiles_.begin(tile) + i] + channel;
+        }
+        multiply_panels(product, c, channels, direct ? 1 : count);
+      }
+    }
+  }
+
+  PanelProduct tile_product(size_t tile, const float** a, float** c) const {
+    PanelProduct product;
+    product.a = a;
+    product.c = c;
+    product.rows = tiles_.begin(tile + 1) - tiles_.begin(tile);
+    product.w = panels_;
+    return product;
+  }
+
+  // From panel to panel: `step` floats of the weight for each column.
+  static void multiply_panels(PanelProduct& product, float** c, size_t columns, size_t step) {
+    for (size_t j = 0; j < columns; j += kPanel) {
+      product.columns = smaller(kPanel, columns - j);
+      multiply_panel(product);
+      product.w += kPanel * step;
+      for (size_t i = 0; i < product.rows; ++i) c[i] += kPanel;
+    }
+  }
+
+  const AttentionProblem<float>& p_;
+  const QueryBlock& block_;
+  const size_t group_;
+  const Tiles tiles_;
+  const float* queries_[kBlockRows];
+  float* outputs_[kBlockRows];
+  float largest_[kBlockRows];
+  float total_[kBlockRows];
+  HWY_ALIGN float weights_[kBlockRows * kBlockKeys];
+  HWY_ALIGN float panels_[kBlockKeys * kBlockChannels];
+};
+
+void attention(const AttentionProblem<float>& problem, ThreadPool& pool) {
+  if (problem.q_count == 0 || problem.kv_heads == 0 || problem.head_dim == 0) return;
+  const size_t group = problem.q_heads / problem.kv_heads;
+  const size_t heads = smaller(group, kBlockRows);
+  const size_t queries = larger(1, kBlockRows / larger(1, heads));
+  const size_t head_parts = heads == 0 ? 0 : divide_up(group, heads);
+  const size_t query_parts = divide_up(problem.q_count, queries);
+  const size_t parts = head_parts * query_parts;
+  pool.for_ranges(problem.kv_heads * parts, 1, [&](size_t begin, size_t end) HWY_ATTR {
+    for (size_t index = begin; index < end; ++index) {
+      QueryBlock block;
+      block.kv_head = index / parts;
+      block.first_head = index % parts / query_parts * heads;
+      block.heads = smaller(heads, group - block.first_head);
+      block.first_query = index % query_parts * queries;
+      block.queries = smaller(queries, problem.q_count - block.first_query);
+      BlockAttention(problem, block).run();
+    }
+  });
+}
+
+}  // namespace ballast::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ballast::cpu {
+
+HWY_EXPORT(attention);
+void attention(const AttentionProblem<float>& problem, ThreadPool& pool) {
+  HWY_DYNAMIC_DISPATCH(attention)(problem, pool);
+}
+
+}  // namespace ballast::cpu
+#endif

@@ -1,0 +1,306 @@
+// Products with weights. Few rows stream the weight as it lies; many rows go through panels that stay in the cache.
+#include "ballast/backends/cpu/kernels.h"
+#include "ballast/backends/cpu/targets.h"
+// After targets.h.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ballast/backends/cpu/gemm.cc"
+#include <hwy/foreach_target.h>
+// After foreach_target.h.
+#include "ballast/backends/cpu/panel-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ballast::cpu::HWY_NAMESPACE {
+
+WeightView moved(WeightView w, size_t elements) {
+  w.data += elements * (w.dtype == DType::kF16 || w.dtype == DType::kBF16 ? 2 : 4);
+  return w;
+}
+
+// ---------------------------------------------------------------- few rows
+// Up to this many rows a weight is read once and not copied.
+constexpr size_t kStreamRows = 8;
+// Rows of the weight that are read side by side: so many streams of memory, and so few loads and stores of sums.
+constexpr size_t kStreams = 8;
+
+// c[row] += a[row][0..kDepth) * w[kDepth, columns]
+template <class Weight, size_t kRows, size_t kDepth>
+HWY_INLINE void stream(const float* const* a, const std::byte* w, size_t stride, float* const* c, size_t begin,
+                       size_t columns) {
+  Vector factors[kRows][kDepth];
+  BALLAST_UNROLL for (size_t row = 0; row < kRows; ++row) {
+    BALLAST_UNROLL for (size_t k = 0; k < kDepth; ++k) factors[row][k] = splat(a[row][k]);
+  }
+  const auto step = [&](size_t j, size_t count) HWY_ATTR {
+    const bool whole = count == kLanes;
+    Vector sums[kRows];
+    BALLAST_UNROLL for (size_t row = 0; row < kRows; ++row) {
+      sums[row] = whole ? load(c[row] + j) : load_part(c[row] + j, count);
+    }
+    BALLAST_UNROLL for (size_t k = 0; k < kDepth; ++k) {
+      const std::byte* at = w + (k * stride + j) * Weight::kBytes;
+      if constexpr (kDepth > 1) __builtin_prefetch(at + kStreams * stride * Weight::kBytes);
+      const Vector weight = whole ? Weight::load(at) : load_weight_part<Weight>(at, count);
+      BALLAST_UNROLL for (size_t row = 0; row < kRows; ++row) {
+        sums[row] = hn::MulAdd(factors[row][k], weight, sums[row]);
+      }
+    }
+    BALLAST_UNROLL for (size_t row = 0; row < kRows; ++row) {
+      if (whole) store(sums[row], c[row] + j);
+      else store_part(sums[row], c[row] + j, count);
+    }
+  };
+  size_t j = begin;
+  for (; j + kLanes <= begin + columns; j += kLanes) step(j, kLanes);
+  if (j < begin + columns) step(j, begin + columns - j);
+}
+
+// All m rows for kDepth rows of the weight, which the first group of rows brings into the cache.
+template <class Weight, size_t kDepth>
+HWY_INLINE void stream_rows(const float* const* a, size_t m, const std::byte* w, size_t stride, float* const* c,
+                            size_t begin, size_t columns) {
+  // No more factors than registers hold.
+  constexpr size_t kDepthOfFour = kDepth < 4 ? kDepth : 4;
+  size_t row = 0;
+  for (; row + 4 <= m; row += 4) {
+    for (size_t k = 0; k < kDepth; k += kDepthOfFour) {
+      const float* at[] = {a[row] + k, a[row + 1] + k, a[row + 2] + k, a[row + 3] + k};
+      stream<Weight, 4, kDepthOfFour>(at, w + k * stride * Weight::kBytes, stride, c + row, begin, columns);
+    }
+  }
+  for (; row + 2 <= m; row += 2) stream<Weight, 2, kDepth>(a + row, w, stride, c + row, begin, columns);
+  for (; row < m; ++row) stream<Weight, 1, kDepth>(a + row, w, stride, c + row, begin, columns);
+}
+
+template <class Weight>
+void stream_columns(const GemmTile<float>& tile, size_t begin, size_t columns) {
+  const float* a[kStreamRows];
+  float* c[kStreamRows];
+  for (size_t row = 0; row < tile.m; ++row) {
+    a[row] = tile.a + row * tile.a_stride + tile.begin;
+    c[row] = tile.c + row * tile.c_stride;
+    if (tile.first) std::memset(c[row] + begin, 0, columns * sizeof(float));
+  }
+  size_t k = 0;
+  const auto advance = [&](size_t by) {
+    k += by;
+    for (size_t row = 0; row < tile.m; ++row) a[row] += by;
+  };
+  while (k + kStreams <= tile.count) {
+    stream_rows<Weight, kStreams>(a, tile.m, tile.w.data + k * tile.n * Weight::kBytes, tile.n, c, begin, columns);
+    advance(kStreams);
+  }
+  while (k < tile.count) {
+    stream_rows<Weight, 1>(a, tile.m, tile.w.data + k * tile.n * Weight::kBytes, tile.n, c, begin, columns);
+    advance(1);
+  }
+}
+
+void finish_tile(const GemmTile<float>& tile, size_t row_begin, size_t row_end, size_t begin, size_t columns) {
+  for (size_t row = row_begin; row < row_end; ++row) {
+    Ending ending;
+    ending.activation = tile.activation;
+    if (tile.bias != nullptr) ending.bias = tile.bias + begin;
+    if (tile.residual != nullptr) ending.residual = tile.residual + row * tile.c_stride + begin;
+    if (!ending.none()) finish_row(tile.c + row * tile.c_stride + begin, columns, ending);
+  }
+}
+
+void stream_product(const GemmTile<float>& tile, size_t begin, size_t end) {
+  // Sums of so many columns stay in the first-level cache while the weight passes by.
+  constexpr size_t kSums = 4096;
+  const size_t block = larger(kSums / tile.m, 512);
+  for (size_t at = begin; at < end; at += block) {
+    const size_t columns = smaller(block, end - at);
+    switch (tile.w.dtype) {
+      case DType::kF16: stream_columns<F16Weight>(tile, at, columns); break;
+      case DType::kBF16: stream_columns<Bf16Weight>(tile, at, columns); break;
+      default: stream_columns<F32Weight>(tile, at, columns);
+    }
+    if (tile.last) finish_tile(tile, 0, tile.m, at, columns);
+  }
+}
+
+// The same for outputs [begin, end) of a weight [N, K]. A few terms of a panel are turned and used at once.
+void stream_product_across(const GemmTile<float>& tile, size_t begin, size_t end) {
+  HWY_ALIGN float panel[kTurnTerms * kPanel];
+  for (size_t j = begin; j < end; j += kPanel) {
+    const size_t columns = smaller(kPanel, end - j);
+    const float* a[kStreamRows];
+    float* c[kStreamRows];
+    for (size_t row = 0; row < tile.m; ++row) c[row] = tile.c + row * tile.c_stride + j;
+    size_t k = 0;
+    do {
+      const size_t terms = smaller(kTurnTerms, tile.k - k);
+      // After the last terms come the first of the next panel.
+      const size_t ahead = k + terms < tile.k ? kTurnTerms : kPanel * tile.k - k;
+      pack_panel_across(moved(tile.w, (j - tile.begin) * tile.k + k), tile.k, terms, columns, panel, ahead);
+      for (size_t row = 0; row < tile.m; ++row) a[row] = tile.a + row * tile.a_stride + k;
+      for (size_t row = 0; row < tile.m; row += kTileRows) {
+        multiply_panel({.a = a + row,
+                        .rows = smaller(kTileRows, tile.m - row),
+                        .length = terms,
+                        .w = panel,
+                        .c = c + row,
+                        .columns = columns,
+                        .add = k != 0});
+      }
+      k += terms;
+    } while (k < tile.k);
+    finish_tile(tile, 0, tile.m, j, columns);
+  }
+}
+
+// Long pieces: memory is read fastest from end to end.
+size_t stream_grain(size_t columns, size_t threads) {
+  const size_t pieces = threads * larger(1, smaller(4, columns / (threads * 2048)));
+  return larger(kPanel, divide_up(divide_up(columns, pieces), 16) * 16);
+}
+
+// ---------------------------------------------------------------- many rows
+// A block of packed panels stays in the second-level cache, on the stack of the thread that packed it.
+constexpr size_t kBlockTerms = 256;
+constexpr size_t kBlockColumns = 256;
+
+struct Part {
+  size_t row_begin, row_end, begin, end;  // columns [begin, end) of the result
+};
+
+// Terms [k, k + terms) of the columns of a part, as panels one after the other.
+void pack_block(const GemmTile<float>& tile, const Part& part, size_t k, size_t terms, float* panels) {
+  for (size_t j = part.begin; j < part.end; j += kPanel, panels += terms * kPanel) {
+    const size_t columns = smaller(kPanel, part.end - j);
+    if (tile.layout == WeightLayout::kInOut) pack_panel(moved(tile.w, k * tile.n + j), tile.n, terms, columns, panels);
+    else pack_panel_across(moved(tile.w, (j - tile.begin) * tile.k + k), tile.k, terms, columns, panels);
+  }
+}
+
+// Rows whose distance is a multiple of this push each other out of the first-level cache; many panels are worth
+// bringing them together.
+constexpr size_t kUnkindDistance = 1024;
+constexpr size_t kManyPanels = 4;
+constexpr size_t kTogether = kBlockTerms + 16;
+
+void multiply_part(const GemmTile<float>& tile, const Part& part) {
+  const bool across = tile.layout == WeightLayout::kOutIn;
+  const size_t terms = across ? tile.k : tile.count;
+  const size_t first_term = across ? 0 : tile.begin;
+  const bool last = across || tile.last;
+  const bool bring = tile.a_stride % kUnkindDistance == 0 && part.end - part.begin >= kManyPanels * kPanel;
+  HWY_ALIGN float panels[kBlockTerms * kBlockColumns];
+  HWY_ALIGN float together[kTileRows * kTogether];
+  const Tiles tiles{part.row_end - part.row_begin};
+  size_t k = 0;
+  do {
+    const size_t count = smaller(kBlockTerms, terms - k);
+    pack_block(tile, part, k, count, panels);
+    for (size_t t = 0; t < tiles.tiles; ++t) {
+      const size_t row_begin = part.row_begin + tiles.begin(t);
+      const size_t row_end = part.row_begin + tiles.begin(t + 1);
+      MatrixProduct product{.a = tile.a + row_begin * tile.a_stride + first_term + k, .row_stride = tile.a_stride};
+      product.rows = row_end - row_begin;
+      product.length = count;
+      product.w = panels;
+      product.c_stride = tile.c_stride;
+      product.add = k != 0 || !(across || tile.first);
+      if (bring && count != 0) {  // without terms there may be no memory either
+        for (size_t row = 0; row < product.rows; ++row) {
+          std::memcpy(together + row * kTogether, product.a + row * tile.a_stride, count * sizeof(float));
+        }
+        product.a = together;
+        product.row_stride = kTogether;
+      }
+      for (size_t j = part.begin; j < part.end; j += kPanel) {
+        product.c = tile.c + row_begin * tile.c_stride + j;
+        product.columns = smaller(kPanel, part.end - j);
+        multiply_matrix(product);
+        product.w += count * kPanel;
+      }
+      if (last && k + count == terms) finish_tile(tile, row_begin, row_end, part.begin, part.end - part.begin);
+    }
+    k += count;
+  } while (k < terms);
+}
+
+// How a product is cut into parts. Neither affects a bit of the result.
+struct Grid {
+  size_t m, begin, end;
+  size_t rows, columns;  // of a part
+  size_t across = divide_up(end - begin, columns);
+  size_t count = across * divide_up(m, rows);
+
+  Part part(size_t index) const {
+    const size_t row = index / across * rows;
+    const size_t column = begin + index % across * columns;
+    return {row, smaller(m, row + rows), column, smaller(end, column + columns)};
+  }
+};
+
+Grid make_grid(size_t m, size_t begin, size_t end, size_t threads) {
+  // Three parts for each thread, so that none waits long for the last; narrower ones first, since cutting rows means
+  // packing twice.
+  const size_t wanted = threads == 1 ? 1 : 3 * threads;
+  size_t columns = smaller(kBlockColumns, divide_up(divide_up(end - begin, wanted), kPanel) * kPanel);
+  columns = larger(columns, smaller(kBlockColumns, 2 * kPanel));
+  const size_t across = divide_up(end - begin, columns);
+  const size_t down = larger(1, smaller(divide_up(wanted, across), m / (8 * kTileRows)));
+  return {m, begin, end, larger(1, divide_up(m, down)), columns};
+}
+
+// ---------------------------------------------------------------- doors
+void gemm(const GemmTile<float>& tile, ThreadPool& pool) {
+  const bool across = tile.layout == WeightLayout::kOutIn;
+  const size_t begin = across ? tile.begin : 0;
+  const size_t end = across ? tile.begin + tile.count : tile.n;
+  if (tile.m == 0 || begin == end) return;
+  if (!across && tile.m <= kStreamRows) {
+    pool.for_ranges(end, stream_grain(end, pool.size()),
+                    [&](size_t from, size_t to) HWY_ATTR { stream_product(tile, from, to); });
+    return;
+  }
+  if (tile.m <= kStreamRows) {
+    const size_t grain = divide_up(divide_up(end - begin, 4 * pool.size()), kPanel) * kPanel;
+    pool.for_ranges(end - begin, grain,
+                    [&](size_t from, size_t to) HWY_ATTR { stream_product_across(tile, begin + from, begin + to); });
+    return;
+  }
+  const Grid grid = make_grid(tile.m, begin, end, pool.size());
+  pool.for_ranges(grid.count, 1, [&](size_t from, size_t to) HWY_ATTR {
+    for (size_t index = from; index < to; ++index) multiply_part(tile, grid.part(index));
+  });
+}
+
+void batched_matmul(const BatchedMatmul<float>& problem, ThreadPool& pool) {
+  if (problem.m == 0 || problem.n == 0) return;
+  const size_t threads = problem.batch >= pool.size() ? 1 : pool.size();
+  const Grid grid = make_grid(problem.m, 0, problem.n, threads);
+  pool.for_ranges(problem.batch * grid.count, 1, [&](size_t from, size_t to) HWY_ATTR {
+    for (size_t index = from; index < to; ++index) {
+      const size_t batch = index / grid.count;
+      GemmTile<float> tile;
+      tile.a = problem.a + batch * problem.m * problem.k;
+      tile.c = problem.c + batch * problem.m * problem.n;
+      tile.m = problem.m;
+      tile.n = tile.c_stride = problem.n;
+      tile.k = tile.a_stride = tile.count = problem.k;
+      tile.w.data = reinterpret_cast<const std::byte*>(problem.b + batch * problem.k * problem.n);
+      multiply_part(tile, grid.part(index % grid.count));
+    }
+  });
+}
+
+}  // namespace ballast::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace ballast::cpu {
+
+HWY_EXPORT(gemm);
+HWY_EXPORT(batched_matmul);
+
+void gemm(const GemmTile<float>& tile, ThreadPool& pool) { HWY_DYNAMIC_DISPATCH(gemm)(tile, pool); }
+void batched_matmul(const BatchedMatmul<float>& problem, ThreadPool& pool) {
+  HWY_DYNAMIC_DISPATCH(batched_matmul)(problem, pool);
+}
+
+}  // namespace ballast::cpu
+#endif

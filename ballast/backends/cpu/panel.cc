@@ -1,0 +1,281 @@
+// The loops over panels; see panel-inl.h.
+#include "ballast/backends/cpu/targets.h"
+// After targets.h.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "ballast/backends/cpu/panel.cc"
+#include <hwy/foreach_target.h>
+// After foreach_target.h.
+#include "ballast/backends/cpu/panel-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace ballast::cpu::HWY_NAMESPACE {
+
+// ---------------------------------------------------------------- multiplication
+template <size_t kRows>
+void multiply_rows(const PanelProduct& product, float* const* c) {
+  Vector left[kRows], right[kRows];
+  BALLAST_UNROLL for (size_t row = 0; row < kRows; ++row) {
+    left[row] = product.add ? load(c[row]) : zeros();
+    right[row] = product.add ? load(c[row] + kLanes) : zeros();
+  }
+  const float* HWY_RESTRICT w = product.w;
+  for (size_t segment = 0; segment < product.segments; ++segment) {
+    const float* a[kRows];
+    BALLAST_UNROLL for (size_t row = 0; row < kRows; ++row) a[row] = product.a[segment * kRows + row];
+    for (size_t k = 0; k < product.length; ++k) {
+      const Vector w_left = load(w);
+      const Vector w_right = load(w + kLanes);
+      __builtin_prefetch(w + product.fetch_ahead);
+      __builtin_prefetch(w + product.fetch_ahead + kLanes);
+      w += product.w_stride;
+      BALLAST_UNROLL for (size_t row = 0; row < kRows; ++row) {
+        const Vector factor = splat(a[row][k]);
+        left[row] = hn::MulAdd(factor, w_left, left[row]);
+        right[row] = hn::MulAdd(factor, w_right, right[row]);
+      }
+    }
+  }
+  BALLAST_UNROLL for (size_t row = 0; row < kRows; ++row) {
+    store(left[row], c[row]);
+    store(right[row], c[row] + kLanes);
+  }
+}
+
+using MultiplyRows = void (*)(const PanelProduct&, float* const*);
+
+template <size_t kRows>
+constexpr void fill(MultiplyRows* table) {
+  table[kRows] = multiply_rows<kRows>;
+  if constexpr (kRows > 1) fill<kRows - 1>(table);
+}
+struct MultiplyTable {
+  MultiplyRows of[kTileRows + 1] = {};
+  constexpr MultiplyTable() { fill<kTileRows>(of); }
+};
+constexpr MultiplyTable kMultiply;
+
+void multiply_panel(const PanelProduct& product) {
+  if (product.columns == kPanel) {
+    kMultiply.of[product.rows](product, product.c);
+    return;
+  }
+  // The end of a row: whole vectors are not all there, so the sums are kept elsewhere.
+  HWY_ALIGN float sums[kTileRows * kPanel] = {};
+  float* rows[kTileRows];
+  for (size_t row = 0; row < product.rows; ++row) {
+    rows[row] = sums + row * kPanel;
+    if (product.add) std::memcpy(rows[row], product.c[row], product.columns * sizeof(float));
+  }
+  kMultiply.of[product.rows](product, rows);
+  for (size_t row = 0; row < product.rows; ++row) {
+    std::memcpy(product.c[row], rows[row], product.columns * sizeof(float));
+  }
+}
+
+// ---------------------------------------------------------------- multiplication, factors in a matrix
+// All rows are reached from two pointers and the same few distances, which fit into registers.
+template <size_t kRows, size_t kVectors>
+void multiply_strided(const MatrixProduct& product, float* c, size_t c_stride) {
+  constexpr size_t kHalf = (kRows + 1) / 2;
+  Vector sums[kRows][kVectors];
+  BALLAST_UNROLL for (size_t row = 0; row < kRows; ++row) {
+    BALLAST_UNROLL for (size_t i = 0; i < kVectors; ++i) {
+      sums[row][i] = product.add ? load(c + row * c_stride + i * kLanes) : zeros();
+    }
+  }
+  size_t distance[kHalf];
+  BALLAST_UNROLL for (size_t row = 0; row < kHalf; ++row) distance[row] = row * product.row_stride;
+  const float* first = product.a;
+  const float* second = product.a + kHalf * product.row_stride;
+  const float* w = product.w;
+  for (size_t k = 0; k < product.length; ++k) {
+    Vector weights[kVectors];
+    BALLAST_UNROLL for (size_t i = 0; i < kVectors; ++i) weights[i] = load(w + i * kLanes);
+    BALLAST_UNROLL for (size_t row = 0; row < kRows; ++row) {
+      const Vector factor = splat(row < kHalf ? first[distance[row]] : second[distance[row - kHalf]]);
+      BALLAST_UNROLL for (size_t i = 0; i < kVectors; ++i) {
+        sums[row][i] = hn::MulAdd(factor, weights[i], sums[row][i]);
+      }
+    }
+    first += product.term_stride;
+    second += product.term_stride;
+    w += product.w_stride;
+    asm("" : "+r"(first), "+r"(second));  // or the compiler makes a pointer for each row, more than there are registers
+  }
+  BALLAST_UNROLL for (size_t row = 0; row < kRows; ++row) {
+    BALLAST_UNROLL for (size_t i = 0; i < kVectors; ++i) store(sums[row][i], c + row * c_stride + i * kLanes);
+  }
+}
+
+using MultiplyStrided = void (*)(const MatrixProduct&, float*, size_t);
+
+struct StridedTable {
+  MultiplyStrided narrow[kTileRows + 1] = {};
+  MultiplyStrided wide[kTileRows + 1] = {};
+
+  constexpr StridedTable() { put<kTileRows>(); }
+  template <size_t kRows>
+  constexpr void put() {
+    narrow[kRows] = multiply_strided<kRows, 1>;
+    wide[kRows] = multiply_strided<kRows, 2>;
+    if constexpr (kRows > 1) put<kRows - 1>();
+  }
+};
+constexpr StridedTable kStrided;
+
+void multiply_matrix(const MatrixProduct& product) {
+  const bool narrow = product.columns <= kLanes;
+  const MultiplyStrided multiply = (narrow ? kStrided.narrow : kStrided.wide)[product.rows];
+  if (product.columns == kPanel || product.columns == kLanes) {
+    multiply(product, product.c, product.c_stride);
+    return;
+  }
+  HWY_ALIGN float sums[kTileRows * kPanel] = {};
+  const size_t bytes = product.columns * sizeof(float);
+  for (size_t row = 0; product.add && row < product.rows; ++row) {
+    std::memcpy(sums + row * kPanel, product.c + row * product.c_stride, bytes);
+  }
+  multiply(product, sums, kPanel);
+  for (size_t row = 0; row < product.rows; ++row) {
+    std::memcpy(product.c + row * product.c_stride, sums + row * kPanel, bytes);
+  }
+}
+
+// ---------------------------------------------------------------- packing
+template <class Weight>
+HWY_INLINE Vector load_columns(const std::byte* at, size_t columns) {
+  if (columns >= kLanes) return Weight::load(at);
+  return columns == 0 ? zeros() : load_weight_part<Weight>(at, columns);
+}
+
+template <class Weight>
+void pack(const std::byte* w, size_t stride, size_t terms, size_t columns, float* panel) {
+  const size_t beyond = columns > kLanes ? columns - kLanes : 0;
+  for (size_t k = 0; k < terms; ++k) {
+    const std::byte* row = w + k * stride * Weight::kBytes;
+    store(load_columns<Weight>(row, columns), panel + k * kPanel);
+    store(load_columns<Weight>(row + kLanes * Weight::kBytes, beyond), panel + k * kPanel + kLanes);
+  }
+}
+
+void pack_panel(const WeightView& w, size_t stride, size_t terms, size_t columns, float* panel) {
+  switch (w.dtype) {
+    case DType::kF16: return pack<F16Weight>(w.data, stride, terms, columns, panel);
+    case DType::kBF16: return pack<Bf16Weight>(w.data, stride, terms, columns, panel);
+    default: return pack<F32Weight>(w.data, stride, terms, columns, panel);
+  }
+}
+
+#if HWY_TARGET != HWY_SCALAR
+// Four consecutive floats in each 128-bit block; block b is from row b * 4.
+HWY_INLINE Vector load_blocks(const float* at, size_t stride) {
+  const Floats d;
+  Vector blocks = hn::LoadDup128(d, at);
+  if constexpr (kLanes >= 8) {
+    blocks = hn::IfThenElse(hn::FirstN(d, 4), blocks, hn::LoadDup128(d, at + 4 * stride));
+  }
+  if constexpr (kLanes >= 16) {
+    blocks = hn::IfThenElse(hn::FirstN(d, 8), blocks, hn::LoadDup128(d, at + 8 * stride));
+    blocks = hn::IfThenElse(hn::FirstN(d, 12), blocks, hn::LoadDup128(d, at + 12 * stride));
+  }
+  return blocks;
+}
+
+// Four elements of kLanes rows, turned into four vectors of the panel.
+HWY_INLINE void turn_four(const float* at, size_t stride, float* to) {
+  const Floats d;
+  const hn::RepartitionToWide<Words> pairs;
+  const Vector r0 = load_blocks(at, stride);
+  const Vector r1 = load_blocks(at + stride, stride);
+  const Vector r2 = load_blocks(at + 2 * stride, stride);
+  const Vector r3 = load_blocks(at + 3 * stride, stride);
+  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
+  const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
+  const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
+  const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
+  store(hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23)), to);
+  store(hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23)), to + kPanel);
+  store(hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23)), to + 2 * kPanel);
+  store(hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23)), to + 3 * kPanel);
+}
+#endif
+
+// square[kPanel, kTurnTerms] -> panel[count, kPanel]
+HWY_INLINE void turn(const float* square, size_t count, float* panel) {
+  size_t k = 0;
+#if HWY_TARGET != HWY_SCALAR
+  for (; k + 4 <= count; k += 4) {
+    turn_four(square + k, kTurnTerms, panel + k * kPanel);
+    turn_four(square + kLanes * kTurnTerms + k, kTurnTerms, panel + k * kPanel + kLanes);
+  }
+#endif
+  for (; k < count; ++k) {
+    for (size_t column = 0; column < kPanel; ++column) panel[k * kPanel + column] = square[column * kTurnTerms + k];
+  }
+}
+
+template <class Weight>
+HWY_INLINE void widen_row(const std::byte* from, size_t count, float* to) {
+  size_t i = 0;
+  for (; i + kLanes <= count; i += kLanes) store(Weight::load(from + i * Weight::kBytes), to + i);
+  if (i < count) store_part(load_weight_part<Weight>(from + i * Weight::kBytes, count - i), to + i, count - i);
+}
+
+// Through a square of floats: rows whose distance is a power of two would push each other out of the cache while
+// they are turned.
+template <class Weight>
+void pack_across(const std::byte* w, size_t stride, size_t terms, size_t columns, float* panel, size_t ahead) {
+  constexpr size_t kCacheLine = 64;
+  HWY_ALIGN float square[kPanel * kTurnTerms];
+  for (size_t row = columns; row < kPanel; ++row) std::memset(square + row * kTurnTerms, 0, kTurnTerms * sizeof(float));
+  for (size_t begin = 0; begin < terms; begin += kTurnTerms) {
+    const size_t count = smaller(kTurnTerms, terms - begin);
+    for (size_t row = 0; row < columns; ++row) {
+      const std::byte* from = w + (row * stride + begin) * Weight::kBytes;
+      const std::byte* next = from + ahead * Weight::kBytes;
+      for (size_t line = 0; line < kTurnTerms * Weight::kBytes; line += kCacheLine) __builtin_prefetch(next + line);
+      widen_row<Weight>(from, count, square + row * kTurnTerms);
+    }
+    turn(square, count, panel + begin * kPanel);
+  }
+}
+
+void pack_panel_across(const WeightView& w, size_t stride, size_t terms, size_t columns, float* panel, size_t ahead) {
+  switch (w.dtype) {
+    case DType::kF16: return pack_across<F16Weight>(w.data, stride, terms, columns, panel, ahead);
+    case DType::kBF16: return pack_across<Bf16Weight>(w.data, stride, terms, columns, panel, ahead);
+    default: return pack_across<F32Weight>(w.data, stride, terms, columns, panel, ahead);
+  }
+}
+
+// ---------------------------------------------------------------- endings
+template <class F>
+HWY_INLINE void finish(float* c, size_t columns, const Ending& ending, F f) {
+  const auto at = [&](size_t i, size_t count, Vector sum) HWY_ATTR {
+    const bool whole = count == kLanes;
+    const auto operand = [&](const float* from)
+                             HWY_ATTR { return whole ? load(from + i) : load_part(from + i, count); };
+    if (ending.bias != nullptr) sum = hn::Add(sum, operand(ending.bias));
+    if (ending.residual_first && ending.residual != nullptr) sum = hn::Add(sum, operand(ending.residual));
+    sum = f(sum);
+    if (!ending.residual_first && ending.residual != nullptr) sum = hn::Add(sum, operand(ending.residual));
+    return sum;
+  };
+  size_t i = 0;
+  for (; i + kLanes <= columns; i += kLanes) store(at(i, kLanes, load(c + i)), c + i);
+  if (i < columns) store_part(at(i, columns - i, load_part(c + i, columns - i)), c + i, columns - i);
+}
+
+void finish_row(float* c, size_t columns, const Ending& ending) {
+  switch (ending.activation) {
+    case Activation::kNone: return finish(c, columns, ending, Identity());
+    case Activation::kRelu: return finish(c, columns, ending, Relu());
+    case Activation::kRelu6: return finish(c, columns, ending, Relu6());
+    case Activation::kGeluErf: return finish(c, columns, ending, GeluErf());
+    case Activation::kGeluTanh: return finish(c, columns, ending, GeluTanh());
+    case Activation::kSilu: return finish(c, columns, ending, Silu());
+  }
+}
+
+}  // namespace ballast::cpu::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();

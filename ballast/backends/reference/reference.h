@@ -1,0 +1,11 @@
+// Kernels that are slow and obvious: what every other backend is compared with. In f32 they are also the answer to
+// "what should this be to the bit", in f64 to "what should this be".
+#pragma once
+
+#include "ballast/ops/backend.h"
+
+namespace ballast {
+
+extern const Backend kReferenceBackend;
+
+}  // namespace ballast

@@ -1,0 +1,17 @@
+// Elements of weights, one at a time.
+#pragma once
+
+#include "ballast/ops/backend.h"
+#include "ballast/tensor/element.h"
+
+namespace ballast::reference {
+
+// Calls body(at), where at(i) is element i of the weight as a T.
+template <typename T, typename Body>
+void with_elements(const WeightView& weight, const Body& body) {
+  visit_element(weight.dtype, [&]<typename E>() {
+    body([data = weight.data](uint64_t i) { return static_cast<T>(E::decode(load_bits<E>(data, i))); });
+  });
+}
+
+}  // namespace ballast::reference

@@ -1,0 +1,39 @@
+// From a picture to what an image model takes.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "ballast/base/result.h"
+#include "ballast/ops/tensor.h"
+
+namespace ballast {
+
+// Rows of red, green and blue bytes.
+struct Picture {
+  uint64_t width = 0;
+  uint64_t height = 0;
+  std::vector<uint8_t> pixels;
+};
+
+// As the models of torchvision expect it: the shorter side scaled to size * 256 / 224, the middle size x size cut out,
+// to [0, 1], less the mean and divided by the deviation of ImageNet. Scaling down averages over what falls together.
+struct ImageRecipe {
+  std::array<float, 3> mean = {0.485F, 0.456F, 0.406F};
+  std::array<float, 3> deviation = {0.229F, 0.224F, 0.225F};
+  uint64_t channels = 3;  // 1: shades of grey, as bright as the colours are to the eye
+  bool cut = true;        // false: the shorter side becomes `size`
+};
+
+// [1, channels, size, size]
+Result<Tensor> prepare_image(Workspace& workspace, const Picture& picture, uint64_t size,
+                             const ImageRecipe& recipe = {});
+
+// Scaled until it covers width x height, the middle cut out: `channels` planes (3: colours, 1: grey) of numbers from 0
+// to 255. A picture of just that size stays as it is.
+Status picture_to_planes(const Picture& picture, uint64_t channels, uint64_t height, uint64_t width,
+                         std::span<float> out);
+
+}  // namespace ballast

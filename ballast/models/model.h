@@ -1,0 +1,118 @@
+// What a model is to the programs that run it: a kind, a forward pass, and capabilities.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_set>
+#include <variant>
+#include <vector>
+
+#include "ballast/base/token_id.h"
+#include "ballast/models/image_input.h"
+#include "ballast/ops/ops.h"
+
+namespace ballast {
+
+struct TokenInput {
+  std::vector<TokenId> ids;
+};
+struct ImageInput {
+  Tensor pixels;  // NCHW, normalised as the model expects
+};
+// Of any shape: what models that are neither for text nor for images take.
+struct ValuesInput {
+  Tensor values;
+};
+using ModelInput = std::variant<TokenInput, ImageInput, ValuesInput>;
+// Logits: [t, vocabulary] of tokens, [n, classes] of images. In the workspace of the model that made them.
+using ModelOutput = Tensor;
+
+// Predicts the next token.
+class CausalLm {
+ public:
+  virtual ~CausalLm() = default;
+  virtual uint64_t context_length() const = 0;
+  virtual uint64_t vocab_size() const = 0;
+  virtual KvCacheShape cache_shape() const = 0;
+
+  enum class Rows : uint8_t { kAll, kLast };
+  // Logits [t, v], or [1, v] of the last position. No ids, ids outside the vocabulary and more than the context are
+  // kInvalidArgument with the numbers.
+  virtual Result<Tensor> forward_tokens(Context& context, std::span<const TokenId> ids, Rows rows) const = 0;
+  // The same for positions cache.length() and on, whose past is in the cache, which takes them up.
+  virtual Result<Tensor> forward_cached(Context& context, std::span<const TokenId> ids, KvCache& cache,
+                                        Rows rows) const = 0;
+  // Several sequences of equal length, one after the other in `ids`, that do not see each other: what training does.
+  // All logits, in the order of `ids`.
+  virtual Result<Tensor> forward_sequences(Context& context, std::span<const TokenId> ids, uint64_t sequences) const;
+};
+
+class ImageClassifier {
+ public:
+  virtual ~ImageClassifier() = default;
+  virtual uint64_t channels() const = 0;
+  virtual uint64_t image_size() const = 0;  // of a side, as trained; others may work
+  virtual uint64_t classes() const = 0;
+  virtual std::span<const std::string> labels() const { return {}; }
+  // How a picture becomes pixels.
+  virtual ImageRecipe recipe() const { return {}; }
+  virtual Result<Tensor> classify(Context& context, const Tensor& pixels) const = 0;  // [n, classes]
+};
+
+// Const methods may be called from several threads, each with a context of its own.
+class Model {
+ public:
+  virtual ~Model() = default;
+  virtual std::string_view kind() const = 0;
+  // Input of the wrong type is kInvalidArgument and says what the model takes.
+  virtual Result<ModelOutput> forward(Context& context, const ModelInput& input) const = 0;
+  virtual const CausalLm* as_causal_lm() const { return nullptr; }
+  virtual const ImageClassifier* as_image_classifier() const { return nullptr; }
+  // Whether it takes tensors of any shape (ValuesInput), as far as its layers do.
+  virtual bool takes_values() const { return false; }
+};
+
+struct WantedParam {
+  std::string name;
+  Dims dims;
+};
+
+// Hands a model its parameters while it is built, and remembers which it took.
+class ParamLoader {
+ public:
+  explicit ParamLoader(ParamStore& store) : store_(&store) {}
+  // For a model that has no parameters yet: writes down what it asks for and hands out parameters that are not valid.
+  // What is built that way only shows which parameters there must be. Nothing optional is there.
+  explicit ParamLoader(std::vector<WantedParam>& wanted) : wanted_(&wanted) {}
+
+  // kNotFound names the parameter and near misses; another shape than `dims` is kInvalidArgument with both. Names are
+  // ASCII segments with dots between them; taking one twice is an error.
+  Result<Param> get(const std::string& name, const Dims& dims);
+  // Any shape of this rank.
+  Result<Param> get_rank(const std::string& name, size_t rank);
+  bool has(std::string_view name) const;
+  const std::vector<std::string>& taken() const { return taken_; }
+
+ private:
+  Status check_name(const std::string& name) const;
+
+  ParamStore* store_ = nullptr;
+  std::vector<WantedParam>* wanted_ = nullptr;
+  std::vector<std::string> taken_;
+  std::unordered_set<std::string> seen_;
+};
+
+// A row of the table of models. A new one is a file and a row; an outside program adds its own to LoadOptions.
+struct ModelKind {
+  std::string_view name;
+  std::string_view summary;
+  // `config`: the "config" object of the model's JSON, as text ("null" where absent).
+  Result<std::unique_ptr<Model>> (*build)(std::string_view config, ParamLoader& params);
+};
+std::span<const ModelKind> all_model_kinds();
+
+}  // namespace ballast

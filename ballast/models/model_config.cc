@@ -1,0 +1,79 @@
+#include "ballast/models/model_config.h"
+
+#include <fmt/format.h>
+
+#include "ballast/base/json.h"
+#include "ballast/models/config_reader.h"
+
+namespace ballast {
+
+namespace {
+
+Status parse_overrides(const ConfigReader& runtime, const std::string& where, ModelDescription& model) {
+  const auto raw = runtime.raw("functional_overrides");
+  if (!raw || *raw == "null") return {};
+  JsonReader reader(*raw, where + ": functional_overrides");
+  BALLAST_CHECK(reader.enter_object());
+  std::string key;
+  for (;;) {
+    BALLAST_TRY(const bool more, reader.next_key(key));
+    if (!more) return {};
+    BALLAST_TRY(std::string policy, reader.read_string());
+    model.functional_overrides.emplace_back(key, std::move(policy));
+  }
+}
+
+template <typename T, typename Read>
+Status read_knob(const ConfigReader& fields, std::string_view name, std::optional<T>& knob, Read&& read) {
+  if (!fields.has(name)) return {};
+  return assign(knob, read(name));
+}
+
+Status parse_streaming(const ConfigReader& runtime, WeightStreaming& streaming) {
+  if (!runtime.has("weight_streaming")) return {};
+  BALLAST_TRY(const ConfigReader fields, runtime.object("weight_streaming"));
+  BALLAST_TRY(streaming.enabled, fields.truth_or("enabled", false));
+  const auto count = [&](std::string_view name) { return fields.count(name); };
+  const auto number = [&](std::string_view name) { return fields.number(name); };
+  BALLAST_CHECK(read_knob(fields, "device_budget_bytes", streaming.device_budget_bytes, count));
+  BALLAST_CHECK(read_knob(fields, "device_weights_percent", streaming.device_weights_fraction, number));
+  BALLAST_CHECK(read_knob(fields, "cache_budget_cap_bytes", streaming.cache_budget_cap_bytes, count));
+  BALLAST_CHECK(read_knob(fields, "prefetch_layers", streaming.prefetch_layers, count));
+  BALLAST_CHECK(read_knob(fields, "small_param_persist_threshold", streaming.small_param_persist_threshold, count));
+  const bool any = streaming.device_budget_bytes || streaming.device_weights_fraction ||
+                   streaming.cache_budget_cap_bytes || streaming.prefetch_layers ||
+                   streaming.small_param_persist_threshold;
+  if (any && !streaming.enabled) return fields.error("enabled", "is false although other fields are set");
+  const auto fraction = streaming.device_weights_fraction;
+  if (fraction && !(*fraction >= 0 && *fraction <= 1)) {
+    return fields.error("device_weights_percent", fmt::format("is {}: a fraction between 0 and 1", *fraction));
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<ModelDescription> parse_model_config(std::string_view json, const std::string& where) {
+  ModelDescription model;
+  auto parsed = ConfigReader::parse("unnamed", json);
+  if (!parsed) return std::move(parsed).error().with_context(where);
+  if (!parsed->raw("kind") && parsed->has("vocab_size") && parsed->has("embed_dim")) {
+    model.kind = "gpt";
+    model.config = json;
+    if (auto status = parse_overrides(*parsed, where, model); !status) return std::move(status).error();
+    return model;
+  }
+  if (!parsed->has("kind")) {
+    return make_error(ErrorCode::kUnsupported,
+                      fmt::format("{}: its config names no model kind, so it cannot be run as it is", where));
+  }
+  BALLAST_TRY(model.kind, parsed->text("kind"));
+  if (const auto config = parsed->raw("config")) model.config = *config;
+  if (!parsed->has("runtime")) return model;
+  BALLAST_TRY(const ConfigReader runtime, parsed->object("runtime"));
+  BALLAST_CHECK(parse_overrides(runtime, where, model));
+  BALLAST_CHECK(parse_streaming(runtime, model.streaming));
+  return model;
+}
+
+}  // namespace ballast

@@ -1,0 +1,70 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ballast/base/utf8.h"
+#include "ballast/models/model.h"
+
+namespace ballast {
+
+namespace {
+
+// Dot-joined segments of ASCII, none of them empty.
+bool is_param_name(std::string_view name) {
+  return !name.empty() && is_ascii(name) && !name.starts_with('.') && !name.ends_with('.') &&
+         name.find("..") == std::string_view::npos;
+}
+
+}  // namespace
+
+Result<Tensor> CausalLm::forward_sequences(Context&, std::span<const TokenId>, uint64_t) const {
+  return make_error(ErrorCode::kUnsupported, "this model runs one sequence at a time: it cannot be trained");
+}
+
+bool ParamLoader::has(std::string_view name) const {
+  return store_ != nullptr && store_->source().find(name).has_value();
+}
+
+Status ParamLoader::check_name(const std::string& name) const {
+  if (!is_param_name(name)) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("\"{}\" is no parameter name: it needs ASCII segments with dots between them", name));
+  }
+  if (seen_.contains(name)) {
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("the model takes parameter \"{}\" twice", name));
+  }
+  return {};
+}
+
+Result<Param> ParamLoader::get_rank(const std::string& name, size_t rank) {
+  BALLAST_CHECK(check_name(name));
+  if (store_ == nullptr) {
+    return make_error(ErrorCode::kUnsupported,
+                      fmt::format("the shape of parameter \"{}\" does not follow from the model's config", name));
+  }
+  BALLAST_TRY(const Param param, store_->get(name));
+  if (param.shape().rank() != rank) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("{}: parameter \"{}\" has shape {}, the model needs {} dimensions",
+                                  store_->source().name(), name, param.shape().to_string(), rank));
+  }
+  taken_.push_back(name);
+  seen_.insert(name);
+  return param;
+}
+
+Result<Param> ParamLoader::get(const std::string& name, const Dims& dims) {
+  if (wanted_ != nullptr) {
+    BALLAST_CHECK(check_name(name));
+    wanted_->push_back({name, dims});
+    seen_.insert(name);
+    return Param();
+  }
+  BALLAST_TRY(const Param param, get_rank(name, dims.rank()));
+  if (std::ranges::equal(param.shape().dims(), dims.span())) return param;
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("{}: parameter \"{}\" has shape {}, the model's config asks for {}",
+                                store_->source().name(), name, param.shape().to_string(), dims.to_string()));
+}
+
+}  // namespace ballast

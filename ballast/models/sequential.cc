@@ -1,0 +1,155 @@
+// Layers one after the other, as netcl's files and ours describe them.
+#include "ballast/nn/sequential.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ballast/models/config_reader.h"
+#include "ballast/models/kinds.h"
+#include "ballast/models/token_input.h"
+
+namespace ballast {
+
+namespace {
+
+using nn::LayerPtr;
+
+// A side of the square images that layers take, and how many channels these have.
+struct ImageSize {
+  uint64_t channels = 0, side = 0;
+};
+
+uint64_t arg(const nn::Layer& layer, std::string_view name, uint64_t otherwise) {
+  const auto reader = ConfigReader::parse("sequential", layer.args());
+  const auto value = reader ? reader->count_or(name, otherwise) : Result<uint64_t>(otherwise);
+  return value ? *value : otherwise;
+}
+
+// What becomes of [c, side, side] on its way through the layers.
+struct ImageWalk {
+  uint64_t channels = 0, side = 0;
+
+  void window(uint64_t kernel, uint64_t stride, uint64_t pad, uint64_t dilation) {
+    const uint64_t reach = dilation * (kernel - 1) + 1;
+    side = side + 2 * pad < reach || stride == 0 ? 0 : (side + 2 * pad - reach) / stride + 1;
+  }
+  void step(const nn::Layer& layer) {
+    const std::string& type = layer.type();
+    const uint64_t kernel = arg(layer, "kernel_size", 2), pad = arg(layer, "pad", 0);
+    if (type == "Conv2d") {
+      window(kernel, arg(layer, "stride", 1), pad, arg(layer, "dilation", 1));
+      channels = arg(layer, "out_channels", 1);
+    } else if (type == "DepthwiseConv2d") {
+      window(kernel, arg(layer, "stride", 1), pad, 1);
+    } else if (type == "MaxPool2d") {
+      window(kernel, arg(layer, "stride", 2), 0, 1);
+    } else if (type == "AvgPool2d") {
+      window(kernel, arg(layer, "stride", kernel), 0, 1);
+    } else if (type == "Upsample") {
+      side *= arg(layer, "scale_factor", 1);
+    }
+  }
+};
+
+bool is_any(const LayerPtr& layer, std::initializer_list<std::string_view> types) {
+  return std::ranges::find(types, layer->type()) != types.end();
+}
+
+// The smallest image of which as many values arrive at the first linear map as that takes. A model without convolutions
+// takes images of one channel; one that averages over all positions takes any size.
+std::optional<ImageSize> find_image_size(std::span<const LayerPtr> layers) {
+  constexpr uint64_t kLargest = 1024, kUsual = 224;
+  const auto conv = std::ranges::find_if(layers, [](const LayerPtr& layer) { return is_any(layer, {"Conv2d"}); });
+  const auto linear = std::ranges::find_if(layers, [](const LayerPtr& layer) { return is_any(layer, {"Linear"}); });
+  const uint64_t channels = conv < linear ? arg(**conv, "in_channels", 1) : 1;
+  const std::span<const LayerPtr> before(layers.begin(), linear);
+  const auto stops = [](const LayerPtr& layer) { return is_any(layer, {"Sequential", "Embedding"}); };
+  if (std::ranges::any_of(before, stops)) return std::nullopt;
+  const auto averages = [](const LayerPtr& layer) { return is_any(layer, {"GlobalAvgPool2d", "AdaptiveAvgPool2d"}); };
+  const bool any_size = std::ranges::any_of(before, averages) || linear == layers.end();
+  if (any_size) return conv < linear ? std::optional(ImageSize{channels, kUsual}) : std::nullopt;
+  const uint64_t wanted = arg(**linear, "in_features", 0);
+  for (uint64_t side = 1; side <= kLargest; ++side) {
+    ImageWalk walk{channels, side};
+    for (const LayerPtr& layer : before) {
+      if (walk.side != 0) walk.step(*layer);
+    }
+    if (walk.channels * walk.side * walk.side == wanted) return ImageSize{channels, side};
+  }
+  return std::nullopt;
+}
+
+class SequentialModel final : public Model, public ImageClassifier {
+ public:
+  static Result<std::unique_ptr<Model>> build(std::string_view config, ParamLoader& params) {
+    BALLAST_TRY(const ConfigReader reader, ConfigReader::parse("sequential", config));
+    const auto list = reader.raw("layers");
+    if (!list) return reader.error("layers", "must be a list of layers");
+    BALLAST_TRY(const std::string separator, reader.text_or("separator", "."));
+    auto model = std::make_unique<SequentialModel>();
+    BALLAST_TRY(model->layers_, nn::LayerTable().build_all(*list, "the model's layers"));
+    BALLAST_CHECK(model->take_params(params, separator));
+    model->image_ = find_image_size(model->layers_);
+    for (const LayerPtr& layer : model->layers_) {
+      if (layer->type() == "Linear") model->classes_ = arg(*layer, "out_features", 0);
+    }
+    return std::unique_ptr<Model>(std::move(model));
+  }
+
+  std::string_view kind() const override { return "sequential"; }
+  const ImageClassifier* as_image_classifier() const override { return image_ ? this : nullptr; }
+  uint64_t channels() const override { return image_->channels; }
+  uint64_t image_size() const override { return image_->side; }
+  uint64_t classes() const override { return classes_; }
+  bool takes_values() const override { return true; }
+  ImageRecipe recipe() const override {
+    // As the data of small models come: values from 0 to 1, the whole picture.
+    return {.mean = {0, 0, 0}, .deviation = {1, 1, 1}, .channels = image_->channels, .cut = false};
+  }
+
+  Result<ModelOutput> forward(Context& context, const ModelInput& input) const override {
+    if (const auto* tokens = std::get_if<TokenInput>(&input)) {
+      BALLAST_TRY(Tensor ids, context.workspace().make({1, tokens->ids.size()}, DType::kU32));
+      std::ranges::copy(tokens->ids, ids.writable<uint32_t>());
+      return run(context, ids);
+    }
+    if (const auto* image = std::get_if<ImageInput>(&input)) return classify(context, image->pixels);
+    return run(context, std::get<ValuesInput>(input).values);
+  }
+  // Models of linear maps alone take the pixels as one row.
+  Result<Tensor> classify(Context& context, const Tensor& pixels) const override {
+    const bool flat = !layers_.empty() && layers_.front()->type() == "Linear" && pixels.dims().rank() == 4;
+    if (!flat || pixels.count() == 0) return run(context, pixels);
+    return run(context, pixels.reshaped({pixels.dims()[0], pixels.count() / pixels.dims()[0]}));
+  }
+
+ private:
+  Result<Tensor> run(Context& context, const Tensor& x) const {
+    nn::Pass pass{context};
+    BALLAST_TRY(const nn::Value y, nn::run_layers(pass, layers_, nn::Value{x}));
+    return nn::as_given(context, y);
+  }
+  Status take_params(ParamLoader& params, const std::string& separator) {
+    std::vector<Param> taken;
+    for (size_t i = 0; i < layers_.size(); ++i) {
+      for (const nn::LayerTensor& tensor : layers_[i]->tensors()) {
+        BALLAST_TRY(const Param param,
+                    params.get(fmt::format("{}{}{}", i, separator, tensor.key), Dims(tensor.shape.dims())));
+        taken.push_back(param);
+      }
+    }
+    return nn::bind_all(layers_, std::move(taken));
+  }
+
+  std::vector<LayerPtr> layers_;
+  std::optional<ImageSize> image_;
+  uint64_t classes_ = 0;  // what the last linear map gives
+};
+
+}  // namespace
+
+const ModelKind kSequentialKind = {"sequential", "layers one after the other, as netcl saves them",
+                                   SequentialModel::build};
+
+}  // namespace ballast

@@ -1,0 +1,41 @@
+// Where a model runs: a backend with threads and memory of its own.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "ballast/backends/backends.h"
+#include "ballast/ops/context.h"
+#include "ballast/ops/registry.h"
+
+namespace ballast::nn {
+
+// One thread at a time. Outlives its tensors.
+class Device {
+ public:
+  // The default backend where no name is given; kInvalidArgument where there is none of that name. `threads` 0: as many
+  // as the machine has.
+  static Result<std::shared_ptr<Device>> open(std::string_view backend = {}, unsigned threads = 0);
+
+  const Backend& backend() const { return context_.backend(); }
+  Context& context() { return context_; }
+  Workspace& workspace() { return workspace_; }
+
+  // kInvalidArgument where the values do not fill the dimensions.
+  Result<Tensor> from_host(std::span<const float> values, const Dims& dims);
+  Result<Tensor> from_host(std::span<const uint32_t> ids, const Dims& dims);
+  // Of f32 or f64.
+  static std::vector<float> to_host(const Tensor& tensor);
+
+ private:
+  Device(const Backend& backend, unsigned threads)
+      : threads_(threads), context_(backend, registry_, workspace_, threads_) {}
+  Registry registry_;
+  Workspace workspace_;
+  ThreadPool threads_;
+  Context context_;
+};
+
+}  // namespace ballast::nn

@@ -1,0 +1,37 @@
+// Arguments of the attentions, for those who add implementations.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ballast/ops/ops.h"
+
+namespace ballast::ops {
+
+struct AttentionArgs {
+  static constexpr std::string_view kFunctional = "attention";
+  const AttentionConfig& config;
+  const Tensor& qkv;
+
+  Status check() const;
+  std::string text() const;
+  void record(Tape& tape, const Tensor& y) const;
+};
+
+// An implementation writes keys and values into the cache; running it again must leave the same there.
+struct AttentionDecodeCacheArgs {
+  static constexpr std::string_view kFunctional = "attention_decode_cache";
+  const AttentionConfig& config;
+  const Tensor& qkv;
+  KvCache& cache;
+  uint64_t layer;
+  uint64_t position;
+
+  Status check() const;
+  std::string text() const;
+};
+
+// qkv is [t, q | k | v] for this configuration, t a multiple of its sequences.
+Status check_packed(const AttentionConfig& config, const Tensor& qkv);
+
+}  // namespace ballast::ops

@@ -1,0 +1,57 @@
+#include "ballast/ops/tensor.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace ballast {
+
+Dims::Dims(std::span<const uint64_t> dims) : rank_(std::min(dims.size(), kMaxRank)) {
+  std::copy_n(dims.begin(), rank_, dims_.begin());
+}
+
+uint64_t Dims::count() const {
+  uint64_t product = 1;
+  for (const uint64_t dim : span()) product *= dim;
+  return product;
+}
+
+uint64_t Dims::leading() const {
+  uint64_t product = 1;
+  for (size_t axis = 0; axis + 1 < rank_; ++axis) product *= dims_[axis];
+  return product;
+}
+
+std::string Dims::to_string() const { return fmt::format("[{}]", fmt::join(span(), ", ")); }
+
+bool operator==(const Dims& a, const Dims& b) { return std::ranges::equal(a.span(), b.span()); }
+
+Tensor::Tensor(const Tensor& other) : dims_(other.dims_), dtype_(other.dtype_), block_(other.block_) {
+  if (block_ != nullptr) block_->references.fetch_add(1, std::memory_order_relaxed);
+}
+
+Tensor::~Tensor() {
+  // Acquire, so that whoever recycles the memory comes after everyone who read it.
+  if (block_ != nullptr && block_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
+    block_->home->give_back(block_);
+  }
+}
+
+void Tensor::swap(Tensor& other) noexcept {
+  std::swap(dims_, other.dims_);
+  std::swap(dtype_, other.dtype_);
+  std::swap(block_, other.block_);
+}
+
+ByteSpan Tensor::bytes() const {
+  if (block_ == nullptr) return {};
+  return {block_->data, static_cast<size_t>(count() * dtype_info(dtype_).bits / 8)};
+}
+
+Tensor Tensor::reshaped(const Dims& dims) const {
+  Tensor other = *this;
+  other.dims_ = dims;
+  return other;
+}
+
+}  // namespace ballast

@@ -1,0 +1,126 @@
+// The values that models compute with: dense, row-major, in memory that goes back to its workspace by itself.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <initializer_list>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "ballast/base/bytes.h"
+#include "ballast/base/dtype.h"
+#include "ballast/base/result.h"
+
+namespace ballast {
+
+// Dimensions of an activation: few, and never on the heap.
+class Dims {
+ public:
+  static constexpr size_t kMaxRank = 6;
+
+  Dims() = default;
+  Dims(std::initializer_list<uint64_t> dims) : Dims(std::span(dims.begin(), dims.size())) {}
+  explicit Dims(std::span<const uint64_t> dims);  // at most kMaxRank
+
+  size_t rank() const { return rank_; }
+  uint64_t operator[](size_t axis) const { return dims_[axis]; }
+  uint64_t& operator[](size_t axis) { return dims_[axis]; }
+  // From the end: 0 is the last dimension.
+  uint64_t back(size_t from_end = 0) const { return dims_[rank_ - 1 - from_end]; }
+  std::span<const uint64_t> span() const { return {dims_.data(), rank_}; }
+  uint64_t count() const;
+  // Product of all dimensions but the last; 1 for a vector.
+  uint64_t leading() const;
+  std::string to_string() const;  // "[2, 3]"
+  friend bool operator==(const Dims& a, const Dims& b);
+
+ private:
+  std::array<uint64_t, kMaxRank> dims_{};
+  size_t rank_ = 0;
+};
+
+class Workspace;
+
+// A piece of a workspace. Counted, so that tensors can share it; the last one gives it back.
+struct WorkspaceBlock {
+  std::atomic<uint32_t> references{0};
+  Workspace* home = nullptr;
+  std::byte* data = nullptr;  // aligned to 64
+  size_t capacity = 0;
+  WorkspaceBlock* next = nullptr;  // while it is free
+  // The tape that follows this memory, and its place there. Only that tape, on its one thread, looks at these.
+  const void* tape = nullptr;
+  uint32_t tape_slot = 0;
+};
+
+// A tensor is a value: copying it shares the memory, and what is shared is not written to.
+class Tensor {
+ public:
+  Tensor() = default;
+  Tensor(const Tensor& other);
+  Tensor(Tensor&& other) noexcept { swap(other); }
+  Tensor& operator=(Tensor other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~Tensor();
+
+  const Dims& dims() const { return dims_; }
+  DType dtype() const { return dtype_; }
+  uint64_t count() const { return dims_.count(); }
+  bool empty() const { return block_ == nullptr; }
+  // Whether another tensor has the same memory.
+  bool is_shared() const { return block_ != nullptr && block_->references.load(std::memory_order_acquire) > 1; }
+
+  template <typename T>
+  const T* data() const {
+    return reinterpret_cast<const T*>(block_->data);
+  }
+  // Only for the operation that made the tensor, before anyone else has it.
+  template <typename T>
+  T* writable() {
+    return reinterpret_cast<T*>(block_->data);
+  }
+  const float* f32() const { return data<float>(); }
+  ByteSpan bytes() const;
+
+  // The same elements under other dimensions, whose count must be the same.
+  Tensor reshaped(const Dims& dims) const;
+
+ private:
+  friend class Workspace;
+  friend class Tape;
+  void swap(Tensor& other) noexcept;
+
+  Dims dims_;
+  DType dtype_ = DType::kF32;
+  WorkspaceBlock* block_ = nullptr;
+};
+
+// Memory for activations, recycled: once a model has run, running it again allocates nothing. A workspace must outlive
+// its tensors. One thread at a time, but tensors may be dropped on any thread.
+class Workspace {
+ public:
+  Workspace();
+  ~Workspace();
+  Workspace(const Workspace&) = delete;
+  Workspace& operator=(const Workspace&) = delete;
+
+  // Uninitialised. kOutOfMemory where the count does not fit the address space.
+  Result<Tensor> make(const Dims& dims, DType dtype = DType::kF32);
+  Result<Tensor> zeros(const Dims& dims, DType dtype = DType::kF32);
+  Result<Tensor> from(std::span<const float> values, const Dims& dims);
+
+  uint64_t peak_bytes() const;   // of memory held: blocks stay until the workspace goes
+  uint64_t allocations() const;  // of memory, ever: constant in a decode loop
+
+ private:
+  friend class Tensor;
+  void give_back(WorkspaceBlock* block);
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ballast

@@ -1,0 +1,47 @@
+#include "ballast/params/trained_params.h"
+
+#include <fmt/format.h>
+
+#include <cstring>
+
+#include "ballast/base/checked.h"
+
+namespace ballast {
+
+Result<size_t> TrainedParams::add(TensorInfo info) {
+  if (by_name_.contains(info.name)) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("{}: two parameters are called \"{}\"", name_, info.name));
+  }
+  const auto count = info.shape.element_count();
+  const auto bytes = count ? checked_mul(*count, dtype_info(info.dtype).bits / 8) : std::nullopt;
+  Buffer buffer;
+  if (bytes) buffer = Buffer(*bytes);
+  if (!bytes || buffer.empty()) {
+    return make_error(ErrorCode::kOutOfMemory,
+                      fmt::format("{}: no memory for parameter \"{}\" {}", name_, info.name, info.shape.to_string()));
+  }
+  info.byte_size = *bytes;
+  std::memset(buffer.data(), 0, static_cast<size_t>(*bytes));
+  by_name_.emplace(info.name, infos_.size());
+  infos_.push_back(std::move(info));
+  buffers_.push_back(std::move(buffer));
+  return infos_.size() - 1;
+}
+
+std::optional<size_t> TrainedParams::find(std::string_view name) const {
+  const auto found = by_name_.find(std::string(name));
+  return found == by_name_.end() ? std::nullopt : std::optional(found->second);
+}
+
+Status TrainedParams::read(size_t index, uint64_t offset, MutableByteSpan out) const {
+  const TensorInfo& info = infos_[index];
+  if (!range_fits(offset, out.size(), info.byte_size)) {
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: parameter \"{}\" has {} bytes, not {} at {}", name_,
+                                                               info.name, info.byte_size, out.size(), offset));
+  }
+  if (!out.empty()) std::memcpy(out.data(), buffers_[index].data() + offset, out.size());
+  return {};
+}
+
+}  // namespace ballast

@@ -1,0 +1,180 @@
+#include "ballast/runtime/load_model.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <mutex>
+
+#include "ballast/archive/guard.h"
+#include "ballast/archive/open.h"
+#include "ballast/backends/backends.h"
+#include "ballast/base/near_miss.h"
+#include "ballast/models/model_config.h"
+#include "ballast/nn/sequential_file.h"
+#include "ballast/params/budget.h"
+
+namespace ballast {
+
+struct LoadedModel::State {
+  std::string config_text;
+  LoadReport report;
+  const Backend* backend = nullptr;
+  std::unique_ptr<ParamStore> store;
+  std::unique_ptr<Registry> registry;
+  std::unique_ptr<ThreadPool> threads;
+  Workspace workspace;
+  std::optional<Context> context;
+  std::unique_ptr<Model> model;
+  std::mutex running;
+};
+
+namespace {
+
+Result<const ModelKind*> choose_kind(const std::string& name, std::span<const ModelKind> more) {
+  std::vector<std::string_view> names;
+  for (const auto& kinds : {all_model_kinds(), more}) {
+    for (const ModelKind& kind : kinds) {
+      if (kind.name == name) return &kind;
+      names.push_back(kind.name);
+    }
+  }
+  return make_error(ErrorCode::kUnsupported,
+                    fmt::format("there is no model kind \"{}\"; there are: {}", name, fmt::join(names, ", ")));
+}
+
+// The layers of a netcl file, or of one of ours that holds the same, as a model config.
+Result<std::optional<std::string>> layers_config(const Description& description) {
+  BALLAST_TRY(const auto listing, nn::read_layer_listing(description));
+  if (!listing) return std::optional<std::string>();
+  return std::optional(fmt::format(R"({{"kind": "sequential", "config": {{"separator": "{}", "layers": {}}}}})",
+                                   listing->separator, listing->layers));
+}
+
+Result<std::string> find_config(const Archive& archive, const std::string& path, const LoadOptions& options) {
+  if (options.config_text) return *options.config_text;
+  auto layers = layers_config(archive.description());
+  if (!layers) return std::move(layers).error().with_context(path);
+  if (*layers) return **std::move(layers);
+  const auto& config = archive.description().config;
+  if (config && config->schema == "gptrs") return config->text;
+  return make_error(ErrorCode::kUnsupported,
+                    fmt::format("{}: the file holds weights but no model config that says how to compute with them; "
+                                "give one with --config, or make a checkpoint with `ballast import`",
+                                path));
+}
+
+// Flags and options ask for what they say; what a config asks for is raised to what the model needs at least, because
+// its author had another machine and another runtime in mind.
+Result<ResidencyOptions> residency_options(const LoadOptions& options, const WeightStreaming& streaming,
+                                           const ParamSource& source) {
+  ResidencyOptions residency;
+  const uint64_t total = total_bytes(source);
+  if (options.param_budget || options.param_budget_fraction) {
+    BALLAST_TRY(residency.budget,
+                effective_budget({options.param_budget, options.param_budget_fraction, std::nullopt}, total));
+  } else {
+    BALLAST_TRY(residency.budget, effective_budget({streaming.device_budget_bytes, streaming.device_weights_fraction,
+                                                    streaming.cache_budget_cap_bytes},
+                                                   total));
+    if (residency.budget) residency.budget = std::max(*residency.budget, smallest_budget(source));
+  }
+  if (streaming.small_param_persist_threshold) residency.keep_below = *streaming.small_param_persist_threshold;
+  if (const uint64_t layers = streaming.prefetch_layers.value_or(0)) {
+    residency.keep = [layers](std::string_view name) { return is_in_first_layers(name, layers); };
+  }
+  return residency;
+}
+
+Result<std::unique_ptr<Registry>> make_registry(const ModelDescription& model, const LoadOptions& options) {
+  auto registry = std::make_unique<Registry>();
+  if (options.extend) BALLAST_CHECK(options.extend(*registry));
+  for (const auto& overrides : {model.functional_overrides, options.overrides}) {
+    for (const auto& [key, text] : overrides) {
+      auto policy = parse_policy(text);
+      if (!policy) return std::move(policy).error().with_context(fmt::format("override of {}", key));
+      BALLAST_CHECK(registry->set_policy(key, *policy));
+    }
+  }
+  return registry;
+}
+
+// What is wrong with a parameter names its file already, what is wrong with a config does not.
+Error named(Error error, const std::string& path) {
+  return error.message.starts_with(path) ? std::move(error) : std::move(error).with_context(path);
+}
+
+// What the file holds and the model did not ask for.
+std::vector<std::string> unused_tensors(const ParamSource& source, std::vector<std::string> taken) {
+  std::ranges::sort(taken);
+  std::vector<std::string> unused;
+  for (const TensorInfo& tensor : source.params()) {
+    if (!std::ranges::binary_search(taken, tensor.name)) unused.push_back(tensor.name);
+  }
+  return unused;
+}
+
+Result<std::unique_ptr<ParamStore>> open_store(const std::string& path, Archive mapped, const LoadOptions& options,
+                                               const WeightStreaming& streaming) {
+  auto source = make_param_source(std::make_shared<const Archive>(std::move(mapped)));
+  BALLAST_TRY(const ResidencyOptions residency, residency_options(options, streaming, *source));
+  if (residency.budget) {
+    // Pages of a mapping would count as memory beside the budget.
+    BALLAST_TRY(Archive read, open_archive(path, {.access = FileAccess::kPositional}));
+    source = make_param_source(std::make_shared<const Archive>(std::move(read)));
+  }
+  return ParamStore::open(std::move(source), residency, options.model_namespace);
+}
+
+}  // namespace
+
+LoadedModel::LoadedModel(std::unique_ptr<State> state) : state_(std::move(state)) {}
+LoadedModel::~LoadedModel() = default;
+
+std::string_view LoadedModel::kind() const { return state_->model->kind(); }
+const LoadReport& LoadedModel::report() const { return state_->report; }
+const CausalLm* LoadedModel::as_causal_lm() const { return state_->model->as_causal_lm(); }
+const ImageClassifier* LoadedModel::as_image_classifier() const { return state_->model->as_image_classifier(); }
+bool LoadedModel::takes_values() const { return state_->model->takes_values(); }
+Context& LoadedModel::context() { return *state_->context; }
+Workspace& LoadedModel::workspace() { return state_->workspace; }
+Registry& LoadedModel::registry() { return *state_->registry; }
+const Backend& LoadedModel::backend() const { return *state_->backend; }
+ResidencyStats LoadedModel::residency() const { return state_->store->stats(); }
+const std::string& LoadedModel::config_text() const { return state_->config_text; }
+
+std::vector<std::string_view> LoadedModel::capabilities() const {
+  std::vector<std::string_view> names;
+  if (as_causal_lm() != nullptr) names.push_back("text generation");
+  if (as_image_classifier() != nullptr) names.push_back("image classification");
+  if (takes_values()) names.push_back("tensors of any shape");
+  return names;
+}
+
+Result<Tensor> LoadedModel::forward(const ModelInput& input) {
+  const std::lock_guard lock(state_->running);
+  return guarded([&] { return state_->model->forward(*state_->context, input); });
+}
+
+Result<std::unique_ptr<LoadedModel>> load_model(const std::string& path, const LoadOptions& options) {
+  return guarded([&]() -> Result<std::unique_ptr<LoadedModel>> {
+    auto state = std::make_unique<LoadedModel::State>();
+    BALLAST_TRY(state->backend, choose_backend(options.backend));
+    BALLAST_TRY(Archive mapped, open_archive(path));
+    BALLAST_TRY(state->config_text, find_config(mapped, path, options));
+    BALLAST_TRY(const ModelDescription model, parse_model_config(state->config_text, path));
+    BALLAST_TRY(const ModelKind* kind, choose_kind(model.kind, options.more_kinds));
+    BALLAST_TRY(state->registry, make_registry(model, options));
+    BALLAST_TRY(state->store, open_store(path, std::move(mapped), options, model.streaming));
+    ParamLoader params(*state->store);
+    auto built = kind->build(model.config, params);
+    if (!built) return named(std::move(built).error(), path);
+    state->model = std::move(*built);
+    const ParamSource& source = state->store->source();
+    state->report = {unused_tensors(source, params.taken()), total_bytes(source), params.taken().size()};
+    state->threads = std::make_unique<ThreadPool>(options.threads);
+    state->context.emplace(*state->backend, *state->registry, state->workspace, *state->threads);
+    return std::unique_ptr<LoadedModel>(new LoadedModel(std::move(state)));
+  });
+}
+
+}  // namespace ballast

@@ -1,0 +1,74 @@
+// load_model: a file becomes a model that runs.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "ballast/backends/backends.h"
+#include "ballast/models/model.h"
+
+namespace ballast {
+
+struct LoadOptions {
+  std::string backend{};                                         // empty: the default
+  unsigned threads = 0;                                          // 0: as many as the machine has
+  std::optional<uint64_t> param_budget{};                        // bytes; wins over the config
+  std::optional<double> param_budget_fraction{};                 // of all parameters; the same
+  std::vector<std::pair<std::string, std::string>> overrides{};  // functional and policy; win over the config
+  std::optional<std::string> config_text{};                      // for files that carry no model config
+  std::span<const ModelKind> more_kinds{};                       // beside the built-in ones
+  std::function<Status(Registry&)> extend{};                     // adds implementations, before overrides name them
+  std::optional<ModelNamespaceId> model_namespace{};             // absent: a fresh one
+};
+
+struct LoadReport {
+  std::vector<std::string> unused;  // tensors of the file that the model did not ask for
+  uint64_t param_bytes = 0;
+  size_t params = 0;
+};
+
+// A model, its parameters, its registry, and what it needs to run. Calls on one LoadedModel are serialised; different
+// ones may run at the same time.
+class LoadedModel {
+ public:
+  ~LoadedModel();
+  LoadedModel(const LoadedModel&) = delete;
+  LoadedModel& operator=(const LoadedModel&) = delete;
+
+  std::string_view kind() const;
+  const LoadReport& report() const;
+  Result<ModelOutput> forward(const ModelInput& input);
+
+  // Null where the model cannot do that; capabilities() says what it can.
+  const CausalLm* as_causal_lm() const;
+  const ImageClassifier* as_image_classifier() const;
+  std::vector<std::string_view> capabilities() const;
+  bool takes_values() const;
+
+  // For callers that drive a capability themselves: one call at a time.
+  Context& context();
+  Workspace& workspace();
+  Registry& registry();
+  const Backend& backend() const;
+  ResidencyStats residency() const;
+  // The config's JSON as the file has it.
+  const std::string& config_text() const;
+
+ private:
+  friend Result<std::unique_ptr<LoadedModel>> load_model(const std::string&, const LoadOptions&);
+  struct State;
+  explicit LoadedModel(std::unique_ptr<State> state);
+  std::unique_ptr<State> state_;
+};
+
+// Opens what open_archive opens, as long as it carries a model config ({"kind", "config", "runtime"}, a flat GPT
+// config, or GPTRSCHK version 1). Costs the header; parameters are read when they are touched. Tensors must not outlive
+// it.
+Result<std::unique_ptr<LoadedModel>> load_model(const std::string& path, const LoadOptions& options = {});
+
+}  // namespace ballast

@@ -1,0 +1,115 @@
+#include "ballast/text/generator.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ballast/base/checked.h"
+#include "ballast/models/token_input.h"
+
+namespace ballast {
+
+namespace {
+
+// A long prompt goes through the model in pieces, so that activations do not grow with it.
+constexpr size_t kPromptPiece = 512;
+
+// The last token is written and not computed with, so it needs no room.
+Status check_capacity(uint64_t capacity, uint64_t prompt, uint64_t more, uint64_t context) {
+  if (capacity > context) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("a KV cache of {} positions exceeds the model's context of {}", capacity, context));
+  }
+  const uint64_t most = more == 0 ? prompt : checked_add(prompt, more - 1).value_or(context);
+  const uint64_t needed = std::min(most, context);
+  if (capacity >= needed) return {};
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("a KV cache of {} positions is too small: a prompt of {} tokens and {} more need {}",
+                                capacity, prompt, more, needed));
+}
+
+}  // namespace
+
+Generator::Generator(const CausalLm& model, Context& context, std::vector<TokenId> prompt,
+                     const GenerateOptions& options)
+    : model_(&model),
+      context_(&context),
+      options_(options),
+      sampler_(options.sampling),
+      tokens_(std::move(prompt)),
+      prompt_size_(tokens_.size()) {}
+
+Result<Generator> Generator::start(const CausalLm& model, Context& context, std::vector<TokenId> prompt,
+                                   const GenerateOptions& options) {
+  BALLAST_CHECK(check_sampler_options(options.sampling));
+  const uint64_t most = model.context_length();
+  if (prompt.size() > most && !options.context_shift) {
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("the prompt has {} tokens, the model's context {}; shorten it, or let --context-shift "
+                    "forget its beginning",
+                    prompt.size(), most));
+  }
+  const size_t seen = std::min<size_t>(prompt.size(), most);
+  BALLAST_CHECK(check_tokens(std::span(prompt).last(seen), model.vocab_size(), 0, most));
+  Generator generator(model, context, std::move(prompt), options);
+  if (options.kv_cache) {
+    if (options.cache_capacity != 0) {
+      BALLAST_CHECK(check_capacity(options.cache_capacity, seen, options.max_tokens, most));
+    }
+    KvCacheShape shape = model.cache_shape();
+    shape.dtype = options.cache_dtype;
+    BALLAST_TRY(KvCache cache, KvCache::make(shape, options.cache_capacity));
+    generator.cache_ = std::move(cache);
+  }
+  BALLAST_CHECK(generator.catch_up());
+  return generator;
+}
+
+Status Generator::compute(std::span<const TokenId> ids) {
+  if (!cache_) {
+    BALLAST_TRY(logits_, model_->forward_tokens(*context_, ids, CausalLm::Rows::kLast));
+    return {};
+  }
+  while (!ids.empty()) {
+    const auto piece = ids.first(std::min(ids.size(), kPromptPiece));
+    BALLAST_TRY(logits_, model_->forward_cached(*context_, piece, *cache_, CausalLm::Rows::kLast));
+    ids = ids.subspan(piece.size());
+  }
+  return {};
+}
+
+Status Generator::catch_up() {
+  const std::span<const TokenId> all = tokens_;
+  const uint64_t most = model_->context_length();
+  if (all.size() > most) {
+    // Positions count from the beginning of the window, so nothing that was cached holds any more.
+    if (cache_) cache_->truncate(0);
+    BALLAST_CHECK(compute(all.last(most)));
+  } else {
+    BALLAST_CHECK(compute(cache_ ? all.subspan(computed_) : all));
+  }
+  computed_ = all.size();
+  return {};
+}
+
+Result<std::optional<SampledToken>> Generator::next() {
+  const auto stop = [this](StopReason reason) {
+    stop_reason_ = reason;
+    return std::optional<SampledToken>();
+  };
+  if (stop_reason_ != StopReason::kNone) return stop(stop_reason_);
+  if (generated() >= options_.max_tokens) return stop(StopReason::kMaxTokens);
+  if (computed_ < tokens_.size()) {
+    if (tokens_.size() > model_->context_length() && !options_.context_shift) return stop(StopReason::kContextFull);
+    BALLAST_CHECK(catch_up());
+  }
+  BALLAST_TRY(const SampledToken token, sampler_.next(std::span(logits_.f32(), model_->vocab_size()), tokens_));
+  if (std::ranges::find(options_.stop_tokens, token.id) != options_.stop_tokens.end()) {
+    return stop(StopReason::kStopToken);
+  }
+  tokens_.push_back(token.id);
+  return std::optional(token);
+}
+
+}  // namespace ballast

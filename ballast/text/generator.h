@@ -1,0 +1,62 @@
+// The loop that makes a model write: prefill, then one token after another.
+#pragma once
+
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "ballast/models/model.h"
+#include "ballast/text/sampler.h"
+
+namespace ballast {
+
+struct GenerateOptions {
+  uint64_t max_tokens = 128;
+  SamplerOptions sampling;
+  std::vector<TokenId> stop_tokens;  // end the text and are not part of it
+  bool kv_cache = true;              // off: the whole text is computed again for each token; the same tokens, slower
+  uint64_t cache_capacity = 0;       // positions, enough for the text and within the context; 0: grows as needed
+  DType cache_dtype = DType::kF32;   // or kF16: half the memory, not always the same tokens
+  // At the end of the context, forget the oldest token and compute the rest again, for each token; off: stop there.
+  bool context_shift = false;
+};
+
+enum class StopReason : uint8_t { kNone, kMaxTokens, kStopToken, kContextFull };
+
+// Uses the context while it lives; one thread at a time.
+class Generator {
+ public:
+  // Checks the prompt against the model and computes it. The model and the context must outlive the generator.
+  static Result<Generator> start(const CausalLm& model, Context& context, std::vector<TokenId> prompt,
+                                 const GenerateOptions& options);
+
+  // The next token; nullopt at the end, for which stop_reason() has the cause.
+  Result<std::optional<SampledToken>> next();
+  StopReason stop_reason() const { return stop_reason_; }
+
+  // Prompt and what was generated.
+  std::span<const TokenId> tokens() const { return tokens_; }
+  uint64_t generated() const { return tokens_.size() - prompt_size_; }
+  // [1, vocabulary]: what the last token was chosen from; before the first, what it will be.
+  const Tensor& logits() const { return logits_; }
+  uint64_t cache_bytes() const { return cache_ ? cache_->bytes() : 0; }
+
+ private:
+  Generator(const CausalLm& model, Context& context, std::vector<TokenId> prompt, const GenerateOptions& options);
+  // Brings logits_ up to the last token.
+  Status catch_up();
+  Status compute(std::span<const TokenId> ids);
+
+  const CausalLm* model_;
+  Context* context_;
+  GenerateOptions options_;
+  Sampler sampler_;
+  std::vector<TokenId> tokens_;
+  size_t prompt_size_;
+  std::optional<KvCache> cache_;
+  size_t computed_ = 0;  // tokens whose logits are known
+  Tensor logits_;
+  StopReason stop_reason_ = StopReason::kNone;
+};
+
+}  // namespace ballast

@@ -1,0 +1,129 @@
+#include "ballast/training/make_trainable.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <utility>
+
+#include "ballast/archive/open.h"
+#include "ballast/base/json.h"
+#include "ballast/models/model_config.h"
+#include "ballast/nn/netcl_io.h"
+#include "ballast/training/trainable_layers.h"
+#include "ballast/training/trainable_text.h"
+
+namespace ballast {
+
+namespace {
+
+LossConfig loss_config(const LossSpec& spec) {
+  LossConfig loss;
+  loss.name = spec.type;
+  loss.reduction = spec.reduction;
+  if (spec.type == "smooth_l1") loss.beta = spec.beta;
+  if (spec.type == "hinge") loss.margin = spec.margin;
+  return loss;
+}
+
+std::string gpt_config(const GptSpec& gpt, uint64_t vocabulary) {
+  JsonWriter json;
+  json.begin_object();
+  json.key("vocab_size").number(gpt.vocab_size != 0 ? gpt.vocab_size : vocabulary);
+  json.key("context_length").number(gpt.context_length).key("embed_dim").number(gpt.embed_dim);
+  json.key("num_layers").number(gpt.num_layers).key("num_heads").number(gpt.num_heads);
+  json.key("mlp_ratio").number(gpt.mlp_ratio).key("dropout").real(gpt.dropout).key("gelu").string(gpt.gelu);
+  json.end_object();
+  return json.take();
+}
+
+Result<const ModelKind*> find_kind(std::string_view name) {
+  for (const ModelKind& kind : all_model_kinds()) {
+    if (kind.name == name) return &kind;
+  }
+  return make_error(ErrorCode::kInvalidArgument, fmt::format("there is no kind of model \"{}\"", name));
+}
+
+Result<bool> is_layers(const Archive& archive) {
+  BALLAST_TRY(const auto listing, nn::read_layer_listing(archive.description()));
+  return listing.has_value();
+}
+
+Result<ModelDescription> describe(const Archive& archive, const std::string& path) {
+  const auto& config = archive.description().config;
+  if (config && config->schema == "gptrs") return parse_model_config(config->text, path);
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("{}: the file does not say what model it is: only weights with a model config (.gptrs, "
+                                ".netcl) can be trained further",
+                                path));
+}
+
+Result<std::unique_ptr<Trainable>> load_trainable(const TrainConfig& config) {
+  const std::string& path = config.model.init;
+  BALLAST_TRY(const Archive archive, open_archive(path));
+  BALLAST_TRY(const bool layers, is_layers(archive));
+  if (layers) {
+    BALLAST_TRY(auto loaded, netcl::load_model(path));
+    return make_layers_trainable(std::move(loaded.model), loss_config(config.loss));
+  }
+  BALLAST_TRY(const ModelDescription model, describe(archive, path));
+  BALLAST_TRY(const ModelKind* kind, find_kind(model.kind));
+  return load_text_trainable(*kind, model.config, path);
+}
+
+// The layer that a configuration's word means.
+std::string activation_layer(std::string_view word) {
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> kLayers = {{{"relu", "ReLU"},
+                                                                                     {"leaky_relu", "LeakyReLU"},
+                                                                                     {"sigmoid", "Sigmoid"},
+                                                                                     {"tanh", "Tanh"},
+                                                                                     {"gelu", "GELU"},
+                                                                                     {"silu", "SiLU"}}};
+  for (const auto& [name, layer] : kLayers) {
+    if (name == word) return std::string(layer);
+  }
+  return std::string(word);
+}
+
+Result<std::unique_ptr<nn::Sequential>> make_mlp(const TrainConfig& config, const ExampleLayout& layout) {
+  const MlpSpec& mlp = config.model.mlp;
+  std::vector<uint64_t> sizes{mlp.in != 0 ? mlp.in : layout.feature_count()};
+  sizes.insert(sizes.end(), mlp.hidden.begin(), mlp.hidden.end());
+  const uint64_t targets = layout.targets == TargetKind::kClasses ? layout.classes : layout.target_count();
+  sizes.push_back(mlp.out != 0 ? mlp.out : targets);
+  nn::MlpOptions options{.activation = activation_layer(mlp.activation), .dropout = mlp.dropout, .bias = mlp.bias};
+  options.flatten = layout.feature_shape.rank() > 1;
+  return nn::build_mlp(sizes, options, {.seed = config.train.seed});
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Trainable>> make_trainable(const TrainConfig& config, const TrainingData& data) {
+  if (!config.model.init.empty()) return load_trainable(config);
+  const ExampleLayout& layout = data.training->layout();
+  if (config.model.kind == "gpt") {
+    BALLAST_TRY(const ModelKind* kind, find_kind("gpt"));
+    return make_text_trainable(*kind, gpt_config(config.model.gpt, layout.classes), config.train.seed);
+  }
+  std::unique_ptr<nn::Sequential> model;
+  if (config.model.kind == "mlp") {
+    BALLAST_TRY(model, make_mlp(config, layout));
+  } else {
+    BALLAST_TRY(model, nn::build_sequential(config.model.layers, {.seed = config.train.seed}));
+  }
+  return make_layers_trainable(std::move(model), loss_config(config.loss));
+}
+
+Result<uint64_t> context_of(const ModelSpec& model) {
+  if (model.init.empty()) return model.kind == "gpt" ? model.gpt.context_length : 0;
+  BALLAST_TRY(const Archive archive, open_archive(model.init));
+  BALLAST_TRY(const bool layers, is_layers(archive));
+  if (layers) return uint64_t{0};
+  BALLAST_TRY(const ModelDescription description, describe(archive, model.init));
+  BALLAST_TRY(const ModelKind* kind, find_kind(description.kind));
+  std::vector<WantedParam> wanted;
+  ParamLoader ask(wanted);
+  BALLAST_TRY(const auto built, kind->build(description.config, ask));
+  return built->as_causal_lm() != nullptr ? built->as_causal_lm()->context_length() : 0;
+}
+
+}  // namespace ballast

@@ -1,0 +1,85 @@
+#include "ballast/training/run.h"
+
+namespace ballast {
+
+namespace {
+
+class Run {
+ public:
+  Run(Trainer& trainer, CheckpointManager* checkpoints, RunObserver& observer)
+      : trainer_(trainer), checkpoints_(checkpoints), observer_(observer) {}
+
+  Result<RunEnd> until_the_end() {
+    bool stopped = false;
+    while (trainer_.step() < trainer_.total_steps() && !stopped) {
+      BALLAST_TRY(const StepRecord record, trainer_.advance());
+      end_.last_loss = record.loss;
+      ++end_.steps;
+      BALLAST_CHECK(observer_.on_event(record));
+      stopped = observer_.wants_stop();
+      if (is_evaluation_due() && !stopped) BALLAST_CHECK(evaluate());
+      if (is_checkpoint_due() || stopped) BALLAST_CHECK(save());
+    }
+    end_.finished = !stopped || trainer_.step() == trainer_.total_steps();
+    if (checkpoints_ != nullptr) BALLAST_CHECK(checkpoints_->finish());
+    return end_;
+  }
+
+ private:
+  bool is_last() const { return trainer_.step() == trainer_.total_steps(); }
+
+  bool is_evaluation_due() const {
+    if (!trainer_.evaluates()) return false;
+    const uint64_t every = trainer_.config().eval.every;
+    return is_last() || (every == 0 ? trainer_.at_epoch_end() : trainer_.step() % every == 0);
+  }
+  bool is_checkpoint_due() const {
+    const uint64_t every = trainer_.config().checkpoint.every;
+    return is_last() || (every != 0 && trainer_.step() % every == 0);
+  }
+
+  Status evaluate() {
+    BALLAST_TRY(const EvalRecord result, trainer_.evaluate());
+    end_.last_evaluation = result;
+    return observer_.on_event(result);
+  }
+
+  Status save() {
+    if (checkpoints_ == nullptr) return {};
+    Metrics metrics{{"loss", end_.last_loss}};
+    if (end_.last_evaluation) {
+      metrics.emplace_back("eval_loss", end_.last_evaluation->loss);
+      if (end_.last_evaluation->accuracy) metrics.emplace_back("eval_accuracy", *end_.last_evaluation->accuracy);
+    }
+    BALLAST_TRY(const SaveReport report, checkpoints_->save(trainer_.snapshot(std::move(metrics))));
+    if (!trainer_.config().checkpoint.asynchronous) BALLAST_CHECK(checkpoints_->finish());
+    return observer_.on_event(CheckpointRecord{.step = trainer_.step(),
+                                               .path = checkpoint_manifest_name(trainer_.step()),
+                                               .bytes = report.bytes,
+                                               .paused_seconds = report.pause_seconds});
+  }
+
+  Trainer& trainer_;
+  CheckpointManager* checkpoints_;
+  RunObserver& observer_;
+  RunEnd end_;
+};
+
+}  // namespace
+
+Result<RunEnd> run_training(Trainer& trainer, CheckpointManager* checkpoints, RunObserver& observer) {
+  return Run(trainer, checkpoints, observer).until_the_end();
+}
+
+CheckpointOptions checkpoint_options(const CheckpointSpec& spec) {
+  CheckpointOptions options;
+  options.policy.keep_last = spec.keep_last;
+  options.policy.keep_every = spec.keep_every;
+  options.policy.keep_best = spec.keep_best.empty() ? 0 : 1;
+  options.policy.metric = spec.keep_best;
+  options.policy.larger_is_better = spec.keep_best == "eval_accuracy";
+  options.weights_format = spec.format;
+  return options;
+}
+
+}  // namespace ballast

@@ -1,0 +1,123 @@
+#include "ballast/training/trainable_layers.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <utility>
+
+#include "ballast/nn/netcl_io.h"
+
+namespace ballast {
+
+namespace {
+
+// The dimensions of a batch: the number of examples before those of one.
+Dims batch_dims(uint64_t examples, const Shape& shape) {
+  std::array<uint64_t, Dims::kMaxRank> dims{};
+  dims[0] = examples;
+  std::ranges::copy(shape.dims(), dims.begin() + 1);
+  return Dims(std::span<const uint64_t>(dims.data(), shape.rank() + 1));
+}
+
+template <typename T>
+Result<Tensor> batch_tensor(Context& context, std::span<const T> values, uint64_t examples, const Shape& shape,
+                            DType dtype) {
+  BALLAST_TRY(Tensor tensor, context.workspace().make(batch_dims(examples, shape), dtype));
+  if (!values.empty()) std::memcpy(tensor.writable<T>(), values.data(), values.size_bytes());
+  return tensor;
+}
+
+// Rows whose largest value, the first of several, is the label's.
+uint64_t count_correct(const Tensor& predictions, std::span<const uint32_t> labels) {
+  const uint64_t classes = predictions.dims().back();
+  uint64_t correct = 0;
+  for (size_t row = 0; row < labels.size(); ++row) {
+    const float* values = predictions.f32() + row * classes;
+    correct += static_cast<uint64_t>(std::max_element(values, values + classes) - values) == labels[row] ? 1 : 0;
+  }
+  return correct;
+}
+
+class LayersTrainable final : public Trainable {
+ public:
+  LayersTrainable(std::unique_ptr<nn::Sequential> model, LossConfig loss)
+      : model_(std::move(model)), loss_(std::move(loss)) {}
+
+  TrainedParams& params() override { return model_->memory(); }
+  ParamStore& store() override { return model_->store(); }
+  std::vector<Param> trained() const override { return {model_->parameters().begin(), model_->parameters().end()}; }
+  std::string_view item_name() const override { return images_ ? "images" : "rows"; }
+
+  Status check_layout(const ExampleLayout& layout) const override {
+    if (layout.targets == TargetKind::kNone) {
+      return make_error(ErrorCode::kInvalidArgument, "the data has no targets to compare with: [data] y names them");
+    }
+    if (layout.feature_shape.rank() + 1 > Dims::kMaxRank || layout.target_shape.rank() + 1 > Dims::kMaxRank) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("examples of shape {} have too many dimensions: a batch has at most {}",
+                                    layout.feature_shape.to_string(), Dims::kMaxRank));
+    }
+    layout_ = layout;
+    images_ = layout.feature_shape.rank() >= 2;
+    return {};
+  }
+
+  Result<Loss> loss(Context& context, const Batch& batch, Mode mode) override {
+    BALLAST_TRY(const Tensor x, input(context, batch));
+    model_->train(mode == Mode::kTraining);
+    BALLAST_TRY(const Tensor predictions, model_->forward(context, x));
+    Loss loss;
+    loss.items = batch.size();
+    if (layout_.targets == TargetKind::kValues) {
+      BALLAST_TRY(const Tensor values,
+                  batch_tensor<float>(context, batch.targets(), batch.size(), layout_.target_shape, DType::kF32));
+      BALLAST_TRY(loss.value, compute_loss(context.at("loss"), loss_, predictions, {.values = &values}));
+      return loss;
+    }
+    BALLAST_TRY(loss.value, compute_loss(context.at("loss"), loss_, predictions, {.labels = batch.target_ids()}));
+    loss.has_classes = true;
+    if (mode == Mode::kEvaluation) loss.correct = count_correct(predictions, batch.target_ids());
+    return loss;
+  }
+
+  std::optional<ModelConfig> model_config() const override {
+    return ModelConfig{"netcl", nn::sequential_json(*model_, "netcl.single-file")};
+  }
+
+  Status save(const std::string& path) const override {
+    if (path.ends_with(".safetensors")) {
+      BALLAST_CHECK(nn::save_safetensors(*model_, path));
+    } else {
+      BALLAST_CHECK(netcl::save_model(*model_, path));
+    }
+    return {};
+  }
+
+ private:
+  Result<Tensor> input(Context& context, const Batch& batch) const {
+    if (layout_.features == FeatureKind::kTokens) {
+      return batch_tensor<uint32_t>(context, batch.feature_ids(), batch.size(), layout_.feature_shape, DType::kU32);
+    }
+    return batch_tensor<float>(context, batch.features(), batch.size(), layout_.feature_shape, DType::kF32);
+  }
+
+  std::unique_ptr<nn::Sequential> model_;
+  LossConfig loss_;
+  mutable ExampleLayout layout_;
+  mutable bool images_ = false;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Trainable>> make_layers_trainable(std::unique_ptr<nn::Sequential> model,
+                                                         const LossConfig& loss) {
+  BALLAST_CHECK(check_loss(loss));
+  if (loss.reduction == "none") {
+    return make_error(ErrorCode::kInvalidArgument, "a loss to train with is one number: its reduction is mean or sum");
+  }
+  return std::unique_ptr<Trainable>(std::make_unique<LayersTrainable>(std::move(model), loss));
+}
+
+}  // namespace ballast

@@ -1,0 +1,57 @@
+"""The Python environments and caches of the scripts, made once and kept outside the tree."""
+import hashlib, os, platform, shutil, subprocess, sys
+from pathlib import Path
+
+
+class CannotRun(Exception):
+    """The text says what is missing."""
+
+
+def cache_folder(name):
+    base = os.environ.get("BALLAST_CACHE")
+    if not base:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ballast"
+    folder = Path(base) / name
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def key_of(*parts):
+    """Names a thing by what it is made from, so that a change makes a new one and nothing stale is ever used."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part if isinstance(part, bytes) else part.read_bytes())
+    return digest.hexdigest()[:16]
+
+
+def run_logged(words, log, what, **options):
+    print(f"{Path(sys.argv[0]).name}: {what}", file=sys.stderr)
+    with open(log, "wb") as output:
+        if subprocess.run(words, stdout=output, stderr=subprocess.STDOUT, **options).returncode != 0:
+            raise CannotRun(f"{what} failed; see {log}")
+
+
+def enter_environment(cache, requirements):
+    """Goes on in the Python that has the packages, which is made first where it is missing."""
+    venv = cache / f"venv-{key_of(sys.version.encode(), requirements)}"
+    if Path(sys.prefix) == venv:
+        return
+    if not (venv / "complete").exists():
+        if sys.version_info < (3, 11):
+            raise CannotRun("the pinned NumPy needs Python 3.11 or newer")
+        shutil.rmtree(venv, ignore_errors=True)
+        run_logged([sys.executable, "-m", "venv", venv], cache / "venv.log", "making the Python environment")
+        run_logged([venv / "bin/python", "-m", "pip", "install", "--quiet", "--only-binary", ":all:", "-r", requirements],
+                   cache / "venv.log", f"installing what {requirements.name} names")
+        (venv / "complete").touch()
+    os.execv(venv / "bin/python", [str(venv / "bin/python"), "-B", *sys.argv])
+
+
+def machine():
+    names = [line.split(":", 1)[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")]
+    return {"cpu": names[0] if names else platform.machine(), "cores": os.cpu_count(), "system": platform.release()}
+
+
+def replace_between(page, begin, end, text):
+    before, rest = page.read_text().split(begin)
+    page.write_text(before + begin + text + end + rest.split(end, 1)[1])

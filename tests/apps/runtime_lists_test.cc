@@ -1,0 +1,71 @@
+#include <gmock/gmock.h>
+
+#include "tests/apps/ballast_program.h"
+#include "tests/support/json_path.h"
+#include "tests/support/recorded_models.h"
+
+namespace ballast::testing {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+TEST(Models, AreListed) {
+  EXPECT_THAT(run_ballast({"models"}).out,
+              AllOf(HasSubstr("gpt"), HasSubstr("ministral"), HasSubstr("resnet34"), HasSubstr("mobilenet_v2")));
+  EXPECT_EQ(json_at(run_ballast({"models", "--json"}).out, "models/3/kind"), "\"mobilenet_v2\"");
+}
+
+TEST(Ops, AreListedWithTheKeysAndNamesOfGptRs) {
+  EXPECT_THAT(run_ballast({"ops"}).out, AllOf(HasSubstr("matmul_a_b"), HasSubstr("gelu_x")));
+  const std::string json = run_ballast({"ops", "--json"}).out;
+  for (const char* text :
+       {R"("key":"gpt_rs::ops::functional::activation::relu")", R"("key":"gpt_rs::ops::functional::conv::conv2d")",
+        "attention_decode_cache_config_qkv_cache_update_starts_query_start", "layer_norm_x_gamma_beta_eps"}) {
+    EXPECT_THAT(json, HasSubstr(text));
+  }
+}
+
+TEST(Backends, AreListedTheDefaultFirst) {
+  EXPECT_THAT(run_ballast({"backends"}).out, AllOf(HasSubstr("cpu"), HasSubstr("reference")));
+  const std::string json = run_ballast({"backends", "--json"}).out;
+  EXPECT_EQ(json_at(json, "backends/0/name"), "\"cpu\"");
+  EXPECT_EQ(json_at(json, "backends/0/default"), "true");
+  EXPECT_EQ(json_at(json, "backends/1/default"), "false");
+}
+
+TEST(Benchmark, MeasuresTextModels) {
+  const ProgramRun run = run_ballast({"benchmark", recorded_model_path("gpt_base"), "--prompt-tokens", "8",
+                                      "--max-tokens", "4", "--rounds", "1", "--json"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  const std::vector<std::string> names = {"\"load\"", "\"first token\"", "\"prefill\"", "\"decode\""};
+  for (size_t i = 0; i < names.size(); ++i) {
+    EXPECT_EQ(json_at(run.out, fmt::format("measures/{}/name", i)), names[i]);
+    EXPECT_GT(std::stod(json_at(run.out, fmt::format("measures/{}/seconds", i))), 0);
+  }
+  // Two layers of 32 x (96 + 32 + 2 * 128) and a head of 32 x 320, read once a token and used for 8 tokens at once.
+  const uint64_t weights = 2 * 32 * (96 + 32 + 256) + 32 * 320;
+  EXPECT_EQ(json_at(run.out, "measures/3/weight_bytes"), std::to_string(4 * 4 * weights));
+  EXPECT_EQ(std::stod(json_at(run.out, "measures/3/flop")), 2.0 * 4 * static_cast<double>(weights));
+  EXPECT_EQ(json_at(run.out, "measures/2/items"), "8");
+  EXPECT_GT(std::stod(json_at(run.out, "machine/flops")), 1e8);
+  EXPECT_GT(std::stod(json_at(run.out, "machine/read_bytes_per_s")), 1e8);
+}
+
+TEST(Benchmark, MeasuresImageModels) {
+  const TempFolder folder;
+  const std::string model = write_rule_checkpoint(folder, "mobilenet_v2", 1);
+  const ProgramRun run = run_ballast({"benchmark", model, "--image-size", "32", "--rounds", "1", "--json"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(json_at(run.out, "measures/2/name"), "\"images\"");
+  EXPECT_EQ(json_at(run.out, "measures/2/unit"), "\"images/s\"");
+  EXPECT_GT(std::stod(json_at(run.out, "measures/2/flop")), 1e6);
+  EXPECT_THAT(run_ballast({"benchmark", model, "--image-size", "32", "--rounds", "1"}).out, HasSubstr("images/s"));
+}
+
+TEST(Benchmark, NeedsATokenToMeasure) {
+  EXPECT_EQ(run_ballast({"benchmark", recorded_model_path("gpt_base"), "--max-tokens", "0"}).exit_code, 2);
+}
+
+}  // namespace
+}  // namespace ballast::testing

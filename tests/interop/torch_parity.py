@@ -1,0 +1,216 @@
+"""The cases of scripts/interop_torch, and the recordings that the tests compare with."""
+
+import argparse
+import json
+import shutil
+import tempfile
+import time
+from contextlib import nullcontext
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.numpy import save_file
+
+import torch_weights
+from harness import Ballast, Mismatch
+
+ROOT = Path(__file__).resolve().parents[2]
+TOLERANCE = 1e-4  # largest distance of any logit from f32 PyTorch
+PROMPT = [i * 7919 % 50257 for i in range(40)]  # GPT-2 small
+NEW_TOKENS = 16
+RECORDED_ROWS = (0, 17, 39)
+STRIDE = 53  # of the logits recorded of such a row
+IMAGES = ((2, 224, 224), (3, 97, 131))
+MARGIN = 1e-2  # by which the likeliest token must lead where tokens are compared
+
+
+class Table:
+    def __init__(self):
+        self.failed = 0
+        print(f"{'':4} {'model':<14} {'what':<44} {'largest':>8} {'max error':>10}  (at most {TOLERANCE:g})", flush=True)
+
+    def add(self, model, what, largest, error, held):
+        self.failed += not held
+        print(f"{'ok' if held else 'FAIL':<4} {model:<14} {what:<44} {largest:>8} {error:>10}", flush=True)
+
+    def logits(self, model, what, ours, theirs):
+        if ours.shape != theirs.shape:
+            return self.add(model, f"{what}: {ours.shape}, not {theirs.shape}", "", "", False)
+        error = float(np.abs(ours.astype(np.float64) - theirs).max())
+        self.add(model, what, f"{np.abs(theirs).max():.2f}", f"{error:.2e}", error <= TOLERANCE)
+
+    def tokens(self, model, what, ours, theirs):
+        self.add(model, what, "", "same" if ours == theirs else f"{ours} not {theirs}", ours == theirs)
+
+
+# ---------------------------------------------------------------- what each side computes
+
+
+def comma(ids):
+    return ",".join(map(str, ids))
+
+
+def ballast_logits(ballast, model, folder, *input_flags):
+    out = folder / "logits.npz"
+    ballast.run("forward", model, *input_flags, "--out", out, "--overwrite")
+    with np.load(out) as arrays:
+        return arrays["logits"]
+
+
+def ballast_tokens(ballast, model, prompt, count, *flags):
+    done = ballast.run("generate", model, "--tokens", comma(prompt), "--greedy", "--ignore-eos", "--max-tokens", count,
+                       "--json", *flags)
+    return json.loads(done.stdout)["tokens"]
+
+
+@torch.inference_mode()
+def torch_text_logits(model, ids):
+    return model(torch.tensor([ids])).logits[0].numpy()
+
+
+@torch.inference_mode()
+def torch_greedy(model, ids, count):
+    """Tokens, and the smallest lead of a chosen one."""
+    written, lead, past = [], np.inf, None
+    feed = torch.tensor([ids])
+    for _ in range(count):
+        output = model(feed, past_key_values=past, use_cache=True)
+        best = output.logits[0, -1].topk(2)
+        lead = min(lead, float(best.values[0] - best.values[1]))
+        written.append(int(best.indices[0]))
+        feed, past = best.indices[:1][None], output.past_key_values
+    return written, lead
+
+
+@torch.inference_mode()
+def torch_image_logits(model, images):
+    return model(torch.from_numpy(images)).numpy()
+
+
+# ---------------------------------------------------------------- recordings
+
+
+def short(array):
+    return [float(str(x)) for x in np.asarray(array, np.float32).ravel()]
+
+
+def record(name, content):
+    path = ROOT / f"tests/data/torch/{name}.json"
+    text = json.dumps(content, separators=(",", ":")) + "\n"
+    assert len(text) < 200_000, f"{path} would be {len(text)} bytes"
+    path.write_text(text)
+    print(f"recorded {path.relative_to(ROOT)}: {len(text)} bytes", flush=True)
+
+
+def record_text(tensors, config, logits, written):
+    wide = logits.astype(np.float64)
+    record("gpt2_small", {
+        "torch": torch.__version__.split("+")[0], "config": config, "tensors": tensors, "tokens": PROMPT,
+        "argmax": logits.argmax(-1).tolist(),
+        "log_sum_exp": short(np.log(np.exp(wide - wide.max(-1, keepdims=True)).sum(-1)) + wide.max(-1)),
+        "rows": list(RECORDED_ROWS), "stride": STRIDE,
+        "logits": short(np.stack([logits[row, ::STRIDE] for row in RECORDED_ROWS])), "written": written})
+
+
+# ---------------------------------------------------------------- models
+
+
+def import_seeded(ballast, kind, folder):
+    model, tensors = torch_weights.save(kind, folder / kind)
+    checkpoint = folder / f"{kind}.gptrs"
+    ballast.run("import", folder / kind, checkpoint, "--no-sync", "--overwrite")
+    return model, tensors, checkpoint
+
+
+def check_gpt2_small(ballast, folder, table, recording):
+    kind = "gpt2_small"
+    model, tensors, checkpoint = import_seeded(ballast, kind, folder)
+    theirs = torch_text_logits(model, PROMPT)
+    table.logits(kind, f"forward, {len(PROMPT)} tokens", ballast_logits(ballast, checkpoint, folder, "--tokens", comma(PROMPT)),
+                 theirs)
+    written, lead = torch_greedy(model, PROMPT, NEW_TOKENS)
+    if lead < MARGIN:
+        raise Mismatch(f"the likeliest token leads by {lead:.1e} only: the weights are no good for comparing tokens")
+    for flags in ((), ("--no-kv-cache",), ("--param-budget", "25%"), ("--param-budget", "10%")):
+        ours = ballast_tokens(ballast, checkpoint, PROMPT, NEW_TOKENS, *flags)
+        table.tokens(kind, f"generate, {NEW_TOKENS} tokens {' '.join(flags)}", ours, written)
+    if recording:
+        record_text(tensors, (folder / kind / "config.json").read_text(), theirs, written)
+
+
+def check_vision(kind, ballast, folder, table, recording):
+    model, tensors, checkpoint = import_seeded(ballast, kind, folder)
+    runs = []
+    for count, height, width in IMAGES:
+        images = torch_weights.images(count, height, width)
+        save_file({"input": images}, folder / "input.safetensors")
+        theirs = torch_image_logits(model, images)
+        ours = ballast_logits(ballast, checkpoint, folder, "--input", folder / "input.safetensors")
+        table.logits(kind, f"forward, {count} images of {height} x {width}", ours, theirs)
+        runs.append({"images": [count, 3, height, width], "logits": short(theirs)})
+    if recording:
+        record(kind, {"torch": torch.__version__.split("+")[0], "tensors": tensors, "runs": runs})
+
+
+def check_default(ballast, folder, table, _):
+    """The trained model: exported to transformers, which runs it; the probe was recorded so too."""
+    import transformers
+    source = ROOT / "models/default/model.gptrs"
+    exported = folder / "default"
+    exported.mkdir(exist_ok=True)
+    ballast.run("convert", source, exported / "model.safetensors", "--adapt", "gptrs-to-huggingface",
+                "--write-config", exported / "config.json", "--overwrite")
+    model = transformers.GPT2LMHeadModel.from_pretrained(exported, dtype=torch.float32).eval()
+    probe = json.loads((ROOT / "tests/data/torch/default_model_probe.json").read_text())
+    theirs = torch_text_logits(model, probe["tokens"])
+    table.logits("default", "transformers against the recorded probe", theirs[-1], np.array(probe["last"], np.float32))
+    ours = ballast_logits(ballast, source, folder, "--tokens", comma(probe["tokens"]))
+    table.logits("default", f"forward, {len(probe['tokens'])} tokens", ours, theirs)
+    long = [(i * 37 + i // 5) % theirs.shape[-1] for i in range(256)]
+    table.logits("default", "forward, the whole context", ballast_logits(ballast, source, folder, "--tokens", comma(long)),
+                 torch_text_logits(model, long))
+    written, lead = torch_greedy(model, probe["tokens"], 120)
+    table.tokens("default", f"generate, 120 tokens (lead >= {lead:.4f})",
+                 ballast_tokens(ballast, source, probe["tokens"], 120), written)
+
+
+# Each takes the program, a folder, the table and whether to record.
+CASES = {
+    "default": check_default,
+    "resnet34": partial(check_vision, "resnet34"),
+    "mobilenet_v2": partial(check_vision, "mobilenet_v2"),
+    "gpt2_small": check_gpt2_small,
+}
+
+
+def run_all(options, ballast, folder):
+    table = Table()
+    for name, check in CASES.items():
+        if options.only and options.only not in name:
+            continue
+        try:
+            check(ballast, folder, table, options.record)
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, this model was not shown to be right
+            table.add(name, f"{type(error).__name__}: {error}", "", "", False)
+        if not options.keep:
+            for path in folder.iterdir():  # up to a gigabyte each
+                shutil.rmtree(path) if path.is_dir() else path.unlink()
+    return table.failed
+
+
+def main(program):
+    parser = argparse.ArgumentParser(prog="interop_torch")
+    parser.add_argument("--record", action="store_true", help="write tests/data/torch")
+    parser.add_argument("--only", help="only models whose name contains this")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the files there")
+    options = parser.parse_args()
+    begin = time.monotonic()
+    if options.keep:
+        options.keep.mkdir(parents=True, exist_ok=True)
+    print(f"interop_torch: PyTorch {torch.__version__}, {torch.get_num_threads()} threads", flush=True)
+    with nullcontext(options.keep) if options.keep else tempfile.TemporaryDirectory(prefix="ballast-torch-") as folder:
+        failed = run_all(options, Ballast(program.resolve()), Path(folder))
+    print(f"{'nothing is' if not failed else f'{failed} are'} off, {time.monotonic() - begin:.0f} s")
+    return 1 if failed else 0

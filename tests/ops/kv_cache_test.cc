@@ -1,0 +1,121 @@
+#include "ballast/ops/kv_cache.h"
+
+#include <gtest/gtest.h>
+
+#include <numeric>
+
+#include "ballast/tensor/small_float.h"
+
+namespace ballast {
+namespace {
+
+KvCacheShape small_shape(DType dtype = DType::kF32) {
+  return {.layers = 2, .kv_heads = 3, .head_dim = 4, .most_positions = 200, .dtype = dtype};
+}
+
+// A row of one position: 12 values that tell the layer and the position.
+std::vector<float> row_of(uint64_t layer, uint64_t position, float sign) {
+  std::vector<float> row(12);
+  std::iota(row.begin(), row.end(), static_cast<float>(layer * 1000 + position * 16));
+  for (float& value : row) value *= sign;
+  return row;
+}
+
+void write_positions(KvCache& cache, uint64_t first, uint64_t last) {
+  for (uint64_t layer = 0; layer < 2; ++layer) {
+    for (uint64_t position = first; position < last; ++position) {
+      const auto k = row_of(layer, position, 1);
+      const auto v = row_of(layer, position, -1);
+      cache.write(layer, position, 1, k.data(), v.data(), 12);
+    }
+  }
+}
+
+float element(const std::byte* plane, const KvCache& cache, uint64_t head, uint64_t position, uint64_t d) {
+  return reinterpret_cast<const float*>(plane)[(head * cache.capacity() + position) * 4 + d];
+}
+
+void expect_positions(KvCache& cache, uint64_t count) {
+  for (uint64_t layer = 0; layer < 2; ++layer) {
+    for (uint64_t position = 0; position < count; ++position) {
+      for (uint64_t head = 0; head < 3; ++head) {
+        const auto expected = static_cast<float>(layer * 1000 + position * 16 + head * 4 + 2);
+        ASSERT_EQ(element(cache.keys(layer), cache, head, position, 2), expected);
+        ASSERT_EQ(element(cache.values(layer), cache, head, position, 2), -expected);
+      }
+    }
+  }
+}
+
+TEST(KvCache, GrowsInPowersOfTwoUpToTheContextAndKeepsWhatItHolds) {
+  KvCache cache = *KvCache::make(small_shape());
+  EXPECT_EQ(cache.capacity(), 0U);
+  ASSERT_TRUE(cache.reserve(1));
+  EXPECT_EQ(cache.capacity(), 64U);
+  write_positions(cache, 0, 64);
+  ASSERT_TRUE(cache.reserve(65));
+  EXPECT_EQ(cache.capacity(), 128U);
+  expect_positions(cache, 64);
+  write_positions(cache, 64, 128);
+  ASSERT_TRUE(cache.reserve(129));
+  EXPECT_EQ(cache.capacity(), 200U);
+  expect_positions(cache, 128);
+  EXPECT_EQ(cache.bytes(), 2U * 2 * 3 * 200 * 4 * 4);
+}
+
+TEST(KvCache, DoesNotMoveWhileThereIsRoom) {
+  KvCache cache = *KvCache::make(small_shape(), 100);
+  EXPECT_EQ(cache.capacity(), 100U);
+  const std::byte* before = cache.keys(0);
+  for (uint64_t position = 0; position < 100; ++position) ASSERT_TRUE(cache.reserve(position + 1));
+  EXPECT_EQ(cache.keys(0), before);
+}
+
+TEST(KvCache, RefusesMoreThanTheContextWithBothNumbers) {
+  KvCache cache = *KvCache::make(small_shape());
+  const Status status = cache.reserve(201);
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(status.error().message, "201 positions do not fit the model's context of 200");
+  EXPECT_FALSE(KvCache::make(small_shape(), 201));
+}
+
+TEST(KvCache, HoldsHalfPrecisionInHalfTheMemory) {
+  KvCache cache = *KvCache::make(small_shape(DType::kF16), 10);
+  EXPECT_EQ(cache.bytes(), 2U * 2 * 3 * 10 * 4 * 2);
+  const std::vector<float> row(12, 0.1F);
+  cache.write(1, 3, 1, row.data(), row.data(), 12);
+  const auto stored = load_le<uint16_t>(cache.values(1) + (2 * 10 + 3) * 4 * 2);
+  EXPECT_EQ(stored, F16::encode(0.1F));
+}
+
+TEST(KvCache, WritesSeveralPositionsFromStridedRows) {
+  KvCache cache = *KvCache::make(small_shape(), 8);
+  std::vector<float> packed(3 * 30);
+  std::iota(packed.begin(), packed.end(), 0.0F);
+  cache.write(0, 2, 3, packed.data() + 1, packed.data() + 13, 30);
+  EXPECT_EQ(element(cache.keys(0), cache, 1, 4, 3), 60 + 1 + 4 + 3);
+  EXPECT_EQ(element(cache.values(0), cache, 2, 3, 0), 30 + 13 + 8);
+}
+
+TEST(KvCache, ForgetsFromAPositionOn) {
+  KvCache cache = *KvCache::make(small_shape());
+  cache.set_length(10);
+  cache.truncate(12);
+  EXPECT_EQ(cache.length(), 10U);
+  cache.truncate(4);
+  EXPECT_EQ(cache.length(), 4U);
+}
+
+TEST(KvCache, RefusesTypesAndShapesThatHoldNothing) {
+  EXPECT_FALSE(KvCache::make(small_shape(DType::kI32)));
+  EXPECT_FALSE(KvCache::make({.layers = 0, .kv_heads = 1, .head_dim = 1, .most_positions = 1}));
+  KvCacheShape huge = small_shape();
+  huge.most_positions = uint64_t{1} << 60;
+  const auto cache = KvCache::make(huge, uint64_t{1} << 60);
+  ASSERT_FALSE(cache);
+  EXPECT_EQ(cache.error().code, ErrorCode::kOutOfMemory);
+}
+
+}  // namespace
+}  // namespace ballast

@@ -1,0 +1,324 @@
+#include "ballast/text/tokenizer.h"
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ballast/base/json.h"
+#include "ballast/io/file.h"
+#include "ballast/text/tokenizer_file.h"
+#include "ballast/text/word_split.h"
+#include "tests/support/test_files.h"
+
+namespace ballast::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+std::string read_text(const std::string& name) {
+  const auto source = open_file(test_file_path("tokenizers/" + name), FileAccess::kPositional);
+  EXPECT_TRUE(source) << name;
+  const auto bytes = read_bytes(**source, 0, (*source)->size());
+  return std::string(as_text(*bytes));
+}
+
+Tokenizer make_tokenizer(const std::string& name) {
+  auto description = parse_tokenizer_json(read_text(name), name);
+  EXPECT_TRUE(description) << (description ? "" : description.error().message);
+  auto tokenizer = Tokenizer::make(std::move(*description));
+  EXPECT_TRUE(tokenizer);
+  return std::move(*tokenizer);
+}
+
+// A vocabulary of the 256 bytes, in order, and what the merges make, in order.
+Tokenizer tokenizer_of(const std::vector<std::pair<std::string, std::string>>& merges,
+                       std::vector<AddedToken> added = {}) {
+  TokenizerDescription description;
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    description.vocabulary.tokens.push_back({std::string(1, static_cast<char>(byte)), byte});
+  }
+  for (const auto& [left, right] : merges) {
+    description.vocabulary.tokens.push_back({left + right, static_cast<TokenId>(description.vocabulary.tokens.size())});
+    description.vocabulary.merges.push_back({left, right});
+  }
+  description.added = std::move(added);
+  auto tokenizer = Tokenizer::make(std::move(description));
+  EXPECT_TRUE(tokenizer);
+  return std::move(*tokenizer);
+}
+
+std::vector<std::string> pieces(std::string_view text) {
+  std::vector<std::string> found;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = gpt2_piece_end(text, at);
+    found.emplace_back(text.substr(at, end - at));
+    at = end;
+  }
+  return found;
+}
+
+// ---------------------------------------------------------------- cutting
+
+TEST(Gpt2Pieces, CutWordsWithTheSpaceBeforeThem) {
+  EXPECT_THAT(pieces("The cat's 12 toys!!"), ElementsAre("The", " cat", "'s", " 12", " toys", "!!"));
+  EXPECT_THAT(pieces("we'll I'm don't they've 'twas"),
+              ElementsAre("we", "'ll", " I", "'m", " don", "'t", " they", "'ve", " '", "twas"));
+}
+
+TEST(Gpt2Pieces, LeaveTheLastOfSeveralSpacesToTheWordBehindThem) {
+  EXPECT_THAT(pieces("a   b"), ElementsAre("a", "  ", " b"));
+  EXPECT_THAT(pieces("a \n b"), ElementsAre("a", " \n", " b"));
+  EXPECT_THAT(pieces("a\n\nb"), ElementsAre("a", "\n", "\n", "b"));
+  EXPECT_THAT(pieces("a  "), ElementsAre("a", "  "));
+}
+
+TEST(Gpt2Pieces, KnowLettersNumbersAndSpacesOfAllScripts) {
+  EXPECT_THAT(pieces("größe Ⅷ½"), ElementsAre("größe", " Ⅷ½"));
+  EXPECT_THAT(pieces("日本語です"), ElementsAre("日本語です"));
+  EXPECT_THAT(pieces("a\u00a0b\u3000c"), ElementsAre("a", "\u00a0", "b", "\u3000", "c"));
+  EXPECT_THAT(pieces("e\u0301a"), ElementsAre("e", "\u0301", "a"));  // a combining mark is no letter
+}
+
+TEST(Gpt2Pieces, TakeBytesThatAreNoUtf8AsOtherCharacters) {
+  EXPECT_THAT(pieces("ab\xff\xfe!c"), ElementsAre("ab", "\xff\xfe!", "c"));
+  EXPECT_THAT(pieces("\xe4\xbd"), ElementsAre("\xe4\xbd"));
+}
+
+// ---------------------------------------------------------------- merging
+
+TEST(BytePairs, MergeTheLowestRankFirstAndTheLeftmostOfEquals) {
+  EXPECT_THAT(tokenizer_of({{"a", "a"}, {"aa", "a"}}).encode("aaaaa"), ElementsAre(256, 257));
+  EXPECT_THAT(tokenizer_of({{"b", "c"}, {"a", "b"}}).encode("abc"), ElementsAre('a', 256));
+  EXPECT_THAT(tokenizer_of({{"a", "b"}, {"b", "c"}}).encode("abc"), ElementsAre(256, 'c'));
+}
+
+TEST(BytePairs, GiveTheSameForLongPiecesAsForShortOnes) {
+  const Tokenizer tokenizer = tokenizer_of({{"a", "b"}, {"b", "a"}, {"ab", "ab"}, {"a", "a"}, {"abab", "a"}});
+  std::string text;
+  for (int i = 0; i < 60; ++i) text += i % 7 < 4 ? 'a' : 'b';
+  const auto expected = tokenizer.encode(text);
+  // The same text behind a long run of something that never merges with it.
+  const std::string padding(64, 'z');
+  auto longer = tokenizer.encode(padding + text);
+  longer.erase(longer.begin(), longer.begin() + 64);
+  EXPECT_EQ(longer, expected);
+}
+
+// A quadratic search would take minutes for any of these.
+TEST(BytePairs, TakeAMebibyteWithoutASpaceInStride) {
+  constexpr size_t kMebibyte = 1 << 20;
+  std::vector<std::pair<std::string, std::string>> merges;
+  for (const std::string start : {"a", "-", " "}) {
+    for (std::string run = start; run.size() < 64; run += run) merges.emplace_back(run, run);
+  }
+  merges.emplace_back("x", "y");
+  for (std::string run = "xy"; run.size() < 64; run += run) merges.emplace_back(run, run);
+  const Tokenizer tokenizer = tokenizer_of(merges);
+  for (const char c : {'a', '-', ' '}) {
+    EXPECT_EQ(tokenizer.encode(std::string(kMebibyte, c)).size(), kMebibyte / 64) << c;
+  }
+  std::string alternating;
+  while (alternating.size() < kMebibyte) alternating += "xy";
+  EXPECT_EQ(tokenizer.encode(alternating).size(), kMebibyte / 64);
+  // One that never merges, and one without a single piece of more than two bytes.
+  EXPECT_EQ(tokenizer.encode(std::string(kMebibyte, 'z')).size(), kMebibyte);
+  std::string mixed;
+  while (mixed.size() < kMebibyte) mixed += "a-";
+  EXPECT_EQ(tokenizer.encode(mixed).size(), kMebibyte);
+}
+
+TEST(BytePairs, GiveTheSameWhateverTheLengthOfAPiece) {
+  // Tokens of every length up to 20, of which merges reach only every second one.
+  std::vector<std::pair<std::string, std::string>> merges;
+  for (size_t length = 1; length < 20; length += 2) {
+    merges.emplace_back(std::string(length, 'q'), "q");
+    merges.emplace_back(std::string(length + 1, 'q'), "q");
+  }
+  const Tokenizer tokenizer = tokenizer_of(merges);
+  for (size_t length = 1; length < 20; ++length) {
+    const std::string text(length, 'q');
+    const auto ids = tokenizer.encode(text);
+    EXPECT_EQ(*tokenizer.decode(ids), text);
+    // Behind a run that never merges with it, which makes the piece a long one.
+    auto longer = tokenizer.encode(std::string(64, 'z') + text);
+    longer.erase(longer.begin(), longer.begin() + 64);
+    EXPECT_EQ(longer, ids) << length;
+  }
+}
+
+TEST(BytePairs, TakeATokenThatNoMergeMakesOnlyWhereWholePiecesComeFirst) {
+  TokenizerDescription description;
+  const std::string longest = "abcdefghijklmnopqrst";
+  for (TokenId byte = 0; byte < 256; ++byte) {
+    description.vocabulary.tokens.push_back({std::string(1, static_cast<char>(byte)), byte});
+  }
+  description.vocabulary.tokens.insert(description.vocabulary.tokens.end(),
+                                       {{"ab", 256}, {"abc", 257}, {longest, 258}});
+  description.vocabulary.merges = {{"a", "b"}};
+  const auto merging = Tokenizer::make(description);
+  ASSERT_TRUE(merging);
+  EXPECT_THAT(merging->encode("abc"), ElementsAre(256, 'c'));
+  EXPECT_EQ(merging->encode(longest).size(), longest.size() - 1);
+  description.vocabulary.whole_pieces_first = true;
+  const auto whole = Tokenizer::make(description);
+  ASSERT_TRUE(whole);
+  EXPECT_THAT(whole->encode("abc"), ElementsAre(257));
+  EXPECT_THAT(whole->encode("abcd"), ElementsAre(256, 'c', 'd'));
+  EXPECT_THAT(whole->encode(longest), ElementsAre(258));
+}
+
+TEST(BytePairs, DropWhatNoTokenSpellsWhereNothingStandsForTheUnknown) {
+  TokenizerDescription description;
+  description.vocabulary.tokens = {{"a", 0}, {"b", 1}, {"ab", 2}};
+  description.vocabulary.merges = {{"a", "b"}};
+  auto without = Tokenizer::make(description);
+  ASSERT_TRUE(without);
+  EXPECT_THAT(without->encode("axb"), ElementsAre(2));
+  description.vocabulary.unknown = 7;
+  auto with = Tokenizer::make(description);
+  ASSERT_TRUE(with);
+  EXPECT_THAT(with->encode("axb"), ElementsAre(0, 7, 1));
+}
+
+// ---------------------------------------------------------------- the whole
+
+TEST(Tokenizer, BringsBackAnyBytes) {
+  const Tokenizer tokenizer = tokenizer_of({{"t", "h"}, {"th", "e"}, {" ", "the"}});
+  std::string text = "the other the\xff\x80 caf\u00e9 \U0001F600\n\n\t end";
+  text += '\0';
+  const auto ids = tokenizer.encode(text);
+  const auto back = tokenizer.decode(ids);
+  ASSERT_TRUE(back);
+  EXPECT_EQ(*back, text);
+}
+
+TEST(Tokenizer, FindsAddedTokensLeftmostAndLongest) {
+  const Tokenizer tokenizer = tokenizer_of({}, {{"<s>", 300, true}, {"<s>>", 301, true}, {"ham", 302, false}});
+  EXPECT_THAT(tokenizer.encode("a<s>>b<s>"), ElementsAre('a', 301, 'b', 300));
+  EXPECT_THAT(tokenizer.encode("ham<s>", {.special_tokens = false}), ElementsAre(302, '<', 's', '>'));
+  const std::vector<TokenId> ids = {'a', 300, 'b'};
+  EXPECT_EQ(*tokenizer.decode(ids), "a<s>b");
+  EXPECT_EQ(*tokenizer.decode(ids, {.skip_special_tokens = true}), "ab");
+  EXPECT_EQ(tokenizer.find("<s>"), 300U);
+}
+
+TEST(Tokenizer, NamesATokenThatDoesNotExist) {
+  const Tokenizer tokenizer = tokenizer_of({});
+  const std::vector<TokenId> ids = {65, 70'000};
+  const auto text = tokenizer.decode(ids);
+  ASSERT_FALSE(text);
+  EXPECT_THAT(text.error().message, HasSubstr("no token 70000"));
+}
+
+TEST(StreamDecoder, HoldsACharacterBackUntilItIsWhole) {
+  const Tokenizer tokenizer = tokenizer_of({});
+  StreamDecoder decoder(tokenizer);
+  EXPECT_EQ(*decoder.next(0xF0), "");
+  EXPECT_EQ(*decoder.next(0x9F), "");
+  EXPECT_EQ(*decoder.next(0x98), "");
+  EXPECT_EQ(*decoder.next(0x80), "\U0001F600");
+  EXPECT_EQ(*decoder.next(0xE4), "");
+  EXPECT_EQ(*decoder.next('x'), "\uFFFDx");
+  EXPECT_EQ(*decoder.next(0xFF), "\uFFFD");
+  EXPECT_EQ(*decoder.next(0xE4), "");
+  EXPECT_EQ(decoder.finish(), "\uFFFD");
+  EXPECT_EQ(decoder.finish(), "");
+}
+
+// ---------------------------------------------------------------- files
+
+// What the reference package does with the file: 40 texts, their ids and what they decode to.
+TEST(TokenizerFile, GivesTheTokensThatHuggingFaceGives) {
+  const Tokenizer tokenizer = make_tokenizer("bpe_gpt2.json");
+  const std::string texts_json = read_text("texts.json");
+  std::vector<std::string> texts;
+  JsonReader texts_reader(texts_json, "texts.json");
+  ASSERT_TRUE(texts_reader.enter_array());
+  while (*texts_reader.next_element()) texts.push_back(*texts_reader.read_string());
+
+  const std::string expected_json = read_text("bpe_gpt2.expect.json");
+  JsonReader reader(expected_json, "bpe_gpt2.expect.json");
+  ASSERT_TRUE(reader.enter_object());
+  std::string key;
+  size_t rows = 0;
+  while (*reader.next_key(key)) {
+    if (key != "rows") {
+      ASSERT_TRUE(reader.skip_value());
+      continue;
+    }
+    ASSERT_TRUE(reader.enter_array());
+    while (*reader.next_element()) {
+      std::string text;
+      std::vector<uint64_t> ids;
+      ASSERT_TRUE(reader.enter_object());
+      while (*reader.next_key(key)) {
+        if (key == "text") text = texts[*reader.read_u64()];
+        else if (key == "ids") ids = *reader.read_u64_array();
+        else ASSERT_TRUE(reader.skip_value());
+      }
+      EXPECT_THAT(tokenizer.encode(text), ::testing::ElementsAreArray(ids)) << text;
+      ++rows;
+    }
+  }
+  EXPECT_EQ(rows, texts.size());
+}
+
+TEST(TokenizerFile, ReadsTheFlatFileOfGptRs) {
+  const Tokenizer tokenizer = make_tokenizer("gptrs_flat.json");
+  EXPECT_THAT(tokenizer.encode("Hello world"), ElementsAre(316, 303, 304, 76, 68));
+  EXPECT_THAT(tokenizer.encode(" Hello world"), ElementsAre(221, 316, 303, 304, 76, 68));
+  ASSERT_TRUE(tokenizer.find("<|endoftext|>"));
+  EXPECT_TRUE(tokenizer.is_special(*tokenizer.find("<|endoftext|>")));
+}
+
+TEST(TokenizerFile, ReadsVocabularyAndMergesOfGpt2) {
+  auto description = parse_vocab_and_merges(R"({"a":0,"b":1,"\u0120":2,"ab":3,"\u0120ab":4,"<|endoftext|>":5})",
+                                            "vocab.json", "#version: 0.2\na b\n\u0120 ab\r\n", "merges.txt");
+  ASSERT_TRUE(description) << description.error().message;
+  const auto tokenizer = Tokenizer::make(std::move(*description));
+  ASSERT_TRUE(tokenizer);
+  EXPECT_THAT(tokenizer->encode("ab ab<|endoftext|>a"), ElementsAre(3, 4, 5, 0));
+}
+
+TEST(TokenizerFile, SaysWhatItDoesNotUnderstand) {
+  const auto message = [](const std::string& json) {
+    const auto parsed = parse_tokenizer_json(json, "t.json");
+    return parsed ? std::string("parsed") : parsed.error().message;
+  };
+  EXPECT_THAT(message(R"({"model":{"type":"Unigram","vocab":[]}})"), HasSubstr("its model is \"Unigram\""));
+  EXPECT_THAT(message(R"({"normalizer":{"type":"NFC"},"model":{"vocab":{},"merges":[]}})"), HasSubstr("a normalizer"));
+  EXPECT_THAT(message(R"({"pre_tokenizer":{"type":"Metaspace"},"model":{"vocab":{}}})"),
+              HasSubstr("pre-tokenizer is Metaspace"));
+  EXPECT_THAT(message(R"({"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Digits"},)"
+                      R"({"type":"ByteLevel","use_regex":true}]},"model":{"vocab":{}}})"),
+              HasSubstr("Sequence of Digits, ByteLevel"));
+  EXPECT_THAT(message(R"({"pre_tokenizer":{"type":"ByteLevel","use_regex":false},"model":{"vocab":{}}})"),
+              HasSubstr("does not cut"));
+  EXPECT_THAT(message(R"({"pre_tokenizer":null,"model":{"vocab":{}}})"), HasSubstr("no ByteLevel pre-tokenizer"));
+  EXPECT_THAT(message(R"({"model":{"vocab":{}}})"), HasSubstr("no ByteLevel pre-tokenizer"));
+  EXPECT_THAT(message(R"({"model":{"vocab":{},"byte_fallback":true}})"), HasSubstr("byte_fallback"));
+  EXPECT_THAT(message(R"({"post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<s>"}},)"
+                      R"({"Sequence":{"id":"A"}}]},"model":{"vocab":{}}})"),
+              HasSubstr("adds tokens: {\"id\":\"<s>\"}"));
+  EXPECT_THAT(message(R"({"post_processor":{"type":"BertProcessing"},"model":{"vocab":{}}})"),
+              HasSubstr("BertProcessing"));
+  EXPECT_THAT(message(R"({"version":"1.0"})"), HasSubstr("no vocabulary"));
+  EXPECT_THAT(message(R"({"vocab":{"a":4294967296},"merges":[]})"), HasSubstr("32 bits"));
+  EXPECT_THAT(message(R"({"vocab":{"a":0},"merges":["ab"]})"), HasSubstr("has no space"));
+}
+
+TEST(TokenizerFile, TakesTemplatesThatAddNothingAndWholePieces) {
+  const auto description =
+      parse_tokenizer_json(R"({"pre_tokenizer":{"type":"ByteLevel"},"post_processor":{"type":"TemplateProcessing",)"
+                           R"("single":[{"Sequence":{"id":"A","type_id":0}}],"special_tokens":{}},)"
+                           R"("model":{"type":"BPE","vocab":{"a":0,"b":1,"ab":2},"merges":[],"ignore_merges":true}})",
+                           "t.json");
+  ASSERT_TRUE(description) << description.error().message;
+  const auto tokenizer = Tokenizer::make(*description);
+  ASSERT_TRUE(tokenizer);
+  EXPECT_THAT(tokenizer->encode("ab"), ElementsAre(2));
+}
+
+}  // namespace
+}  // namespace ballast::testing
