@@ -151,7 +151,7 @@ class Conversion {
   // A value that the other type cannot hold at all is found here, before anything is written: the tensor is left out.
   Status cast_or_drop(size_t index, Loss& loss) {
     TensorInfo& tensor = plan_.description.tensors[index];
-    if (!has_fixed_size(tensor.dtype)) {
+    if (!has_elements(tensor.dtype)) {
       reinterpret(tensor, *loss.cast_to);
       return {};
     }

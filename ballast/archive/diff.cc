@@ -162,9 +162,9 @@ class Comparer {
       pieces_.push_back({index, 0, 0, a.byte_size, b.byte_size});
       return;
     }
-    // Eight elements are whole bytes in every type. Types of no fixed size are compared as bytes.
-    const uint64_t group_a = has_fixed_size(a.dtype) ? dtype_info(a.dtype).bits : 1;
-    const uint64_t group_b = has_fixed_size(b.dtype) ? dtype_info(b.dtype).bits : 1;
+    // Eight elements are whole bytes in every type. Types without elements are compared as bytes.
+    const uint64_t group_a = has_elements(a.dtype) ? dtype_info(a.dtype).bits : 1;
+    const uint64_t group_b = has_elements(b.dtype) ? dtype_info(b.dtype).bits : 1;
     const uint64_t groups = kDiffChunk / std::max(group_a, group_b);
     uint64_t at_a = 0;
     uint64_t at_b = 0;

@@ -41,7 +41,7 @@ class ScanningSink final : public ByteSink {
     constexpr size_t kChunk = size_t{1} << 20;  // so that the next reader finds it in the cache
     while (!bytes.empty()) {
       const ByteSpan now = bytes.first(std::min(bytes.size(), kChunk));
-      if (has_fixed_size(dtype_)) {
+      if (has_elements(dtype_)) {
         found_.append(find_non_finite(dtype_, now), position() * 8 / dtype_info(dtype_).bits);
       }
       BALLAST_CHECK(next_.write(now));

@@ -42,7 +42,12 @@ std::optional<uint64_t> packed_size(const Shape& shape, DType dtype) {
   if (!has_fixed_size(dtype)) return std::nullopt;
   const auto elements = shape.element_count();
   if (!elements) return std::nullopt;
-  const auto bits = checked_mul(*elements, dtype_info(dtype).bits);
+  const DTypeInfo& type = dtype_info(dtype);
+  if (is_block(dtype)) {  // blocks never cross the end of a row
+    if (shape.rank() == 0 || shape[shape.rank() - 1] % type.block_elements != 0) return std::nullopt;
+    return checked_mul(*elements / type.block_elements, type.block_bytes);
+  }
+  const auto bits = checked_mul(*elements, type.bits);
   if (!bits || *bits % 8 != 0) return std::nullopt;
   return *bits / 8;
 }

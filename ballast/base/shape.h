@@ -50,7 +50,8 @@ class Shape {
 };
 
 // Bytes of a packed tensor of this shape. nullopt on overflow, when the bits do not fill whole bytes,
-// or when the type's length cannot be told from the shape.
+// when the last dimension of a block type is no number of whole blocks, or when the type's length cannot be told from
+// the shape.
 std::optional<uint64_t> packed_size(const Shape& shape, DType dtype);
 
 }  // namespace ballast

@@ -26,7 +26,8 @@ enum class Kind : uint8_t { kFloat, kInteger, kBool, kComplex, kBytes };
 Kind kind_of(DType dtype) {
   if (dtype == DType::kQFloat) return Kind::kFloat;
   switch (dtype_info(dtype).kind) {
-    case DTypeKind::kFloat: return Kind::kFloat;
+    case DTypeKind::kFloat:
+    case DTypeKind::kBlock: return Kind::kFloat;
     case DTypeKind::kSigned:
     case DTypeKind::kUnsigned: return Kind::kInteger;
     case DTypeKind::kBool: return Kind::kBool;

@@ -54,7 +54,7 @@ Status write_transposed(ByteSpan payload, size_t rows, size_t columns, size_t el
 }  // namespace
 
 bool can_transpose(const TensorInfo& tensor) {
-  return tensor.shape.rank() == 2 && has_fixed_size(tensor.dtype) && dtype_info(tensor.dtype).bits % 8 == 0;
+  return tensor.shape.rank() == 2 && has_elements(tensor.dtype) && dtype_info(tensor.dtype).bits % 8 == 0;
 }
 
 TensorProvider transposed(TensorProvider draw, uint64_t rows, uint64_t columns, size_t element_size,
