@@ -8,6 +8,7 @@
 #include <cmath>
 #include <filesystem>
 
+#include "apps/ballast/model_cache.h"
 #include "apps/ballast/text.h"
 #include "ballast/base/json.h"
 #include "ballast/io/file.h"
@@ -174,7 +175,7 @@ Result<std::unique_ptr<RunningModel>> RunningModel::load(const ModelFlags& flags
   std::unique_ptr<RunningModel> running(new RunningModel);
   running->path_ = flags.path;
   running->stats_ = flags.stats;
-  if (flags.path.empty()) BALLAST_CHECK(assign(running->path_, default_model_path()));
+  BALLAST_CHECK(assign(running->path_, flags.path.empty() ? default_model_path() : resolve_model_name(flags.path)));
   LoadOptions options = flags.load;
   options.backend = trimmed(options.backend);
   if (!flags.budget.empty()) BALLAST_CHECK(parse_budget(flags.budget, options));
@@ -221,7 +222,8 @@ Status RunningModel::finish(Console& console) {
 
 Result<Tokenizer> find_tokenizer(const std::string& given, const std::string& model_path) {
   if (!given.empty()) return load_tokenizer(given);
-  if (const auto beside = find_tokenizer_beside(model_path)) return load_tokenizer(*beside);
+  BALLAST_TRY(const std::string model, resolve_model_name(model_path));
+  if (const auto beside = find_tokenizer_beside(model)) return load_tokenizer(*beside);
   return make_error(ErrorCode::kNotFound,
                     fmt::format("{}: no tokenizer stands beside the model; give --tokenizer FILE (tokenizer.json, or "
                                 "vocab.json with merges.txt), or numbers with --tokens",
