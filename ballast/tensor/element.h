@@ -79,7 +79,7 @@ bool visit_as(Visitor& visitor) {
 }
 
 // Calls visitor.template operator()<E>() with the element type of `dtype` and returns true; false for types that are
-// only carried (f128, c256, qfloat, opaque).
+// only carried (f128, c256, qfloat, opaque) and for blocks (tensor/blocks.h), which hold no elements by themselves.
 template <typename Visitor>
 bool visit_element(DType dtype, Visitor&& visitor) {
   switch (dtype) {
@@ -108,12 +108,8 @@ bool visit_element(DType dtype, Visitor&& visitor) {
     case DType::kF6E2M3: return visit_as<SmallFloatElement<F6E2M3>>(visitor);
     case DType::kF6E3M2: return visit_as<SmallFloatElement<F6E3M2>>(visitor);
     case DType::kF4: return visit_as<SmallFloatElement<F4>>(visitor);
-    case DType::kF128:
-    case DType::kC256:
-    case DType::kQFloat:
-    case DType::kOpaque: return false;
+    default: return false;
   }
-  return false;
 }
 
 // The bits of element `index`. Types of 4 and 6 bits follow each other without gaps, the first in the lowest bits.
