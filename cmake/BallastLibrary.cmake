@@ -48,7 +48,7 @@ endforeach()
 target_sources(ballast_base PRIVATE "${version_source}")
 add_dependencies(ballast_base ballast_version)
 # A multiply-add is fused where the code says so and nowhere else: results must not depend on the compiler's mood.
-foreach(layer IN ITEMS edit ops backends training)
+foreach(layer IN ITEMS tensor edit ops backends training)
   if(TARGET ballast_${layer})
     target_compile_options(ballast_${layer} PRIVATE -ffp-contract=off)
   endif()
