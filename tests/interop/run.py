@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness import Ballast, Suite
 
-PEERS = ("numpy", "safetensors", "netcl", "burn", "tiktoken")
+PEERS = ("numpy", "safetensors", "netcl", "burn", "tiktoken", "smollm2")
 
 
 def arguments():
