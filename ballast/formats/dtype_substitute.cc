@@ -54,11 +54,9 @@ std::initializer_list<DType> substitutes(DType dtype) {
     case kC64: return kForC64;
     case kC128: return kForC128;
     case kF128:
-    case kC256: return kNone;  // x87 or quad: the bits alone do not say which
-    case kQFloat:
-    case kOpaque: return kForBytes;
+    case kC256: return kNone;   // x87 or quad: the bits alone do not say which
+    default: return kForBytes;  // packed values and opaque bytes
   }
-  return kNone;
 }
 
 }  // namespace
