@@ -71,7 +71,7 @@ void add_error_numbers(JsonWriter& json, const QuantizationError& error) {
   json.key("relative_error").real(error.relative());
 }
 
-void add_tensor(JsonWriter& json, const TensorQuantization& tensor) {
+void add_quantization(JsonWriter& json, const TensorQuantization& tensor) {
   json.begin_object();
   add_text(json, "name", tensor.name);
   json.key("shape").numbers(tensor.shape.dims());
@@ -97,7 +97,7 @@ std::string quantize_json(const QuantizeFlags& flags, const ConvertReport& repor
   add_text(json, "type", dtype_name(flags.type));
   add_boolean(json, "dry_run", flags.output.options.dry_run);
   json.key("tensors").begin_array();
-  for (const TensorQuantization& tensor : tensors) add_tensor(json, tensor);
+  for (const TensorQuantization& tensor : tensors) add_quantization(json, tensor);
   json.end_array();
   add_number(json, "quantized", totals.quantized);
   add_number(json, "bytes_before", totals.before);
