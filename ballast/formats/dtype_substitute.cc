@@ -61,9 +61,6 @@ std::initializer_list<DType> substitutes(DType dtype) {
   }
 }
 
-// Whether the bytes are all that can be kept.
-bool is_packed(DType dtype) { return !has_elements(dtype) && !can_dequantize(dtype); }
-
 }  // namespace
 
 Loss unsupported_dtype_loss(const TensorInfo& tensor, std::string_view format, bool (*supports)(DType)) {
@@ -73,7 +70,8 @@ Loss unsupported_dtype_loss(const TensorInfo& tensor, std::string_view format, b
     if (candidate == tensor.dtype || !supports(candidate)) continue;
     loss.cast_to = candidate;
     loss.what = fmt::format("dtype {} does not exist in {}; {} would become {}{}", tensor.type_name(), format,
-                            is_packed(tensor.dtype) ? "its bytes" : "the values", dtype_name(candidate),
+                            is_block(tensor.dtype) && !can_dequantize(tensor.dtype) ? "its bytes" : "the values",
+                            dtype_name(candidate),
                             can_dequantize(tensor.dtype) ? " (`convert --dequantize` chooses f32, f16 or bf16)" : "");
     return loss;
   }
