@@ -13,11 +13,16 @@ namespace ballast {
 namespace {
 
 constexpr std::array kFormats = {
-    &kGptrsCheckpointDriver, &kGptrsTensorsDriver,    &kBurnpackDriver, &kSafetensorsDriver,
+    &kGptrsCheckpointDriver,
+    &kGptrsTensorsDriver,
+    &kBurnpackDriver,
+    &kSafetensorsDriver,
     &kNetclDriver,  // before npz: a netcl model is an NPZ with something more
-    &kNetclLegacyDriver,     &kNetclCheckpointDriver,
+    &kNetclLegacyDriver,
+    &kNetclCheckpointDriver,
     &kTorchDriver,  // before npz, which takes any zip file that nobody else knows
-    &kNpzDriver,             &kNpyDriver,
+    &kNpzDriver,
+    &kNpyDriver,
 };
 
 bool ends_with_ignoring_case(std::string_view text, std::string_view ending) {

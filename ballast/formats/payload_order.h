@@ -17,8 +17,8 @@ void swap_byte_order(DType dtype, MutableByteSpan payload);
 void fortran_to_row_major(const Shape& shape, ByteSpan in, MutableByteSpan out);
 void row_major_to_fortran(const Shape& shape, ByteSpan in, MutableByteSpan out);
 
-// `out` gets, row-major, the element at sum(index * stride) of `in` for each index below `dims`. Strides count elements of
-// `element_size` bytes, and all that they reach must be inside `in`.
+// `out` gets, row-major, the element at sum(index * stride) of `in` for each index below `dims`. Strides count elements
+// of `element_size` bytes, and all that they reach must be inside `in`.
 void gather_strided(std::span<const uint64_t> dims, std::span<const uint64_t> strides, size_t element_size, ByteSpan in,
                     MutableByteSpan out);
 

@@ -112,8 +112,8 @@ class PickleMachine {
       BALLAST_CHECK(step(*code));
     }
     if (stack_.size() != 1 || !marks_.empty()) {
-      return fail(fmt::format("STOP with {} values and {} open marks instead of one value", stack_.size(),
-                              marks_.size()));
+      return fail(
+          fmt::format("STOP with {} values and {} open marks instead of one value", stack_.size(), marks_.size()));
     }
     tree_.root_ = stack_.front();
     finish();
@@ -507,10 +507,8 @@ class PickleMachine {
                               printable(name), options_.advice.empty() ? "" : ". ", options_.advice),
                   ErrorCode::kUnsupported);
     }
-    return push_new({.kind = PickleKind::kGlobal,
-                     .role = found->role,
-                     .takes_state = found->takes_state,
-                     .global = found->id});
+    return push_new(
+        {.kind = PickleKind::kGlobal, .role = found->role, .takes_state = found->takes_state, .global = found->id});
   }
 
   Status reduce() {

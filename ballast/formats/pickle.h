@@ -52,9 +52,9 @@ struct PickleGlobal {
 struct PickleOptions {
   // nullopt: not on the list, and the pickle is refused.
   std::optional<PickleGlobal> (*find_global)(std::string_view module, std::string_view name);
-  std::string where;               // begins every error text: which file, which part of it
-  std::string_view advice = {};    // ends the text about a name that is not on the list
-  uint64_t max_values = 1 << 17;   // values, and things remembered by number; twice as many places in containers
+  std::string where;              // begins every error text: which file, which part of it
+  std::string_view advice = {};   // ends the text about a name that is not on the list
+  uint64_t max_values = 1 << 17;  // values, and things remembered by number; twice as many places in containers
   uint64_t max_opcodes = 1 << 24;
   uint64_t max_text = 1 << 20;  // bytes of one text
 };
@@ -112,7 +112,8 @@ struct Pickle {
   uint64_t length = 0;  // bytes up to and with STOP
 };
 
-// Reads the pickle at the front of `bytes`. Memory and time are bounded by the options and the length, whatever it says.
+// Reads the pickle at the front of `bytes`. Memory and time are bounded by the options and the length, whatever it
+// says.
 Result<Pickle> read_pickle(ByteSpan bytes, const PickleOptions& options);
 
 }  // namespace ballast

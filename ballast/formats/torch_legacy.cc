@@ -67,8 +67,8 @@ class TorchLegacyReader {
     BALLAST_TRY(const Pickle version, next_pickle("the version", no_global));
     const PickleTree& second = version.tree;
     if (!second.is(second.root(), PickleKind::kInteger) || second.integer(second.root()) != kLegacyVersion) {
-      return make_error(ErrorCode::kUnsupported, fmt::format("{}: the version of the legacy format is not {}",
-                                                             source_.name(), kLegacyVersion));
+      return make_error(ErrorCode::kUnsupported,
+                        fmt::format("{}: the version of the legacy format is not {}", source_.name(), kLegacyVersion));
     }
     BALLAST_TRY(const Pickle system, next_pickle("the system's description", no_global));
     if (!system.tree.is(system.tree.root(), PickleKind::kDict)) return broken("the system's description is no dict");
@@ -105,8 +105,8 @@ class TorchLegacyReader {
     BALLAST_CHECK(source_.read_at(at, stored));
     const auto count = load_le<uint64_t>(stored.data());
     if (count != storage.count) {
-      return broken(fmt::format("storage {} at byte {} has {} elements, and the pickle says {}", storage.key, at,
-                                count, storage.count));
+      return broken(fmt::format("storage {} at byte {} has {} elements, and the pickle says {}", storage.key, at, count,
+                                storage.count));
     }
     at += stored.size();
     if (!range_fits(at, storage.bytes(), source_.size())) return cut_short(storage, at);
@@ -115,7 +115,8 @@ class TorchLegacyReader {
   }
 
   Error cut_short(const TorchStorage& storage, uint64_t at) const {
-    return broken(fmt::format("storage {} at byte {} runs past the end of the file; it was cut short", storage.key, at));
+    return broken(
+        fmt::format("storage {} at byte {} runs past the end of the file; it was cut short", storage.key, at));
   }
 
   const ByteSource& source_;

@@ -77,7 +77,11 @@ constexpr std::array kGlobals = {
     storage("QInt8Storage", DType::kI8, 1),
     storage("QUInt8Storage", DType::kU8, 1),
     storage("QInt32Storage", DType::kI32, 4),
-    TorchGlobal{"torch.storage", "UntypedStorage", TorchName::kStorageClass, PickleRole::kName, false,
+    TorchGlobal{"torch.storage",
+                "UntypedStorage",
+                TorchName::kStorageClass,
+                PickleRole::kName,
+                false,
                 {DType::kU8, 1, 1, /*untyped=*/true, {}}},
     dtype("float64", DType::kF64, 8),
     dtype("float32", DType::kF32, 4),
@@ -120,7 +124,8 @@ std::optional<PickleGlobal> find_torch_global(std::string_view module, std::stri
   module = without_device(module, name);
   for (size_t i = 0; i < kGlobals.size(); ++i) {
     const TorchGlobal& row = kGlobals[i];
-    if (row.name == name && row.module == module) return PickleGlobal{static_cast<uint16_t>(i), row.role, row.takes_state};
+    if (row.name == name && row.module == module)
+      return PickleGlobal{static_cast<uint16_t>(i), row.role, row.takes_state};
   }
   return std::nullopt;
 }

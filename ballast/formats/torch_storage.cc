@@ -49,11 +49,9 @@ class MentionReader {
     }
     const auto count = static_cast<uint64_t>(tree_.integer(fields[4]));
     if (!checked_mul(count, type.type.bytes)) return refuse("has a length of more bytes than can be counted");
-    Mention mention{.storage = {.key = tree_.text(fields[2]),
-                                .type = type.type,
-                                .count = count,
-                                .offset = tree_.offset(value)},
-                    .use = {.id = value, .first = 0, .count = count}};
+    Mention mention{
+        .storage = {.key = tree_.text(fields[2]), .type = type.type, .count = count, .offset = tree_.offset(value)},
+        .use = {.id = value, .first = 0, .count = count}};
     if (with_views_) BALLAST_CHECK(read_view(value, fields[5], mention.use));
     return mention;
   }
@@ -62,8 +60,8 @@ class MentionReader {
   std::string_view key(PickleValue value) const { return tree_.text(tree_.items(tree_.persistent_id(value))[2]); }
 
   Error refuse(PickleValue value, std::string_view what) const {
-    return make_error(ErrorCode::kCorrupt, fmt::format("{}: byte {} of the pickle: a persistent id {}", where_,
-                                                       tree_.offset(value), what));
+    return make_error(ErrorCode::kCorrupt,
+                      fmt::format("{}: byte {} of the pickle: a persistent id {}", where_, tree_.offset(value), what));
   }
 
  private:
@@ -83,8 +81,8 @@ class MentionReader {
     const auto first = static_cast<uint64_t>(tree_.integer(fields[1]));
     const auto count = static_cast<uint64_t>(tree_.integer(fields[2]));
     if (!range_fits(first, count, use.count)) {
-      return refuse(value, fmt::format("has a view of {} elements from {} on, and the storage has {}", count, first,
-                                       use.count));
+      return refuse(
+          value, fmt::format("has a view of {} elements from {} on, and the storage has {}", count, first, use.count));
     }
     use.first = first;
     use.count = count;
@@ -112,9 +110,8 @@ Result<TorchStorages> TorchStorages::collect(const PickleTree& tree, bool with_v
   for (const uint32_t i : order) {
     // Read once more: keeping what every id says would cost more memory than the ids.
     BALLAST_TRY(const Mention mention, reader.read(result.uses_[i].id));
-    BALLAST_CHECK(result.add(mention.storage, [&](std::string_view what) {
-      return reader.refuse(mention.use.id, what);
-    }));
+    BALLAST_CHECK(
+        result.add(mention.storage, [&](std::string_view what) { return reader.refuse(mention.use.id, what); }));
     result.uses_[i].storage = static_cast<uint32_t>(result.storages_.size() - 1);
   }
   return result;

@@ -18,7 +18,7 @@ Error unsound(std::string_view what) { return make_error(ErrorCode::kCorrupt, st
 Error unsupported(std::string_view what) { return make_error(ErrorCode::kUnsupported, std::string(what)); }
 
 // The storage's elements that a tensor is made of.
-struct Geometry {
+struct TorchGeometry {
   uint64_t first = 0;
   std::vector<uint64_t> sizes;
   std::vector<uint64_t> strides;
@@ -28,7 +28,7 @@ struct Geometry {
 };
 
 // Elements from the first to the last; nullopt where that cannot be counted. Only for tensors with elements.
-std::optional<uint64_t> run_length(const Geometry& geometry) {
+std::optional<uint64_t> run_length(const TorchGeometry& geometry) {
   std::optional<uint64_t> last = 0;
   for (size_t k = 0; k < geometry.sizes.size() && last; ++k) {
     const auto reach = checked_mul(geometry.sizes[k] - 1, geometry.strides[k]);
@@ -37,7 +37,7 @@ std::optional<uint64_t> run_length(const Geometry& geometry) {
   return last ? checked_add(*last, 1) : std::nullopt;
 }
 
-bool is_contiguous(const Geometry& geometry) {
+bool is_contiguous(const TorchGeometry& geometry) {
   uint64_t expected = 1;
   for (size_t k = geometry.sizes.size(); k-- > 0;) {
     if (geometry.sizes[k] != 1 && geometry.strides[k] != expected) return false;
@@ -55,8 +55,8 @@ class TensorReader {
     if (tree_.is(value, PickleKind::kPersistent)) return read_storage(value);
     name_ = torch_global(tree_.global(value)).what;
     arguments_ = tree_.items(value);
-    for (int wrappers = 0; name_ == TorchName::kParameter || name_ == TorchName::kParameterState ||
-                           name_ == TorchName::kFromType;
+    for (int wrappers = 0;
+         name_ == TorchName::kParameter || name_ == TorchName::kParameterState || name_ == TorchName::kFromType;
          ++wrappers) {
       if (wrappers == kMaxWrappers) return unsound("it is wrapped too often");
       BALLAST_CHECK(name_ == TorchName::kFromType ? unwrap_typed() : unwrap_parameter());
@@ -132,7 +132,11 @@ class TensorReader {
   // A storage on its own is one dimension.
   Result<TorchTensor> read_storage(PickleValue value) {
     const TorchStorageUse& use = storages_.use(value);
-    geometry_ = {.first = use.first, .sizes = {use.count}, .strides = {1}, .elements = use.count, .run = use.count,
+    geometry_ = {.first = use.first,
+                 .sizes = {use.count},
+                 .strides = {1},
+                 .elements = use.count,
+                 .run = use.count,
                  .contiguous = true};
     result_.storage = use.storage;
     return place(storages_.all()[use.storage].type);
@@ -144,8 +148,7 @@ class TensorReader {
       case TorchName::kTensorV2: BALLAST_CHECK(want_arguments(6, 7)); break;
       case TorchName::kTensorV3: BALLAST_CHECK(want_arguments(7, 8)); break;
       case TorchName::kQuantizedTensor: BALLAST_CHECK(want_arguments(7, 7)); break;
-      case TorchName::kSparseTensor:
-        return unsupported("it is sparse; save a dense one instead (tensor.to_dense())");
+      case TorchName::kSparseTensor: return unsupported("it is sparse; save a dense one instead (tensor.to_dense())");
       case TorchName::kMetaTensor: return unsupported("it has no data (a tensor of the device \"meta\")");
       default: return unsound("it is made by something that makes no tensors");
     }
@@ -216,8 +219,8 @@ class TensorReader {
       return unsound(fmt::format("its {} is no tuple", what));
     }
     if (tree_.items(value).size() > kMaxRank) {
-      return unsupported(fmt::format("it has {} dimensions; {} are the most that are read", tree_.items(value).size(),
-                                     kMaxRank));
+      return unsupported(
+          fmt::format("it has {} dimensions; {} are the most that are read", tree_.items(value).size(), kMaxRank));
     }
     std::vector<uint64_t> counts;
     for (const PickleValue item : tree_.items(value)) {
@@ -232,13 +235,13 @@ class TensorReader {
     if (!is(1, PickleKind::kInteger) || tree_.integer(arguments_[1]) < 0) {
       return unsound("its offset in the storage is no number from 0 on");
     }
-    Geometry& geometry = geometry_;
+    TorchGeometry& geometry = geometry_;
     geometry.first = static_cast<uint64_t>(tree_.integer(arguments_[1]));
     BALLAST_TRY(geometry.sizes, read_counts(arguments_[2], "size"));
     BALLAST_TRY(geometry.strides, read_counts(arguments_[3], "stride"));
     if (geometry.sizes.size() != geometry.strides.size()) {
-      return unsound(fmt::format("it has {} dimensions and {} strides", geometry.sizes.size(),
-                                 geometry.strides.size()));
+      return unsound(
+          fmt::format("it has {} dimensions and {} strides", geometry.sizes.size(), geometry.strides.size()));
     }
     const Shape shape{std::span<const uint64_t>(geometry.sizes)};
     const bool empty = std::ranges::count(geometry.sizes, uint64_t{0}) != 0;
@@ -325,7 +328,7 @@ class TensorReader {
   bool big_endian_;
   TorchName name_ = TorchName::kTensor;
   std::span<const PickleValue> arguments_;
-  Geometry geometry_;
+  TorchGeometry geometry_;
   bool conjugate_ = false;
   bool negate_ = false;
   TorchTensor result_;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 #include <utility>
 
 #include "ballast/base/checked.h"
@@ -66,8 +65,9 @@ class ObjectReader {
       budget_ -= cost;
       return {};
     }
-    return make_error(ErrorCode::kUnsupported,
-                      fmt::format("{}: the object has more values than are read of a file of this size", request_.where));
+    return make_error(
+        ErrorCode::kUnsupported,
+        fmt::format("{}: the object has more values than are read of a file of this size", request_.where));
   }
 
   // ---------------------------------------------------------------- walking
@@ -130,8 +130,9 @@ class ObjectReader {
   Status enter_module_metadata(PickleValue state, bool named) {
     const auto items = tree_.is(state, PickleKind::kDict) ? tree_.items(state) : std::span<const PickleValue>();
     if (items.size() != 2 || !tree_.is(items[0], PickleKind::kText) || tree_.text(items[0]) != "_metadata") {
-      return make_error(ErrorCode::kUnsupported,
-                        fmt::format("{} has attributes other than _metadata, which are not read", location("the dict")));
+      return make_error(
+          ErrorCode::kUnsupported,
+          fmt::format("{} has attributes other than _metadata, which are not read", location("the dict")));
     }
     return enter(state, named);
   }
@@ -161,10 +162,9 @@ class ObjectReader {
     if (!tensor) {
       Error error = std::move(tensor).error();
       const uint64_t offset = tree_.offset(value);
-      return findings_.error(error.code == ErrorCode::kUnsupported ? "unsupported" : "tensor",
-                             request_.pickle_offset + offset, path_,
-                             fmt::format("{} (byte {} of the pickle): {}", location("tensor"), offset, error.message),
-                             error.code);
+      return findings_.error(
+          error.code == ErrorCode::kUnsupported ? "unsupported" : "tensor", request_.pickle_offset + offset, path_,
+          fmt::format("{} (byte {} of the pickle): {}", location("tensor"), offset, error.message), error.code);
     }
     tensor->info.name = path_;
     object_.tensors.push_back(std::move(tensor->info));
@@ -215,8 +215,10 @@ class ObjectReader {
   // Says which tensors are views of one storage, and leaves the checksum of a storage that many of them share to the
   // first: it covers the storage, so that checking it for each would read the storage as often.
   void note_sharing() {
-    std::vector<uint32_t> order(storages_.size());
-    std::iota(order.begin(), order.end(), 0U);
+    std::vector<uint32_t> order;
+    for (uint32_t i = 0; i < storages_.size(); ++i) {
+      if (object_.tensors[i].byte_size != 0) order.push_back(i);
+    }
     std::ranges::stable_sort(order, {}, [&](uint32_t i) { return storages_[i]; });
     for (size_t begin = 0; begin < order.size();) {
       size_t end = begin + 1;
@@ -265,8 +267,9 @@ TorchLimits::TorchLimits(uint64_t file_size)
 PickleOptions torch_pickle_options(const TorchLimits& limits, std::string where) {
   return {.find_global = find_torch_global,
           .where = std::move(where),
-          .advice = "Only tensors, numbers, texts and plain containers are read: save the weights alone, with "
-                    "torch.save(model.state_dict(), path)",
+          .advice =
+              "Only tensors, numbers, texts and plain containers are read: save the weights alone, with "
+              "torch.save(model.state_dict(), path)",
           .max_values = limits.pickle_values};
 }
 

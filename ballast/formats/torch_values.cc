@@ -27,13 +27,12 @@ std::optional<std::string> latin1_bytes(std::string_view text) {
   return bytes;
 }
 
-// Bytes as a value of their own or as one of the calls that make them.
-Result<std::string> bytes_of(const PickleTree& tree, PickleValue value) {
-  if (tree.is(value, PickleKind::kBytes)) return std::string(tree.text(value));
-  if (!tree.is(value, PickleKind::kCall)) return odd_value("bytes are expected, and something else stands there");
-  const auto arguments = tree.items(value);
-  if (arguments.empty() && torch_global(tree.global(value)).what != TorchName::kEncode) return std::string();
-  if (arguments.size() == 1 && tree.is(arguments[0], PickleKind::kBytes)) return std::string(tree.text(arguments[0]));
+bool is_call_of(const PickleTree& tree, PickleValue value, TorchName what) {
+  return tree.is(value, PickleKind::kCall) && torch_global(tree.global(value)).what == what;
+}
+
+// Bytes as protocol 2 writes them: (text, "latin1").
+Result<std::string> encoded_bytes(const PickleTree& tree, std::span<const PickleValue> arguments) {
   if (arguments.size() != 2 || !tree.is(arguments[0], PickleKind::kText) || !tree.is(arguments[1], PickleKind::kText)) {
     return odd_value("bytes are made from something that is no text");
   }
@@ -43,25 +42,36 @@ Result<std::string> bytes_of(const PickleTree& tree, PickleValue value) {
   return odd_value("bytes are made from characters that are none");
 }
 
+// Bytes as a value of their own, or as one of the calls that make them.
+Result<std::string> bytes_of(const PickleTree& tree, PickleValue value) {
+  if (is_call_of(tree, value, TorchName::kBytes) || is_call_of(tree, value, TorchName::kByteArray)) {
+    const auto arguments = tree.items(value);
+    if (arguments.empty()) return std::string();
+    if (arguments.size() == 2) return encoded_bytes(tree, arguments);
+    value = arguments[0];
+  }
+  if (tree.is(value, PickleKind::kBytes)) return std::string(tree.text(value));
+  if (is_call_of(tree, value, TorchName::kEncode)) return encoded_bytes(tree, tree.items(value));
+  return odd_value("bytes are expected, and something else stands there");
+}
+
 // ---------------------------------------------------------------- NumPy's scalars
 
 // (dtype("f8"), bytes): what a mean or a score often is.
 Result<MetaValue> numpy_scalar(const PickleTree& tree, PickleValue value) {
   const auto unread = [] { return make_error(ErrorCode::kUnsupported, "a NumPy scalar of a kind that is not read"); };
   const auto arguments = tree.items(value);
-  if (arguments.size() != 2 || !tree.is(arguments[0], PickleKind::kCall)) return unread();
+  if (arguments.size() != 2 || !is_call_of(tree, arguments[0], TorchName::kNumpyDType)) return unread();
   const auto described = tree.items(arguments[0]);
-  if (torch_global(tree.global(arguments[0])).what != TorchName::kNumpyDType || described.empty() ||
-      !tree.is(described[0], PickleKind::kText)) {
-    return unread();
-  }
+  if (described.empty() || !tree.is(described[0], PickleKind::kText)) return unread();
   const auto state = tree.state(arguments[0]);
   if (!state || !tree.is(*state, PickleKind::kTuple) || tree.items(*state).size() < 2) return unread();
   const PickleValue order = tree.items(*state)[1];
   if (!tree.is(order, PickleKind::kText) || (tree.text(order) != "<" && tree.text(order) != "|")) return unread();
   BALLAST_TRY(const std::string bytes, bytes_of(tree, arguments[1]));
   const std::string_view type = tree.text(described[0]);
-  if (bytes.empty() || bytes.size() > sizeof(uint64_t) || type != fmt::format("{}{}", type.substr(0, 1), bytes.size())) {
+  if (bytes.empty() || bytes.size() > sizeof(uint64_t) ||
+      type != fmt::format("{}{}", type.substr(0, 1), bytes.size())) {
     return unread();
   }
   std::byte padded[sizeof(uint64_t)] = {};
@@ -99,9 +109,9 @@ void append_quoted(std::string& out, std::string_view text, bool as_bytes) {
   out += '\'';
 }
 
-class Speller {
+class PythonSpeller {
  public:
-  Speller(const PickleTree& tree, size_t max_text) : tree_(tree), max_text_(max_text) {}
+  PythonSpeller(const PickleTree& tree, size_t max_text) : tree_(tree), max_text_(max_text) {}
 
   // Calls itself for what containers hold, kMaxDepth deep at most.
   Status append(PickleValue value, int depth = 0) {
@@ -116,7 +126,8 @@ class Speller {
       case PickleKind::kText: append_quoted(out_, tree_.text(value), false); return {};
       case PickleKind::kBytes: append_quoted(out_, tree_.text(value), true); return {};
       case PickleKind::kList: return append_items("[", tree_.items(value), "]", depth);
-      case PickleKind::kTuple: return append_items("(", tree_.items(value), tree_.items(value).size() == 1 ? ",)" : ")", depth);
+      case PickleKind::kTuple:
+        return append_items("(", tree_.items(value), tree_.items(value).size() == 1 ? ",)" : ")", depth);
       case PickleKind::kSet: return append_set(tree_.items(value), depth);
       case PickleKind::kDict: return append_dict(value, depth);
       case PickleKind::kGlobal: append_name(value); return {};
@@ -219,7 +230,7 @@ class Speller {
 };
 
 Result<std::string> spelled(const PickleTree& tree, PickleValue value, size_t max_text) {
-  Speller speller(tree, max_text);
+  PythonSpeller speller(tree, max_text);
   BALLAST_CHECK(speller.append(value));
   std::string text = speller.take();
   if (text.size() > max_text) return make_error(ErrorCode::kUnsupported, "its text is too long");
@@ -247,7 +258,7 @@ Result<MetaValue> torch_leaf(const PickleTree& tree, PickleValue value, size_t m
       if (const auto number = as_unsigned(tree, value)) return MetaValue(*number);
       break;
     case PickleKind::kCall:
-      if (torch_global(tree.global(value)).what == TorchName::kNumpyScalar) return numpy_scalar(tree, value);
+      if (is_call_of(tree, value, TorchName::kNumpyScalar)) return numpy_scalar(tree, value);
       break;
     default: break;
   }

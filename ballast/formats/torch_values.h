@@ -8,8 +8,8 @@
 
 namespace ballast {
 
-// Numbers, truth values and texts as they are; integers that fit no 64 bits, and everything else that is not a container
-// of names, as text in Python's spelling. A text longer than `max_text` is refused.
+// Numbers, truth values and texts as they are; integers that fit no 64 bits, and everything else that is not a
+// container of names, as text in Python's spelling. A text longer than `max_text` is refused.
 Result<MetaValue> torch_leaf(const PickleTree& tree, PickleValue value, size_t max_text);
 
 // The key of a dict as part of a name: texts as they are, everything else in Python's spelling.

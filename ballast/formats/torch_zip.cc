@@ -81,8 +81,8 @@ class TorchZipReader {
       const bool inside = member.name.size() > prefix_.size() + 1 && member.name.starts_with(prefix_) &&
                           member.name[prefix_.size()] == '/' && !prefix_.empty();
       if (inside) continue;
-      return broken(fmt::format("member \"{}\" does not lie in the folder \"{}\" of the first one", member.name,
-                                prefix_));
+      return broken(
+          fmt::format("member \"{}\" does not lie in the folder \"{}\" of the first one", member.name, prefix_));
     }
     std::ranges::sort(members_, less_without_case, &ZipMember::name);
     const auto twin = std::ranges::adjacent_find(members_, [](const ZipMember& a, const ZipMember& b) {
@@ -112,8 +112,8 @@ class TorchZipReader {
                                     "size",
                                     source_.name(), member.name, member.size, limit));
     }
-    BALLAST_TRY(BytesOrView bytes, member.deflated ? inflated(member)
-                                                   : BytesOrView::of(source_, member.data_offset, member.size));
+    BALLAST_TRY(BytesOrView bytes,
+                member.deflated ? inflated(member) : BytesOrView::of(source_, member.data_offset, member.size));
     const auto expected = checksum(member);
     if (!expected || crc32_of(bytes.bytes()) == *expected) return bytes;
     return broken(fmt::format("the checksum of member \"{}\" is wrong; its bytes were damaged", member.name));
@@ -155,8 +155,8 @@ class TorchZipReader {
     const std::string where = fmt::format("{}: {}", source_.name(), member.name);
     BALLAST_TRY(Pickle object, read_pickle(bytes, torch_pickle_options(limits_, where)));
     if (object.length == bytes.size()) return object;
-    return broken(fmt::format("{} bytes follow the end of the pickle in \"{}\"", bytes.size() - object.length,
-                              member.name));
+    return broken(
+        fmt::format("{} bytes follow the end of the pickle in \"{}\"", bytes.size() - object.length, member.name));
   }
 
   // ---------------------------------------------------------------- storages

@@ -1,4 +1,5 @@
-// Zip containers as far as files of tensors use them: members stored or deflated, one disk, no encryption, 64-bit sizes.
+// Zip containers as far as files of tensors use them: members stored or deflated, one disk, no encryption, 64-bit
+// sizes.
 #pragma once
 
 #include <functional>
