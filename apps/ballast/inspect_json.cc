@@ -141,6 +141,7 @@ void add_stored_form(JsonWriter& json, const StoredExtent& extent) {
   add_boolean(json, "deflated", extent.deflated);
   add_boolean(json, "big_endian", extent.big_endian);
   add_boolean(json, "fortran_order", extent.fortran_order);
+  add_boolean(json, "strided", extent.view != nullptr);
   json.end_object();
 }
 

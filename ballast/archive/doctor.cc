@@ -66,7 +66,8 @@ bool fits_its_source(const Archive& archive, size_t index) {
   if (extent.source >= archive.sources().size()) return false;
   if (!range_fits(extent.offset, extent.length, archive.sources()[extent.source]->size())) return false;
   const auto expected = has_fixed_size(tensor.dtype) ? packed_size(tensor.shape, tensor.dtype) : tensor.byte_size;
-  return expected == tensor.byte_size && (extent.deflated || extent.length == tensor.byte_size);
+  const uint64_t stored = extent.view ? extent.view->run_size : tensor.byte_size;
+  return expected == tensor.byte_size && (extent.deflated || extent.length == stored);
 }
 
 std::vector<bool> find_sound(const Archive& archive, const Findings& findings) {

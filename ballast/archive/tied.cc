@@ -15,8 +15,8 @@ namespace {
 
 // Everything that decides what bytes a tensor gets from its file.
 auto place(const StoredExtent& extent) {
-  return std::tuple(extent.source, extent.offset, extent.length, extent.deflated, extent.big_endian,
-                    extent.fortran_order);
+  return std::tuple(extent.source, extent.offset, extent.length, extent.member_prefix, extent.deflated,
+                    extent.big_endian, extent.fortran_order, extent.view.get());
 }
 
 // -1, 0 or 1 over size, dtype, shape and scheme: no texts are made for what a hundred thousand tensors must answer.

@@ -72,7 +72,7 @@ Status Archive::check_stored_crc(size_t index) const {
   if (!extent.crc32) return {};
   const ByteSource& source = source_of(index);
   uint64_t at = extent.offset - extent.member_prefix;
-  uint64_t left = extent.length + extent.member_prefix;
+  uint64_t left = extent.member_prefix + extent.length + extent.member_suffix;
   uint32_t crc = 0;
   constexpr uint64_t kChunk = 1 << 20;
   while (left > 0) {
@@ -86,7 +86,7 @@ Status Archive::check_stored_crc(size_t index) const {
   return {};
 }
 
-// The payload as stored, uncompressed, checksum checked on request.
+// The payload, or the run of a view, as stored: uncompressed, checksum checked on request.
 Result<ByteVector> Archive::read_stored(size_t index, Checksum checksum) const {
   const StoredExtent& extent = extents_[index];
   const TensorInfo& tensor = description_.tensors[index];
@@ -95,14 +95,35 @@ Result<ByteVector> Archive::read_stored(size_t index, Checksum checksum) const {
     if (checksum == Checksum::kCheck) BALLAST_CHECK(check_stored_crc(index));
     return read_bytes(source, extent.offset, extent.length);
   }
-  ByteVector member(static_cast<size_t>(extent.member_prefix + tensor.byte_size));
+  const uint64_t size = extent.view ? extent.view->run_size : tensor.byte_size;
+  ByteVector member(static_cast<size_t>(extent.member_prefix + size + extent.member_suffix));
   BALLAST_CHECK(inflate(source, extent.offset, extent.length, member, /*whole=*/true));
   if (checksum == Checksum::kCheck && extent.crc32) {
     const uint32_t crc = crc32_of(member);
     if (crc != *extent.crc32) return crc_mismatch(source, tensor, *extent.crc32, crc);
   }
-  member.erase(member.begin(), member.begin() + extent.member_prefix);
+  member.resize(static_cast<size_t>(extent.member_prefix + size));
+  member.erase(member.begin(), member.begin() + static_cast<ptrdiff_t>(extent.member_prefix));
   return member;
+}
+
+// A view of a run that need not be unpacked is taken from the source itself: the run may be far longer than the tensor.
+Result<ByteVector> Archive::read_strided(size_t index, Checksum checksum) const {
+  const StoredExtent& extent = extents_[index];
+  const TensorInfo& tensor = description_.tensors[index];
+  ByteVector out(static_cast<size_t>(tensor.byte_size));
+  const auto gather = [&](ByteSpan run) {
+    gather_strided(extent.view->sizes, extent.view->strides, extent.view->element_size, run, out);
+  };
+  if (extent.deflated) {
+    BALLAST_TRY(const ByteVector run, read_stored(index, checksum));
+    gather(run);
+    return out;
+  }
+  if (checksum == Checksum::kCheck) BALLAST_CHECK(check_stored_crc(index));
+  BALLAST_TRY(const BytesOrView run, BytesOrView::of(source_of(index), extent.offset, extent.length));
+  gather(run.bytes());
+  return out;
 }
 
 Result<Payload> Archive::payload(size_t index, Checksum checksum) const {
@@ -112,8 +133,10 @@ Result<Payload> Archive::payload(size_t index, Checksum checksum) const {
     if (checksum == Checksum::kCheck) BALLAST_CHECK(check_stored_crc(index));
     return Payload::of(source_of(index), extent.offset, extent.length);
   }
-  BALLAST_TRY(ByteVector bytes, read_stored(index, checksum));
+  BALLAST_TRY(ByteVector bytes, extent.view ? read_strided(index, checksum) : read_stored(index, checksum));
   if (extent.big_endian) swap_byte_order(tensor.dtype, bytes);
+  if (extent.view && extent.view->negate) flip_signs(tensor.dtype, SignsOf::kAll, bytes);
+  if (extent.view && extent.view->conjugate) flip_signs(tensor.dtype, SignsOf::kImaginary, bytes);
   if (extent.fortran_order) {
     ByteVector ordered(bytes.size());
     fortran_to_row_major(tensor.shape, bytes, ordered);

@@ -13,20 +13,35 @@
 
 namespace ballast {
 
+// What a tensor takes from a run of elements that is longer, shorter or in another order than its payload: element
+// (i, j, ...) of the tensor, with i below sizes[0] and so on, is element i * strides[0] + j * strides[1] + ... of it.
+struct StridedView {
+  std::vector<uint64_t> sizes;  // the shape, but for types that share bytes: they count bytes here
+  std::vector<uint64_t> strides;
+  uint64_t run_size = 0;      // bytes of the run, from the tensor's first element to the last one that it uses
+  uint32_t element_size = 0;  // bytes
+  bool conjugate = false;     // the tensor holds the conjugates of what is stored
+  bool negate = false;        // and, or, their negatives
+};
+
 // Where a tensor's stored bytes lie, and what must be undone to make them canonical.
 struct StoredExtent {
   uint64_t offset = 0;  // of the stored bytes in their source
   uint64_t length = 0;  // stored length: compressed where compressed
-  // Bytes of the container's member that precede the payload (an NPY header). A stored payload begins at `offset`, so
-  // its member begins `member_prefix` before it; a deflated member begins at `offset` and inflates to prefix + payload.
-  uint32_t member_prefix = 0;
+  // Bytes of the container's member around the payload (an NPY header; the rest of a storage that the tensor is a slice
+  // of). A stored payload begins at `offset`, so its member begins `member_prefix` before it; a deflated member begins
+  // at `offset` and inflates to prefix + payload + suffix.
+  uint64_t member_prefix = 0;
+  uint64_t member_suffix = 0;
   std::optional<uint32_t> crc32 = std::nullopt;  // of the whole member, where the container has one
   uint16_t source = 0;                           // which of the archive's sources (shards)
   bool deflated = false;
   bool big_endian = false;
   bool fortran_order = false;
+  // Where set, what lies at `offset` is the run of this view instead of the payload.
+  std::shared_ptr<const StridedView> view = nullptr;
 
-  bool is_canonical() const { return !deflated && !big_endian && !fortran_order; }
+  bool is_canonical() const { return !deflated && !big_endian && !fortran_order && view == nullptr; }
 };
 
 // A payload in canonical form. It may point into the archive's source, so it must not outlive the archive.
@@ -69,6 +84,7 @@ class Archive {
   const ByteSource& source_of(size_t index) const { return *sources_[extents_[index].source]; }
   Status check_stored_crc(size_t index) const;
   Result<ByteVector> read_stored(size_t index, Checksum checksum) const;
+  Result<ByteVector> read_strided(size_t index, Checksum checksum) const;
 
   Description description_;
   std::vector<StoredExtent> extents_;

@@ -15,5 +15,6 @@ extern const FormatDriver kNpyDriver;
 extern const FormatDriver kNpzDriver;
 extern const FormatDriver kSafetensorsDriver;
 extern const FormatDriver kBurnpackDriver;
+extern const FormatDriver kTorchDriver;
 
 }  // namespace ballast

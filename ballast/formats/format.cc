@@ -13,9 +13,17 @@ namespace ballast {
 namespace {
 
 constexpr std::array kFormats = {
-    &kGptrsCheckpointDriver, &kGptrsTensorsDriver,    &kBurnpackDriver, &kSafetensorsDriver, &kGgufDriver,
+    &kGptrsCheckpointDriver,
+    &kGptrsTensorsDriver,
+    &kBurnpackDriver,
+    &kSafetensorsDriver,
+    &kGgufDriver,
     &kNetclDriver,  // before npz: a netcl model is an NPZ with something more
-    &kNetclLegacyDriver,     &kNetclCheckpointDriver, &kNpzDriver,      &kNpyDriver,
+    &kNetclLegacyDriver,
+    &kNetclCheckpointDriver,
+    &kTorchDriver,  // before npz, which takes any zip file that nobody else knows
+    &kNpzDriver,
+    &kNpyDriver,
 };
 
 bool ends_with_ignoring_case(std::string_view text, std::string_view ending) {

@@ -9,14 +9,6 @@ namespace {
 constexpr std::string_view kTargetAligned = "aligned";
 constexpr std::string_view kTargetNumpy = "numpy";
 
-// The name in the local header at the front of a zip file; for files whose directory is gone.
-std::string_view first_member_name(ByteSpan head) {
-  constexpr size_t kNameLength = 26;
-  constexpr size_t kName = 30;
-  if (head.size() < kName) return {};
-  return as_text(head).substr(kName, load_le<uint16_t>(head.data() + kNameLength));
-}
-
 SniffMatch sniff_npz(const SniffInput& input) {
   if (!looks_like_zip(input.head)) return SniffMatch::kNo;
   bool any = false;
@@ -26,7 +18,7 @@ SniffMatch sniff_npz(const SniffInput& input) {
     any_array = name.ends_with(kNpyEnding);
     return !any_array;
   });
-  if (!listed) any_array = first_member_name(input.head).ends_with(kNpyEnding);
+  if (!listed) any_array = first_zip_name(input.head).ends_with(kNpyEnding);
   // numpy.savez without arrays writes an empty zip file.
   const bool empty = listed && !any;
   return any_array || empty ? SniffMatch::kCertain : SniffMatch::kLikely;

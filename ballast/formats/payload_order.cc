@@ -8,31 +8,23 @@ namespace ballast {
 
 namespace {
 
+size_t component_size(DType dtype) {
+  const DTypeInfo& info = dtype_info(dtype);
+  return info.bits / 8 / (info.kind == DTypeKind::kComplex ? 2 : 1);
+}
+
 // `in` is row-major with dimensions `dims`; `out` gets the same elements row-major with the axes reversed.
 void reverse_axes(std::span<const uint64_t> dims, ByteSpan in, MutableByteSpan out) {
   if (in.empty()) return;
-  size_t elements = 1;
-  for (const uint64_t dim : dims) elements *= static_cast<size_t>(dim);
-  const size_t element_size = in.size() / elements;
-  const size_t rank = dims.size();
-  // Walking `out` in order, axis k of `out` is axis rank-1-k of `in`.
-  std::vector<size_t> stride(rank);
-  size_t step = element_size;
-  for (size_t axis = rank; axis-- > 0;) {
-    stride[rank - 1 - axis] = step;
-    step *= static_cast<size_t>(dims[axis]);
+  // Axis k of `out` is axis rank-1-k of `in`.
+  const std::vector<uint64_t> reversed(dims.rbegin(), dims.rend());
+  std::vector<uint64_t> strides(dims.size());
+  uint64_t elements = 1;
+  for (size_t k = 0; k < reversed.size(); ++k) {
+    strides[k] = elements;
+    elements *= reversed[k];
   }
-  std::vector<size_t> index(rank, 0);
-  size_t from = 0;
-  for (size_t to = 0; to < out.size(); to += element_size) {
-    std::memcpy(out.data() + to, in.data() + from, element_size);
-    for (size_t k = rank; k-- > 0;) {
-      from += stride[k];
-      if (++index[k] < dims[rank - 1 - k]) break;
-      from -= stride[k] * index[k];
-      index[k] = 0;
-    }
-  }
+  gather_strided(reversed, strides, in.size() / static_cast<size_t>(elements), in, out);
 }
 
 // Of ggml's blocks, those whose only numbers of several bytes are halves at the front or at the back. Of the others
@@ -69,6 +61,31 @@ void swap_blocks(DType dtype, MutableByteSpan payload) {
 
 }  // namespace
 
+void gather_strided(std::span<const uint64_t> dims, std::span<const uint64_t> strides, size_t element_size, ByteSpan in,
+                    MutableByteSpan out) {
+  const size_t rank = dims.size();
+  std::vector<size_t> stride(rank);
+  for (size_t k = 0; k < rank; ++k) stride[k] = static_cast<size_t>(strides[k]) * element_size;
+  std::vector<uint64_t> index(rank, 0);
+  size_t from = 0;
+  for (size_t to = 0; to < out.size(); to += element_size) {
+    std::memcpy(out.data() + to, in.data() + from, element_size);
+    for (size_t k = rank; k-- > 0;) {
+      from += stride[k];
+      if (++index[k] < dims[k]) break;
+      from -= stride[k] * static_cast<size_t>(index[k]);
+      index[k] = 0;
+    }
+  }
+}
+
+void flip_signs(DType dtype, SignsOf which, MutableByteSpan payload) {
+  const size_t component = component_size(dtype);
+  const bool imaginary_only = which == SignsOf::kImaginary;
+  const size_t step = imaginary_only ? 2 * component : component;
+  for (size_t at = step - 1; at < payload.size(); at += step) payload[at] ^= std::byte{0x80};
+}
+
 bool is_byte_order_free(DType dtype) {
   const DTypeInfo& info = dtype_info(dtype);
   if (info.kind == DTypeKind::kBlock)
@@ -81,8 +98,7 @@ bool can_swap_byte_order(DType dtype) { return !is_block(dtype) || find_halves(d
 void swap_byte_order(DType dtype, MutableByteSpan payload) {
   if (is_byte_order_free(dtype)) return;
   if (is_block(dtype)) return swap_blocks(dtype, payload);
-  const DTypeInfo& info = dtype_info(dtype);
-  const size_t component = info.bits / 8 / (info.kind == DTypeKind::kComplex ? 2 : 1);
+  const size_t component = component_size(dtype);
   for (size_t at = 0; at + component <= payload.size(); at += component) {
     std::reverse(payload.begin() + static_cast<ptrdiff_t>(at),
                  payload.begin() + static_cast<ptrdiff_t>(at + component));

@@ -1,5 +1,7 @@
-// Byte order and axis order of payloads: what turns a stored payload canonical, and back.
+// Byte order, axis order and signs of payloads: what turns a stored payload canonical, and back.
 #pragma once
+
+#include <span>
 
 #include "ballast/base/bytes.h"
 #include "ballast/base/dtype.h"
@@ -19,5 +21,15 @@ void swap_byte_order(DType dtype, MutableByteSpan payload);
 // element, and must not overlap. The two directions differ.
 void fortran_to_row_major(const Shape& shape, ByteSpan in, MutableByteSpan out);
 void row_major_to_fortran(const Shape& shape, ByteSpan in, MutableByteSpan out);
+
+// `out` gets, row-major, the element at sum(index * stride) of `in` for each index below `dims`. Strides count elements
+// of `element_size` bytes, and all that they reach must be inside `in`.
+void gather_strided(std::span<const uint64_t> dims, std::span<const uint64_t> strides, size_t element_size, ByteSpan in,
+                    MutableByteSpan out);
+
+// Turns the sign of every component, or of the imaginary ones only, in a little-endian payload of a float or complex
+// type whose highest bit is its sign.
+enum class SignsOf : uint8_t { kAll, kImaginary };
+void flip_signs(DType dtype, SignsOf which, MutableByteSpan payload);
 
 }  // namespace ballast

@@ -22,7 +22,11 @@ size_t find_tie(std::string_view form) {
 std::vector<uint32_t> find_shared(std::span<const StoredExtent> extents) {
   std::vector<uint32_t> order(extents.size());
   std::iota(order.begin(), order.end(), 0U);
-  const auto place = [&](uint32_t i) { return std::tuple(extents[i].source, extents[i].offset, extents[i].length); };
+  const auto place = [&](uint32_t i) {
+    const StoredExtent& extent = extents[i];
+    return std::tuple(extent.source, extent.offset, extent.length, extent.member_prefix, extent.member_suffix,
+                      extent.view != nullptr);
+  };
   if (!std::ranges::is_sorted(order, {}, place)) std::ranges::stable_sort(order, {}, place);
   const auto same = [&](uint32_t a, uint32_t b) { return share_payload(extents[a], extents[b]); };
   std::vector<uint32_t> shared;

@@ -20,9 +20,11 @@ std::string_view form_without_tie(std::string_view stored_form);
 // Absent: takes it away.
 void set_tie_number(TensorInfo& tensor, std::optional<uint64_t> number);
 
-// True when both are the same bytes of the same file, and any.
+// True when both are the same bytes of the same file, and any. Slices of one compressed member begin at one offset;
+// views of one run are not compared, and count as different.
 inline bool share_payload(const StoredExtent& a, const StoredExtent& b) {
-  return a.length != 0 && a.offset == b.offset && a.length == b.length && a.source == b.source;
+  return a.length != 0 && a.offset == b.offset && a.length == b.length && a.source == b.source &&
+         a.member_prefix == b.member_prefix && a.member_suffix == b.member_suffix && !a.view && !b.view;
 }
 
 // Marks tensors whose extents are equal, numbered from 1 in the order of the tensors. A file with more of them than

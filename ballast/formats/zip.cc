@@ -468,6 +468,12 @@ bool for_each_zip_name(const ByteSource& source, const std::function<bool(std::s
   return true;
 }
 
+std::string_view first_zip_name(ByteSpan head) {
+  constexpr size_t kNameLength = 26;
+  if (head.size() < kLocalSize) return {};
+  return as_text(head).substr(kLocalSize, load_le<uint16_t>(head.data() + kNameLength));
+}
+
 Result<ZipDirectory> read_zip_directory(const ByteSource& source, Findings& findings) {
   return DirectoryReader(source, findings).read();
 }

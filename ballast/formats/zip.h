@@ -1,4 +1,5 @@
-// Zip containers as far as NPZ files use them: members stored or deflated, one disk, no encryption, 64-bit sizes.
+// Zip containers as far as files of tensors use them: members stored or deflated, one disk, no encryption, 64-bit
+// sizes.
 #pragma once
 
 #include <functional>
@@ -43,6 +44,9 @@ bool looks_like_zip(ByteSpan head);
 // Calls `visit` with every name the central directory lists, as stored, until it returns false. Checks next to nothing:
 // for telling what a file is. False when there is no directory to list.
 bool for_each_zip_name(const ByteSource& source, const std::function<bool(std::string_view)>& visit);
+
+// The name in the local header at the front of a zip file; for files whose directory is gone.
+std::string_view first_zip_name(ByteSpan head);
 
 // The one validator of zip structure: end records, central directory, local headers and their agreement, data
 // descriptors, names, overlap. No member data is read.

@@ -44,7 +44,8 @@ class ArchiveSource final : public ParamSource {
   }
 
   bool reads_parts(size_t index) const override {
-    return !archive_->extent(index).deflated && !archive_->extent(index).fortran_order;
+    const StoredExtent& extent = archive_->extent(index);
+    return !extent.deflated && !extent.fortran_order && extent.view == nullptr;
   }
 
  private:

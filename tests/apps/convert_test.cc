@@ -36,6 +36,23 @@ TEST(Convert, TheFormatComesFromToElseFromTheExtension) {
   EXPECT_THAT(unknown.err, HasSubstr("did you mean \"safetensors\"?"));
 }
 
+TEST(Convert, APyTorchCheckpointBecomesTheSafetensorsOfItsTensors) {
+  const TempFolder folder;
+  const std::string pair = test_file_path("torch_files/files/pair.pt"), target = folder.path("pair.safetensors");
+  const ProgramRun run = run_ballast({"convert", pair, target});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  const auto digest = [](const std::string& path) { return run_ballast({"hash", path}).out.substr(0, 64); };
+  EXPECT_EQ(digest(target), digest(test_file_path("torch_files/files/pair.safetensors")));
+  EXPECT_EQ(digest(target), digest(pair));
+}
+
+TEST(Convert, PyTorchFilesAreNotWritten) {
+  const TempFolder folder;
+  const ProgramRun run = run_ballast({"convert", write_sample(folder), folder.path("model.pt")});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("torch files are read but not written"));
+}
+
 TEST(Convert, OnlyAndExcludeSelectTensors) {
   const TempFolder folder;
   const std::string source = write_sample(folder), target = folder.path("some.safetensors");

@@ -14,7 +14,7 @@ import torch
 from safetensors.numpy import save_file
 
 import torch_weights
-from harness import Ballast, Mismatch
+from harness import Ballast, Mismatch, Tensor, compare, sha256
 
 ROOT = Path(__file__).resolve().parents[2]
 TOLERANCE = 1e-4  # largest distance of any logit from f32 PyTorch
@@ -176,8 +176,58 @@ def check_default(ballast, folder, table, _):
                  ballast_tokens(ballast, source, probe["tokens"], 120), written)
 
 
+DTYPES = {torch.float64: "f64", torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16", torch.int64: "i64",
+          torch.int32: "i32", torch.int16: "i16", torch.int8: "i8", torch.uint8: "u8", torch.bool: "bool",
+          torch.complex64: "c64", torch.complex128: "c128"}
+ONLY_IN_ZIP = {torch.uint16: "u16", torch.uint32: "u32", torch.uint64: "u64", torch.float8_e4m3fn: "f8_e4m3",
+               torch.float8_e5m2: "f8_e5m2"}
+
+
+def checkpoint_object(dtypes):
+    """What people save: a model, its optimizer, plain values; and every kind of view."""
+    torch.manual_seed(1)
+    model = torch.nn.Sequential(torch.nn.Linear(5, 4), torch.nn.BatchNorm1d(4), torch.nn.Linear(4, 3))
+    optimizer = torch.optim.AdamW(model.parameters())
+    model(torch.randn(7, 5)).sum().backward()
+    optimizer.step()
+    base = torch.randn(6, 8)
+    views = {"base": base, "turned": base.T, "rows": base[2:4], "columns": base[:, 3:5], "steps": base[::2, ::3],
+             "repeated": base[0].expand(3, 8), "scalar": base[1, 1], "none": base[:0], "conjugate": torch.randn(3, dtype=torch.complex64).conj()}
+    every = {word: torch.arange(6).reshape(2, 3).to(dtype) for dtype, word in dtypes.items()}
+    return {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "views": views, "types": every,
+            "list": [base, torch.nn.Parameter(base[0].clone())], "epoch": 3, "name": "test", "loss": 0.5}
+
+
+def saved_tensors(value, name=""):
+    if isinstance(value, torch.Tensor):
+        data = value.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
+        word = {**DTYPES, **ONLY_IN_ZIP}[value.dtype]
+        return {name: Tensor(word, tuple(value.shape), sha256(data.numpy().tobytes()))}
+    pairs = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, (list, tuple)) else ()
+    found = {}
+    for key, item in pairs:
+        found.update(saved_tensors(item, f"{name}.{key}" if name else str(key)))
+    return found
+
+
+def check_checkpoints(ballast, folder, table, _):
+    """Files of torch.save, read directly: names, types, shapes and digests."""
+    ways = (("zip", {}), ("protocol 4", {"pickle_protocol": 4}), ("legacy", {"_use_new_zipfile_serialization": False}))
+    for what, options in ways:
+        saved = checkpoint_object(DTYPES if what == "legacy" else {**DTYPES, **ONLY_IN_ZIP})
+        path = folder / f"{what.replace(' ', '_')}.pt"
+        torch.save(saved, path, **options)
+        expected = saved_tensors(saved)
+        compare(expected, ballast.tensors(path))
+        ballast.verify(path)
+        copy = ballast.convert(path, path.with_suffix(".safetensors"))
+        compare(expected, ballast.tensors(copy))
+        table.add("checkpoints", f"torch.save, {what}: {len(expected)} tensors", "", "same", True)
+
+
 # Each takes the program, a folder, the table and whether to record.
 CASES = {
+    "checkpoints": check_checkpoints,
     "default": check_default,
     "resnet34": partial(check_vision, "resnet34"),
     "mobilenet_v2": partial(check_vision, "mobilenet_v2"),

@@ -42,15 +42,24 @@ std::string_view value_at(std::string_view text, std::string_view path) {
 std::string json_at(std::string_view text, std::string_view path) { return std::string(value_at(text, path)); }
 
 std::vector<std::string> json_keys(std::string_view text, std::string_view path) {
-  JsonReader reader(value_at(text, path), "json");
   std::vector<std::string> keys;
+  for (auto& [key, value] : json_members(text, path)) keys.push_back(std::move(key));
+  return keys;
+}
+
+std::vector<std::pair<std::string, std::string>> json_members(std::string_view text, std::string_view path) {
+  JsonReader reader(value_at(text, path), "json");
+  std::vector<std::pair<std::string, std::string>> members;
   std::string key;
   EXPECT_TRUE(reader.enter_object()) << "no object at " << path;
-  while (reader.next_key(key).value()) {
-    keys.push_back(key);
-    EXPECT_TRUE(reader.skip_value());
-  }
-  return keys;
+  while (reader.next_key(key).value()) members.emplace_back(key, reader.read_raw().value());
+  return members;
+}
+
+std::string json_string(std::string_view raw) {
+  JsonReader reader(raw, "json");
+  const auto text = reader.read_string();
+  return text ? std::string(*text) : "";
 }
 
 }  // namespace ballast::testing
