@@ -173,6 +173,7 @@ Result<std::unique_ptr<LoadedModel>> load_model(const std::string& path, const L
     state->report = {unused_tensors(source, params.taken()), total_bytes(source), params.taken().size()};
     state->threads = std::make_unique<ThreadPool>(options.threads);
     state->context.emplace(*state->backend, *state->registry, state->workspace, *state->threads);
+    state->context->numerics = options.numerics;
     return std::unique_ptr<LoadedModel>(new LoadedModel(std::move(state)));
   });
 }
