@@ -210,6 +210,10 @@ Status RunningModel::finish(Console& console) {
                         grouped(stats.hits), grouped(stats.misses), grouped(stats.evictions));
     text += fmt::format("waits       {} for the disk, {:.3f} s\n", grouped(stats.waits), stats.wait_seconds);
   }
+  for (const DType dtype : report.block_types) {
+    text += fmt::format("blocks      {} times activations: {}\n", dtype_name(dtype),
+                        model_->backend().block_arithmetic(dtype, model_->context().numerics));
+  }
   text += fmt::format("activations {}\n", mib(model_->workspace().peak_bytes()));
   text += fmt::format("process     peak {}\n", mib(process_peak()));
   for (const BenchmarkChoice& choice : model_->registry().benchmark_choices()) {

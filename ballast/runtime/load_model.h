@@ -31,6 +31,7 @@ struct LoadReport {
   std::vector<std::string> unused;  // tensors of the file that the model did not ask for
   uint64_t param_bytes = 0;
   size_t params = 0;
+  std::vector<DType> block_types;  // of the parameters, each once
 };
 
 // A model, its parameters, its registry, and what it needs to run. Calls on one LoadedModel are serialised; different
