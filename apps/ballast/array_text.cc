@@ -203,8 +203,9 @@ void append_empty_json(const Shape& shape, std::string& out) {
 }  // namespace
 
 Status ValueStream::run(const Visit& visit) const {
-  NumberSink sink(archive_.tensors()[tensor_].dtype, selection_.elements, visit);
-  return stream_slice(archive_, tensor_, selection_, sink);
+  const DType dtype = archive_.tensors()[tensor_].dtype;
+  NumberSink sink(is_block(dtype) ? DType::kF32 : dtype, selection_.elements, visit);
+  return stream_slice_values(archive_, tensor_, selection_, sink);
 }
 
 Status write_array(const ValueStream& values, const ArrayLayout& layout, std::string& out, const TextSink& flush) {

@@ -24,6 +24,7 @@ RunCommand add_show(CLI::App& program, Console& console);
 RunCommand add_stats(CLI::App& program, Console& console);
 RunCommand add_verify(CLI::App& program, Console& console);
 RunCommand add_convert(CLI::App& program, Console& console);
+RunCommand add_quantize(CLI::App& program, Console& console);
 RunCommand add_apply(CLI::App& program, Console& console);
 RunCommand add_extract(CLI::App& program, Console& console);
 RunCommand add_merge(CLI::App& program, Console& console);
@@ -50,10 +51,10 @@ RunCommand add_man(CLI::App& program, Console& console);
 
 // In the order in which help lists them.
 inline constexpr AddCommand kCommands[] = {
-    add_inspect, add_show,        add_stats,    add_verify,   add_doctor,  add_diff,        add_hash,
-    add_convert, add_apply,       add_extract,  add_merge,    add_split,   add_edit,        add_import,
-    add_train,   add_checkpoints, add_generate, add_tokenize, add_forward, add_trace,       add_benchmark,
-    add_formats, add_models,      add_ops,      add_backends, add_help,    add_completions, add_man,
+    add_inspect,     add_show,     add_stats,    add_verify,      add_doctor, add_diff,      add_hash,    add_convert,
+    add_quantize,    add_apply,    add_extract,  add_merge,       add_split,  add_edit,      add_import,  add_train,
+    add_checkpoints, add_generate, add_tokenize, add_forward,     add_trace,  add_benchmark, add_formats, add_models,
+    add_ops,         add_backends, add_help,     add_completions, add_man,
 };
 
 // What --version prints.

@@ -88,9 +88,10 @@ constexpr const char* kConvertAbout =
     "file is converted again. Where even that is impossible the command says what would be lost and stops with exit\n"
     "code 2. The destination appears whole or not at all.\n"
     "\n"
-    "--rename, --renumber, --skip-enum-variants, --adapt, --dtype and --half change tensors in the order in which "
-    "they\n"
-    "stand on the command line, each what the one before has left, after --only and --exclude. In --rename the first "
+    "--rename, --renumber, --skip-enum-variants, --adapt, --dtype, --dequantize and --half change tensors in the order "
+    "in\n"
+    "which they stand on the command line, each what the one before has left, after --only and --exclude. In --rename "
+    "the first "
     "=\n"
     "splits; \\= is an = of the expression.\n";
 
@@ -102,6 +103,7 @@ constexpr const char* kConvertExamples =
     "  ballast convert model.npz model.safetensors --dry-run\n"
     "  ballast convert model.safetensors renamed.safetensors --rename '^model\\.=' --rename 'h\\.(\\d+)=blocks.$1'\n"
     "  ballast convert model.safetensors half.safetensors --dtype bf16 --keep norm\n"
+    "  ballast convert model.gguf model.safetensors --dequantize f16\n"
     "  ballast convert torch.safetensors model.bpk --adapt pytorch-to-burn --renumber --ambiguous linear\n"
     "  ballast convert checkpoint.gptrs gpt2.safetensors --adapt gptrs-to-huggingface --write-config gpt2.json\n"
     "  cat model.safetensors | ballast convert - - --to burnpack | ballast inspect -\n";

@@ -8,6 +8,7 @@
 #include "apps/ballast/json_output.h"
 #include "apps/ballast/table.h"
 #include "apps/ballast/text.h"
+#include "ballast/edit/quantize.h"
 #include "ballast/edit/rename.h"
 #include "ballast/edit/renumber.h"
 
@@ -50,6 +51,7 @@ class EditMaker {
     if (option == "--skip-enum-variants") edits_.push_back(skip_enum_variants());
     else if (option == "--adapt") return take_adapter();
     else if (option == "--dtype") edits_.push_back(cast_floats({*flags_.dtype, flags_.keep}, casts_));
+    else if (option == "--dequantize") edits_.push_back(dequantize_tensors(*flags_.dequantize, casts_));
     else if (option == "--half" || option == "--unhalf") return take_half();
     return {};
   }
@@ -148,6 +150,9 @@ void add_cast_flags(Command& command, EditFlags& flags) {
       "--dtype", "DTYPE", flags.dtype,
       {{"f16", DType::kF16}, {"bf16", DType::kBF16}, {"f32", DType::kF32}, {"f64", DType::kF64}},
       "Cast floating tensors: f16, bf16, f32 or f64");
+  command.choice<std::optional<DType>>("--dequantize", "DTYPE", flags.dequantize,
+                                       {{"f32", DType::kF32}, {"f16", DType::kF16}, {"bf16", DType::kBF16}},
+                                       "Unpack tensors of block types (q4_0, q6_k ...): f32 (exact), f16 or bf16");
   command.flag("--half", flags.half, "Cast f32 to f16, but not in BatchNorm and unknown modules");
   command.flag("--unhalf", flags.unhalf, "Cast f16 to f32, the way back; with --half: each to the other");
   command.texts("--half-module", "KIND", flags.half_modules, "--half also in such modules: BatchNorm, Other");

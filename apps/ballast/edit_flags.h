@@ -23,6 +23,7 @@ struct EditFlags {
   ModuleHints hints;
   std::optional<Ambiguous> ambiguous;
   std::optional<DType> dtype;
+  std::optional<DType> dequantize;
   bool half = false;
   bool unhalf = false;
   std::vector<std::string> half_modules;
@@ -35,7 +36,7 @@ void add_exact_option(Command& command, EditFlags& flags);
 void add_name_flags(Command& command, EditFlags& flags);
 // --adapt, --linear, --not-linear, --norm, --ambiguous
 void add_adapt_flags(Command& command, EditFlags& flags);
-// --dtype, --half, --unhalf, --half-module, --half-skip, --keep
+// --dtype, --dequantize, --half, --unhalf, --half-module, --half-skip, --keep
 void add_cast_flags(Command& command, EditFlags& flags);
 
 // The table of adapters, for the text below the flags.

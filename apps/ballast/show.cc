@@ -100,14 +100,26 @@ class Show {
   Status check(const TensorInfo& tensor) const {
     if (flags_.format == ShowFormat::kRaw && !flags_.json) return {};
     if (flags_.format == ShowFormat::kNpy && !flags_.json) {
-      if (auto layout = npy_layout(tensor, {}); !layout) return std::move(layout).error();
+      if (auto layout = npy_layout(as_shown(tensor), {}); !layout) return std::move(layout).error();
       return {};
     }
     if (is_arithmetic(tensor.dtype)) return {};
+    if (is_block(tensor.dtype)) {
+      return make_error(ErrorCode::kUnsupported,
+                        fmt::format("{}: tensor \"{}\" is {}, a type that can be carried but not computed; "
+                                    "--format raw gives its bytes",
+                                    flags_.path, tensor.name, dtype_name(tensor.dtype)));
+    }
     return make_error(ErrorCode::kUnsupported,
                       fmt::format("{}: tensor \"{}\" is {}, whose values are not numbers this program can write; "
                                   "--format raw gives its bytes",
                                   flags_.path, tensor.name, tensor.type_name()));
+  }
+
+  // Values of blocks are f32.
+  static TensorInfo as_shown(TensorInfo tensor) {
+    if (is_block(tensor.dtype) && is_arithmetic(tensor.dtype)) tensor.dtype = DType::kF32;
+    return tensor;
   }
 
   Status show(const TensorSlice& slice, const Selection& selection, bool first) {
@@ -186,20 +198,27 @@ class Show {
     uint64_t written_ = 0;
   };
 
-  Status write_bytes(const TensorSlice& slice, const Selection& selection) {
+  Status refuse_terminal() const {
     if (console_.output().interactive) {
       return make_error(ErrorCode::kInvalidArgument, "bytes are not for a terminal: send them to a file or a pipe");
     }
+    return {};
+  }
+
+  Status write_bytes(const TensorSlice& slice, const Selection& selection) {
+    BALLAST_CHECK(refuse_terminal());
     ConsoleSink sink(console_);
     return stream_slice(archive_, slice.tensor, selection, sink);
   }
 
   Status write_npy(const TensorSlice& slice, const Selection& selection) {
-    TensorInfo tensor = archive_.tensors()[slice.tensor];
+    BALLAST_CHECK(refuse_terminal());
+    TensorInfo tensor = as_shown(archive_.tensors()[slice.tensor]);
     tensor.shape = selection.shape;
     BALLAST_TRY(const NpyLayout layout, npy_layout(tensor, {}));
     console_.out() += layout.header;
-    return write_bytes(slice, selection);
+    ConsoleSink sink(console_);
+    return stream_slice_values(archive_, slice.tensor, selection, sink);
   }
 
   const ShowFlags& flags_;

@@ -10,7 +10,10 @@ Status cast_tensor(WritePlan& plan, size_t index, DType to, CastDone done) {
   TensorInfo& info = plan.description.tensors[index];
   const DType from = info.dtype;
   const auto size = packed_size(info.shape, to);
-  if (!size || !can_cast(from, to)) {
+  if (const Status known = check_cast(from, to); !known) {
+    return make_error(ErrorCode::kUnsupported, fmt::format("tensor \"{}\": {}", info.name, known.error().message));
+  }
+  if (!size) {
     return make_error(ErrorCode::kUnsupported, fmt::format("tensor \"{}\": {} {} cannot become {}", info.name,
                                                            dtype_name(from), info.shape.to_string(), dtype_name(to)));
   }

@@ -12,6 +12,7 @@
 #include "ballast/archive/origin.h"
 #include "ballast/archive/pattern.h"
 #include "ballast/archive/tie_plan.h"
+#include "ballast/tensor/elements.h"
 
 namespace ballast {
 
@@ -151,7 +152,7 @@ class Conversion {
   // A value that the other type cannot hold at all is found here, before anything is written: the tensor is left out.
   Status cast_or_drop(size_t index, Loss& loss) {
     TensorInfo& tensor = plan_.description.tensors[index];
-    if (!has_elements(tensor.dtype)) {
+    if (!is_arithmetic(tensor.dtype)) {
       reinterpret(tensor, *loss.cast_to);
       return {};
     }

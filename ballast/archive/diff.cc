@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <optional>
 
 #include "ballast/archive/archive_read_ahead.h"
@@ -16,6 +17,7 @@
 #include "ballast/archive/transpose.h"
 #include "ballast/archive/write.h"
 #include "ballast/io/parallel.h"
+#include "ballast/tensor/elements.h"
 
 namespace ballast {
 
@@ -162,9 +164,12 @@ class Comparer {
       pieces_.push_back({index, 0, 0, a.byte_size, b.byte_size});
       return;
     }
-    // Eight elements are whole bytes in every type. Types without elements are compared as bytes.
-    const uint64_t group_a = has_elements(a.dtype) ? dtype_info(a.dtype).bits : 1;
-    const uint64_t group_b = has_elements(b.dtype) ? dtype_info(b.dtype).bits : 1;
+    // As many elements as are whole units on both sides.
+    const ElementUnit unit_a = element_unit(a.dtype);
+    const ElementUnit unit_b = element_unit(b.dtype);
+    const uint64_t elements = std::lcm(unit_a.elements, unit_b.elements);
+    const uint64_t group_a = elements / unit_a.elements * unit_a.bytes;
+    const uint64_t group_b = elements / unit_b.elements * unit_b.bytes;
     const uint64_t groups = kDiffChunk / std::max(group_a, group_b);
     uint64_t at_a = 0;
     uint64_t at_b = 0;

@@ -6,8 +6,10 @@
 #include <charconv>
 #include <cstring>
 
+#include "ballast/archive/block_slice.h"
 #include "ballast/archive/guard.h"
 #include "ballast/base/checked.h"
+#include "ballast/tensor/blocks.h"
 
 namespace ballast {
 
@@ -354,6 +356,37 @@ class Walk {
   std::vector<Place> places_;
 };
 
+Status stream_elements(const Archive& archive, size_t tensor, uint64_t bits, const Shape& shape,
+                       const Selection& selection, ByteSink& sink) {
+  Packer packer(bits, sink);
+  Reader reader(archive, tensor, bits, packer);
+  BALLAST_CHECK(reader.begin());
+  BALLAST_CHECK(Walk(shape, selection).run([&](const Run& run) { return reader.add(run); }));
+  BALLAST_CHECK(reader.flush());
+  return packer.finish();
+}
+
+// Whole blocks are elements of many bits.
+Status stream_blocks(const Archive& archive, size_t tensor, const Selection& blocks, ByteSink& sink) {
+  const TensorInfo& info = archive.tensors()[tensor];
+  const uint64_t bits = uint64_t{dtype_info(info.dtype).block_bytes} * 8;
+  return stream_elements(archive, tensor, bits, shape_in_blocks(info), blocks, sink);
+}
+
+Status stream_block_values(const Archive& archive, size_t tensor, const Selection& selection, ByteSink& sink) {
+  const TensorInfo& info = archive.tensors()[tensor];
+  if (!can_dequantize(info.dtype)) {
+    return make_error(
+        ErrorCode::kUnsupported,
+        fmt::format("tensor \"{}\" is {}, a type that can be carried but not computed: only its bytes can "
+                    "be taken, in whole blocks of {} elements of the last axis",
+                    info.name, dtype_name(info.dtype), dtype_info(info.dtype).block_elements));
+  }
+  const Selection blocks = selection_in_blocks(info, selection);
+  BlockValueSink values(info.dtype, selection.axes.back(), blocks.axes.back(), sink);
+  return stream_blocks(archive, tensor, blocks, values);
+}
+
 }  // namespace
 
 Result<Slice> parse_slice(std::string_view text) { return SliceParser(text).run(); }
@@ -416,10 +449,18 @@ uint64_t element_bits(const TensorInfo& tensor) {
   return elements != 0 && tensor.byte_size % elements == 0 ? tensor.byte_size / elements * 8 : 0;
 }
 
+DType slice_dtype(const TensorInfo& tensor, const Selection& selection) {
+  return is_block(tensor.dtype) && !selects_whole_blocks(tensor, selection) ? DType::kF32 : tensor.dtype;
+}
+
 Status stream_slice(const Archive& archive, size_t tensor, const Selection& selection, ByteSink& sink) {
   return guarded([&]() -> Status {
     const TensorInfo& info = archive.tensors()[tensor];
     if (selection.elements == 0) return {};
+    if (is_block(info.dtype)) {
+      if (!selects_whole_blocks(info, selection)) return stream_block_values(archive, tensor, selection, sink);
+      return stream_blocks(archive, tensor, selection_in_blocks(info, selection), sink);
+    }
     const uint64_t bits = element_bits(info);
     if (bits == 0) {
       return make_error(
@@ -427,12 +468,15 @@ Status stream_slice(const Archive& archive, size_t tensor, const Selection& sele
           fmt::format("tensor \"{}\" is {}: its values are packed in blocks and cannot be taken one by one", info.name,
                       info.type_name()));
     }
-    Packer packer(bits, sink);
-    Reader reader(archive, tensor, bits, packer);
-    BALLAST_CHECK(reader.begin());
-    BALLAST_CHECK(Walk(info.shape, selection).run([&](const Run& run) { return reader.add(run); }));
-    BALLAST_CHECK(reader.flush());
-    return packer.finish();
+    return stream_elements(archive, tensor, bits, info.shape, selection, sink);
+  });
+}
+
+Status stream_slice_values(const Archive& archive, size_t tensor, const Selection& selection, ByteSink& sink) {
+  if (!is_block(archive.tensors()[tensor].dtype)) return stream_slice(archive, tensor, selection, sink);
+  return guarded([&]() -> Status {
+    if (selection.elements == 0) return {};
+    return stream_block_values(archive, tensor, selection, sink);
   });
 }
 
@@ -441,6 +485,7 @@ Result<SliceResult> read_slice(const Archive& archive, size_t tensor, const Sele
     MemorySink sink;
     BALLAST_CHECK(stream_slice(archive, tensor, selection, sink));
     SliceResult result{archive.tensors()[tensor], sink.take()};
+    result.info.dtype = slice_dtype(result.info, selection);
     result.info.shape = selection.shape;
     result.info.byte_size = result.payload.size();
     return result;

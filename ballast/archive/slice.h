@@ -61,18 +61,23 @@ struct Selection {
 // kInvalidArgument, with the axis and its length, for an index that is not there; ranges are cut to the axis instead.
 Result<Selection> select(const TensorInfo& tensor, const Slice& slice);
 
-// Bits of one element; 0 where elements have no places of their own (quantized blocks).
+// Bits of one element; 0 where elements have no places of their own (quantized values).
 uint64_t element_bits(const TensorInfo& tensor);
+
+// The type of what stream_slice gives: the tensor's, but for block types f32 where the slice cuts a block.
+DType slice_dtype(const TensorInfo& tensor, const Selection& selection);
 
 // Draws the selected elements in row-major order, packed, into `sink`, whole elements in every write; those of 4 and 6
 // bits end with zero bits where they do not fill the last byte. Only the ranges that hold selected elements are read,
 // together with gaps of less than 4 KiB between them; payloads that are compressed, big-endian or in Fortran order are
 // read whole. Memory: a few MiB, or the whole payload for those. kUnsupported where elements have no places of their
-// own.
+// own, and where a block is cut whose values cannot be computed.
 Status stream_slice(const Archive& archive, size_t tensor, const Selection& selection, ByteSink& sink);
+// The same as numbers: of block types always f32.
+Status stream_slice_values(const Archive& archive, size_t tensor, const Selection& selection, ByteSink& sink);
 
 struct SliceResult {
-  TensorInfo info;  // dtype, scheme and name of the tensor, shape and size of the slice
+  TensorInfo info;  // name and scheme of the tensor; dtype, shape and size of the slice
   ByteVector payload;
 };
 Result<SliceResult> read_slice(const Archive& archive, size_t tensor, const Selection& selection);

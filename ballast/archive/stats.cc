@@ -56,15 +56,18 @@ class ArchiveMeasurement {
   const TensorInfo& info(size_t position) const { return archive_.tensors()[tensors_[position]]; }
   const StoredExtent& extent(size_t position) const { return archive_.extent(tensors_[position]); }
 
+  static uint64_t piece_size(DType dtype) {
+    const uint64_t unit = element_unit(dtype).bytes;
+    return kStatsChunk / unit * unit;
+  }
+
   void cut(size_t position) {
     const TensorInfo& tensor = info(position);
     result_.tensors[position].measured = is_arithmetic(tensor.dtype);
     if (!result_.tensors[position].measured || tensor.byte_size == 0) return;
     Work& work = work_[position];
     work.first_chunk = chunks_.size();
-    // As many bytes as an element has bits are eight elements, which are whole bytes in every type.
-    const uint64_t bits = dtype_info(tensor.dtype).bits;
-    const uint64_t size = extent(position).is_canonical() ? kStatsChunk / bits * bits : tensor.byte_size;
+    const uint64_t size = extent(position).is_canonical() ? piece_size(tensor.dtype) : tensor.byte_size;
     for (uint64_t begin = 0; begin < tensor.byte_size; begin += size) {
       chunks_.push_back({position, begin, std::min(size, tensor.byte_size - begin)});
     }
@@ -90,8 +93,7 @@ class ArchiveMeasurement {
   }
 
   static Measured measure_in_pieces(DType dtype, ByteSpan bytes) {
-    const uint64_t bits = dtype_info(dtype).bits;
-    const auto piece = static_cast<size_t>(kStatsChunk / bits * bits);
+    const auto piece = static_cast<size_t>(piece_size(dtype));
     Measured measured;
     for (size_t begin = 0; begin < bytes.size(); begin += piece) {
       measured.merge(measure(dtype, bytes.subspan(begin, std::min(piece, bytes.size() - begin))));

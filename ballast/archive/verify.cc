@@ -13,6 +13,7 @@
 #include "ballast/archive/write.h"
 #include "ballast/io/parallel.h"
 #include "ballast/tensor/elements.h"
+#include "ballast/tensor/whole_units.h"
 
 namespace ballast {
 
@@ -31,31 +32,42 @@ Status keep_damage(Status status, PayloadCheck& check) {
   return {};
 }
 
-// Passes a payload on and looks for values that are not finite. Pieces begin on whole elements: they come in sizes that
-// are multiples of 16 bytes, and the only types that do not divide 16 have no such values.
+// Passes a payload on and looks for values that are not finite.
 class ScanningSink final : public ByteSink {
  public:
-  ScanningSink(DType dtype, NonFinite& found, ByteSink& next) : dtype_(dtype), found_(found), next_(next) {}
+  ScanningSink(DType dtype, NonFinite& found, ByteSink& next)
+      : dtype_(dtype), found_(found), next_(next), units_(static_cast<size_t>(element_unit(dtype).bytes), kChunk) {}
 
   Status write(ByteSpan bytes) override {
-    constexpr size_t kChunk = size_t{1} << 20;  // so that the next reader finds it in the cache
     while (!bytes.empty()) {
       const ByteSpan now = bytes.first(std::min(bytes.size(), kChunk));
-      if (has_elements(dtype_)) {
-        found_.append(find_non_finite(dtype_, now), position() * 8 / dtype_info(dtype_).bits);
-      }
+      BALLAST_CHECK(units_.add(now, [this](ByteSpan whole) { return scan(whole); }));
       BALLAST_CHECK(next_.write(now));
       bytes = bytes.subspan(now.size());
     }
     return {};
   }
+  // Once all was written.
+  Status finish() {
+    return units_.finish([this](ByteSpan rest) { return scan(rest); });
+  }
   Status patch(uint64_t offset, ByteSpan bytes) override { return next_.patch(offset, bytes); }
   uint64_t position() const override { return next_.position(); }
 
  private:
+  static constexpr size_t kChunk = size_t{1} << 20;  // so that the next reader finds it in the cache
+
+  Status scan(ByteSpan elements) {
+    found_.append(find_non_finite(dtype_, elements), elements_in(dtype_, scanned_));
+    scanned_ += elements.size();
+    return {};
+  }
+
   DType dtype_;
   NonFinite& found_;
   ByteSink& next_;
+  WholeUnits units_;
+  uint64_t scanned_ = 0;
 };
 
 class ArchiveCheck {
@@ -105,9 +117,10 @@ class ArchiveCheck {
     WritePlan plan = make_plan(archive_);
     for (size_t i = 0; i < checks_.size(); ++i) {
       plan.providers[i] = [draw = std::move(plan.providers[i]), dtype = tensor(i).dtype,
-                           &check = checks_[i]](ByteSink& sink) {
+                           &check = checks_[i]](ByteSink& sink) -> Status {
         ScanningSink scanning(dtype, check.non_finite, sink);
-        return keep_damage(draw(scanning), check);
+        BALLAST_CHECK(keep_damage(draw(scanning), check));
+        return scanning.finish();
       };
     }
     return digest_plan(plan, {.sha256 = false, .threads = options_.threads, .progress = options_.progress});
@@ -125,8 +138,8 @@ class ArchiveCheck {
     const NonFinite& found = checks_[index].non_finite;
     if (checks_[index].damage || !found.any()) return;
     const StoredExtent& extent = archive_.extent(index);
-    const uint64_t bits = dtype_info(tensor(index).dtype).bits;
-    const uint64_t offset = extent.offset + (extent.is_canonical() ? found.first * bits / 8 : 0);
+    const uint64_t inside = extent.is_canonical() ? byte_of_element(tensor(index).dtype, found.first) : 0;
+    const uint64_t offset = extent.offset + inside;
     findings_.warning("non_finite", offset, tensor(index).name, [&] {
       return fmt::format("{}: tensor \"{}\" holds {} NaN, {} +Inf and {} -Inf; the first is element {}",
                          source_name(index), tensor(index).name, found.nan, found.positive_infinity,

@@ -3,6 +3,7 @@
 #include <initializer_list>
 
 #include "ballast/formats/format.h"
+#include "ballast/tensor/blocks.h"
 
 namespace ballast {
 
@@ -27,6 +28,7 @@ std::initializer_list<DType> substitutes(DType dtype) {
   static constexpr auto kForC64 = {kC128};
   static constexpr auto kForC128 = {kC64};
   static constexpr auto kForBytes = {kU8};
+  if (can_dequantize(dtype)) return kForSmallFloat;
   switch (dtype) {
     case kF64: return kForF64;
     case kF32: return kForF32;
@@ -54,11 +56,9 @@ std::initializer_list<DType> substitutes(DType dtype) {
     case kC64: return kForC64;
     case kC128: return kForC128;
     case kF128:
-    case kC256: return kNone;  // x87 or quad: the bits alone do not say which
-    case kQFloat:
-    case kOpaque: return kForBytes;
+    case kC256: return kNone;   // x87 or quad: the bits alone do not say which
+    default: return kForBytes;  // packed values and opaque bytes
   }
-  return kNone;
 }
 
 }  // namespace
@@ -69,8 +69,10 @@ Loss unsupported_dtype_loss(const TensorInfo& tensor, std::string_view format, b
   for (const DType candidate : substitutes(tensor.dtype)) {
     if (candidate == tensor.dtype || !supports(candidate)) continue;
     loss.cast_to = candidate;
-    loss.what = fmt::format("dtype {} does not exist in {}; the values would become {}", tensor.type_name(), format,
-                            dtype_name(candidate));
+    loss.what = fmt::format("dtype {} does not exist in {}; {} would become {}{}", tensor.type_name(), format,
+                            is_block(tensor.dtype) && !can_dequantize(tensor.dtype) ? "its bytes" : "the values",
+                            dtype_name(candidate),
+                            can_dequantize(tensor.dtype) ? " (`convert --dequantize` chooses f32, f16 or bf16)" : "");
     return loss;
   }
   loss.drop = true;

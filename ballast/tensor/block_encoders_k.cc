@@ -103,11 +103,11 @@ struct Fit {
   }
 };
 
-constexpr size_t kBlock = 256;
+constexpr size_t kSuperBlock = 256;
 
 // ---------------------------------------------------------------- q4_k, q5_k: codes from a minimum up
 
-constexpr size_t kPart = kBlock / KScales::kCount;
+constexpr size_t kPart = kSuperBlock / KScales::kCount;
 
 // The best least (not negative) and scale for given codes: two linear equations.
 void fit_line(const Sums& sums, double x_sum, Fit& best) {
@@ -116,11 +116,11 @@ void fit_line(const Sums& sums, double x_sum, Fit& best) {
     return 2 * scale * sums.xq - scale * scale * sums.qq - kCount * least * least - 2 * least * x_sum +
            2 * scale * least * sums.q;
   };
+  if (sums.qq == 0) return;
   const double determinant = kCount * sums.qq - sums.q * sums.q;
-  if (determinant <= 0) return;
-  double scale = (kCount * sums.xq - x_sum * sums.q) / determinant;
+  double scale = determinant > 0 ? (kCount * sums.xq - x_sum * sums.q) / determinant : 0;
   double least = (scale * sums.q - x_sum) / kCount;
-  if (least < 0) {
+  if (determinant <= 0 || least < 0) {  // one code for all, or a minimum above zero, which there is not
     least = 0;
     scale = sums.xq / sums.qq;
   }
@@ -149,6 +149,14 @@ Fit fit_part(const float* x, int largest) {
   return best;
 }
 
+// Rounded to nearest, but away from zero where half precision is so coarse that the integers could not make up for it.
+void store_shared_scale(std::byte* to, float scale) {
+  constexpr float kNear = 0.998F;  // normal numbers are nearer than that
+  const uint16_t nearest = F16::encode(scale);
+  const bool falls_short = std::abs(F16::decode(nearest)) < kNear * std::abs(scale);
+  store_le<uint16_t>(to, static_cast<uint16_t>(nearest + (falls_short ? 1 : 0)));
+}
+
 // A scale in half precision, of which integers up to `largest` make all of `wanted`.
 template <size_t kCount>
 float shared_scale(const std::array<Fit, kCount>& fits, double Fit::*wanted, int largest) {
@@ -164,7 +172,7 @@ int nearest_code(double value, double scale, int low, int high) {
 
 struct KBlock {
   KScales scales;
-  std::array<uint8_t, kBlock> codes;
+  std::array<uint8_t, kSuperBlock> codes;
 };
 
 // The integers near the fitted scale and minimum that do best, and the codes with them.
@@ -192,8 +200,8 @@ KBlock encode_with_minima(const float* values, int largest, std::byte* out) {
   KBlock block{};
   std::array<Fit, KScales::kCount> fits;
   for (size_t k = 0; k < KScales::kCount; ++k) fits[k] = fit_part(values + k * kPart, largest);
-  store_half(out, shared_scale(fits, &Fit::scale, KScales::kLargest));
-  store_half(out + 2, shared_scale(fits, &Fit::least, KScales::kLargest));
+  store_shared_scale(out, shared_scale(fits, &Fit::scale, KScales::kLargest));
+  store_shared_scale(out + 2, shared_scale(fits, &Fit::least, KScales::kLargest));
   const float d = load_half(out);
   const float dmin = load_half(out + 2);
   if (!std::isfinite(d) || !std::isfinite(dmin)) return block;
@@ -216,7 +224,7 @@ void store_pairs_of_parts(const KBlock& block, std::byte* out) {
 // ---------------------------------------------------------------- q6_k: codes around the middle
 
 constexpr size_t kSmallParts = 16;
-constexpr size_t kSmallPart = kBlock / kSmallParts;
+constexpr size_t kSmallPart = kSuperBlock / kSmallParts;
 constexpr float kMiddleCode = 32;
 constexpr float kLargestSix = 63;
 
@@ -256,9 +264,9 @@ int8_t round_small_part(const float* x, const Fit& fit, float d, uint8_t* codes)
   return static_cast<int8_t>(chosen);
 }
 
-void store_six_bits(const std::array<uint8_t, kBlock>& codes, std::byte* block) {
+void store_six_bits(const std::array<uint8_t, kSuperBlock>& codes, std::byte* block) {
   std::fill_n(block, 192, std::byte{0});
-  for (size_t i = 0; i < kBlock; ++i) {
+  for (size_t i = 0; i < kSuperBlock; ++i) {
     const size_t half = i / 128;
     const size_t quarter = i / 32 % 4;
     const size_t l = i % 32;
@@ -280,7 +288,8 @@ void encode_q5_k(const float* values, std::byte* block) {
   made.scales.store(block + 4);
   std::byte* high = block + 4 + KScales::kBytes;
   std::fill_n(high, kPart, std::byte{0});
-  for (size_t i = 0; i < kBlock; ++i) high[i % kPart] |= static_cast<std::byte>(made.codes[i] >> 4U << (i / kPart));
+  for (size_t i = 0; i < kSuperBlock; ++i)
+    high[i % kPart] |= static_cast<std::byte>(made.codes[i] >> 4U << (i / kPart));
   store_pairs_of_parts(made, high + kPart);
 }
 
@@ -291,9 +300,9 @@ void encode_q6_k(const float* values, std::byte* block) {
     fits[k] = fit_small_part(values + k * kSmallPart);
     if (std::abs(fits[k].scale) > std::abs(widest)) widest = fits[k].scale;
   }
-  store_half(block + 208, static_cast<float>(widest / -128));
+  store_shared_scale(block + 208, static_cast<float>(widest / -128));
   const float d = load_half(block + 208);
-  std::array<uint8_t, kBlock> codes{};
+  std::array<uint8_t, kSuperBlock> codes{};
   for (size_t k = 0; k < kSmallParts; ++k) {
     const int8_t scale =
         std::isfinite(d) ? round_small_part(values + k * kSmallPart, fits[k], d, &codes[k * kSmallPart]) : int8_t{0};

@@ -148,18 +148,23 @@ void CastReport::merge(const CastReport& other) {
 }
 
 bool can_cast(DType from, DType to) {
-  return is_arithmetic(from) && is_arithmetic(to) && component_count(from) == component_count(to);
+  return is_arithmetic(from) && is_arithmetic(to) && !is_block(to) && component_count(from) == component_count(to);
+}
+
+Status check_cast(DType from, DType to) {
+  if (can_cast(from, to)) return {};
+  const bool carried = is_block(from) && !is_arithmetic(from);
+  return make_error(ErrorCode::kUnsupported,
+                    fmt::format("values of dtype {} cannot become {}{}", dtype_name(from), dtype_name(to),
+                                carried ? ": the type can be carried, not computed" : ""));
 }
 
 Result<CastReport> cast_elements(DType from, ByteSpan in, DType to, MutableByteSpan out, uint64_t first_index) {
-  if (!can_cast(from, to)) {
-    return make_error(ErrorCode::kUnsupported,
-                      fmt::format("values of dtype {} cannot become {}", dtype_name(from), dtype_name(to)));
-  }
-  const uint64_t from_bits = dtype_info(from).bits;
-  const uint64_t to_bits = dtype_info(to).bits;
-  const uint64_t count = in.size() * 8 / from_bits;
-  if (in.size() * 8 % from_bits != 0 || count * to_bits != out.size() * 8) {
+  BALLAST_CHECK(check_cast(from, to));
+  const uint64_t count = elements_in(from, in.size());
+  const bool whole =
+      is_block(from) ? in.size() % dtype_info(from).block_bytes == 0 : count * dtype_info(from).bits == in.size() * 8;
+  if (!whole || count * dtype_info(to).bits != out.size() * 8) {
     return make_error(ErrorCode::kInvalidArgument, fmt::format("{} bytes of {} do not become {} bytes of {}", in.size(),
                                                                dtype_name(from), out.size(), dtype_name(to)));
   }

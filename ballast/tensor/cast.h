@@ -17,9 +17,11 @@ struct CastReport {
   void merge(const CastReport& other);
 };
 
-// True where cast_elements knows the pair: both have arithmetic and both are real (integers and truth values included)
-// or both complex.
+// True where cast_elements knows the pair: both have arithmetic and both are real (integers, truth values and blocks
+// included) or both complex. Blocks are only cast from, which is dequantising them; making them is tensor/blocks.h's.
 bool can_cast(DType from, DType to);
+// The same as an error: kUnsupported, and why.
+Status check_cast(DType from, DType to);
 
 // Converts the elements of `in` into `out`, whose size must be that of as many elements of `to`; a whole payload or any
 // part of it that begins and ends on a whole byte in both types.

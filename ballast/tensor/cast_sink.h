@@ -3,6 +3,7 @@
 
 #include "ballast/base/byte_source.h"
 #include "ballast/tensor/cast.h"
+#include "ballast/tensor/whole_units.h"
 
 namespace ballast {
 
@@ -27,8 +28,7 @@ class CastSink final : public ByteSink {
   DType from_;
   DType to_;
   ByteSink& out_;
-  size_t unit_;        // bytes of `from` that fill whole bytes in both types
-  ByteVector carry_;   // less than a unit
+  WholeUnits units_;
   ByteVector buffer_;  // converted
   CastReport report_;
   uint64_t taken_ = 0;

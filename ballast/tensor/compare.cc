@@ -186,13 +186,13 @@ bool are_comparable(DType a, DType b) {
 }
 
 ElementDifference compare_elements(DType dtype_a, ByteSpan a, DType dtype_b, ByteSpan b, const Tolerance& tolerance) {
-  const size_t count = a.size() * 8 / dtype_info(dtype_a).bits;
+  const auto count = static_cast<size_t>(elements_in(dtype_a, a.size()));
   Comparison comparison(tolerance);
   const Operand operand_a{dtype_a, a};
   const Operand operand_b{dtype_b, b};
   if (component_count(dtype_a) == 2) {
     compare_complex(operand_a, operand_b, count, comparison);
-  } else if (dtype_a == dtype_b) {
+  } else if (dtype_a == dtype_b && !is_block(dtype_a)) {
     visit_element(dtype_a, [&]<typename E>() { compare_same_type<E>(a.data(), b.data(), count, comparison); });
   } else if (is_integer(dtype_a) && is_integer(dtype_b)) {
     compare_integers(operand_a, operand_b, count, comparison);

@@ -9,7 +9,7 @@
 namespace ballast {
 
 // Values with |a - b| <= atol + rtol * |b| count as equal, and so do NaN and NaN. Without a tolerance, elements of the
-// same type are equal when their bits are, and elements of different types when their values are.
+// same type are equal when their bits are, and elements of different types, or in blocks, when their values are.
 struct Tolerance {
   double rtol = 0;
   double atol = 0;
@@ -30,7 +30,8 @@ struct ElementDifference {
 // True when compare_elements can say something: both types have arithmetic and both are real, or both complex.
 bool are_comparable(DType a, DType b);
 
-// Integers are compared as integers, everything else as double. Both spans hold the same number of whole elements.
+// Integers are compared as integers, everything else as double. Both spans hold the same number of whole elements, and
+// of blocks whole ones.
 ElementDifference compare_elements(DType dtype_a, ByteSpan a, DType dtype_b, ByteSpan b, const Tolerance& tolerance);
 
 }  // namespace ballast

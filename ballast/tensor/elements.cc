@@ -1,12 +1,30 @@
 #include "ballast/tensor/elements.h"
 
 #include <algorithm>
+#include <array>
 
+#include "ballast/tensor/blocks.h"
 #include "ballast/tensor/element.h"
 
 namespace ballast {
 
 namespace {
+
+constexpr size_t kLargestBlock = 256;  // elements
+
+void block_values(DType dtype, ByteSpan in, size_t first, std::span<double> out) {
+  const DTypeInfo& type = dtype_info(dtype);
+  std::array<float, kLargestBlock> values;
+  size_t done = 0;
+  while (done < out.size()) {
+    const size_t block = (first + done) / type.block_elements;
+    const size_t skipped = (first + done) % type.block_elements;
+    const size_t taken = std::min(type.block_elements - skipped, out.size() - done);
+    dequantize_blocks(dtype, in.subspan(block * type.block_bytes, type.block_bytes), values);
+    for (size_t i = 0; i < taken; ++i) out[done + i] = static_cast<double>(values[skipped + i]);
+    done += taken;
+  }
+}
 
 template <typename Number>
 void to_numbers(DType dtype, ByteSpan in, size_t first, std::span<Number> out) {
@@ -46,13 +64,38 @@ NonFinite scan(ByteSpan in) {
   return found;
 }
 
+// The same for whole blocks.
+NonFinite scan_blocks(DType dtype, ByteSpan in) {
+  const DTypeInfo& type = dtype_info(dtype);
+  NonFinite found;
+  std::array<float, kLargestBlock> values;
+  uint64_t first = 0;
+  for (size_t at = 0; at < in.size(); at += type.block_bytes, first += type.block_elements) {
+    dequantize_blocks(dtype, in.subspan(at, type.block_bytes), values);
+    unsigned suspicious = 0;
+    for (size_t i = 0; i < type.block_elements; ++i) suspicious |= static_cast<unsigned>(!std::isfinite(values[i]));
+    if (suspicious == 0) continue;
+    for (size_t i = 0; i < type.block_elements; ++i) {
+      if (std::isfinite(values[i])) continue;
+      if (!found.any()) found.first = first + i;
+      if (std::isnan(values[i])) ++found.nan;
+      else if (values[i] < 0) ++found.negative_infinity;
+      else ++found.positive_infinity;
+    }
+  }
+  return found;
+}
+
 }  // namespace
 
 bool is_arithmetic(DType dtype) {
-  return visit_element(dtype, []<typename E>() {});
+  return visit_element(dtype, []<typename E>() {}) || can_dequantize(dtype);
 }
 
-void to_doubles(DType dtype, ByteSpan in, size_t first, std::span<double> out) { to_numbers(dtype, in, first, out); }
+void to_doubles(DType dtype, ByteSpan in, size_t first, std::span<double> out) {
+  if (is_block(dtype)) block_values(dtype, in, first, out);
+  else to_numbers(dtype, in, first, out);
+}
 void to_integers(DType dtype, ByteSpan in, size_t first, std::span<int64_t> out) { to_numbers(dtype, in, first, out); }
 void to_integers(DType dtype, ByteSpan in, size_t first, std::span<uint64_t> out) { to_numbers(dtype, in, first, out); }
 
@@ -64,6 +107,7 @@ void NonFinite::append(const NonFinite& part, uint64_t offset) {
 }
 
 NonFinite find_non_finite(DType dtype, ByteSpan in) {
+  if (can_dequantize(dtype)) return scan_blocks(dtype, in);
   NonFinite found;
   visit_element(dtype, [&]<typename E>() {
     if constexpr (E::kKind == DTypeKind::kFloat) {

@@ -11,8 +11,32 @@
 
 namespace ballast {
 
-// True for types whose values can be computed with: everything but f128, c256, qfloat and opaque.
+// True for types whose values can be computed with: everything but f128, c256, qfloat, opaque and the block types that
+// are only carried (tensor/blocks.h). Values of blocks are f32.
 bool is_arithmetic(DType dtype);
+
+// As few elements as share no byte with others, whatever the type: eight, or one block. A byte where there are none.
+struct ElementUnit {
+  uint64_t elements;
+  uint64_t bytes;
+};
+inline ElementUnit element_unit(DType dtype) {
+  const DTypeInfo& type = dtype_info(dtype);
+  if (is_block(dtype)) return {type.block_elements, type.block_bytes};
+  return type.bits != 0 ? ElementUnit{8, type.bits} : ElementUnit{1, 1};
+}
+
+// How many whole elements so many bytes hold, and in which byte an element, or its block, begins.
+inline uint64_t elements_in(DType dtype, uint64_t bytes) {
+  if (has_elements(dtype)) return bytes * 8 / dtype_info(dtype).bits;
+  const ElementUnit unit = element_unit(dtype);
+  return bytes / unit.bytes * unit.elements;
+}
+inline uint64_t byte_of_element(DType dtype, uint64_t element) {
+  if (has_elements(dtype)) return element * dtype_info(dtype).bits / 8;
+  const ElementUnit unit = element_unit(dtype);
+  return element / unit.elements * unit.bytes;
+}
 
 inline bool is_integer(DType dtype) {
   const DTypeKind kind = dtype_info(dtype).kind;
@@ -23,7 +47,8 @@ inline bool is_integer(DType dtype) {
 inline size_t component_count(DType dtype) { return dtype_info(dtype).kind == DTypeKind::kComplex ? 2 : 1; }
 
 // The numbers in `in` from number `first` on, as many as `out` holds, which must be there. Complex numbers give their
-// real and imaginary parts in turn. Exact but for integers beyond 2^53. Only arithmetic types.
+// real and imaginary parts in turn. Exact but for integers beyond 2^53. Only arithmetic types; of blocks, `in` holds
+// whole ones, and chunks that begin with a block cost the least.
 void to_doubles(DType dtype, ByteSpan in, size_t first, std::span<double> out);
 inline void to_doubles(DType dtype, ByteSpan in, std::span<double> out) { to_doubles(dtype, in, 0, out); }
 
@@ -38,7 +63,7 @@ inline double distance_between(double a, double b) {
   return a == b || (std::isnan(a) && std::isnan(b)) ? 0 : std::numeric_limits<double>::infinity();
 }
 
-// What is not a finite number in a payload of a floating or complex type; nothing for other types.
+// What is not a finite number in a payload of a floating, complex or block type; nothing for other types.
 struct NonFinite {
   uint64_t nan = 0;
   uint64_t positive_infinity = 0;

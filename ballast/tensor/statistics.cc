@@ -7,7 +7,9 @@
 #include <cstring>
 #include <type_traits>
 
+#include "ballast/tensor/blocks.h"
 #include "ballast/tensor/element.h"
+#include "ballast/tensor/elements.h"
 
 namespace ballast {
 
@@ -400,9 +402,23 @@ Measured measure_as(ByteSpan in) {
   return measurement.finish();
 }
 
+Measured measure_blocks(DType dtype, ByteSpan in) {
+  const DTypeInfo& type = dtype_info(dtype);
+  Measurement<float> measurement(static_cast<size_t>(elements_in(dtype, in.size())), std::numeric_limits<float>::min());
+  std::array<float, kStatisticsBlock> values;
+  const size_t step = kStatisticsBlock / type.block_elements * type.block_bytes;
+  for (size_t begin = 0; begin < in.size(); begin += step) {
+    const ByteSpan blocks = in.subspan(begin, std::min(step, in.size() - begin));
+    dequantize_blocks(dtype, blocks, values);
+    measurement.add(values.data(), static_cast<size_t>(elements_in(dtype, blocks.size())));
+  }
+  return measurement.finish();
+}
+
 }  // namespace
 
 Measured measure(DType dtype, ByteSpan in) {
+  if (can_dequantize(dtype)) return measure_blocks(dtype, in);
   Measured measured;
   visit_element(dtype, [&]<typename E>() { measured = measure_as<E>(in); });
   return measured;

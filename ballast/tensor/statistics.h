@@ -17,7 +17,7 @@ namespace ballast {
 struct Statistics {
   uint64_t count = 0;
   uint64_t zeros = 0;      // of either sign
-  uint64_t denormals = 0;  // in the type they are stored in
+  uint64_t denormals = 0;  // in the type they are stored in; of blocks, as f32
   uint64_t nan = 0;
   uint64_t positive_infinity = 0;
   uint64_t negative_infinity = 0;
@@ -79,7 +79,7 @@ struct Measured {
   }
 };
 
-// `in` holds whole elements of an arithmetic type (tensor/elements.h), fewer than 2^32 numbers.
+// `in` holds whole elements, or blocks, of an arithmetic type (tensor/elements.h), fewer than 2^32 numbers.
 Measured measure(DType dtype, ByteSpan in);
 
 }  // namespace ballast

@@ -6,6 +6,7 @@
 #include <limits>
 #include <vector>
 
+#include "ballast/tensor/blocks.h"
 #include "ballast/tensor/element.h"
 #include "tests/tensor/bytes_of.h"
 
@@ -21,7 +22,7 @@ std::vector<double> doubles_of(DType dtype, ByteSpan bytes) {
 TEST(Elements, EveryTypeOfTheTableIsEitherArithmeticOrCarried) {
   for (const DTypeInfo& row : all_dtypes()) {
     const bool carried = row.dtype == DType::kF128 || row.dtype == DType::kC256 || row.dtype == DType::kQFloat ||
-                         row.dtype == DType::kOpaque;
+                         row.dtype == DType::kOpaque || (is_block(row.dtype) && !can_dequantize(row.dtype));
     EXPECT_EQ(is_arithmetic(row.dtype), !carried) << row.name;
   }
 }

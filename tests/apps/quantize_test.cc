@@ -1,0 +1,170 @@
+#include <gmock/gmock.h>
+
+#include <cmath>
+
+#include "tests/apps/ballast_program.h"
+#include "tests/support/block_recordings.h"
+#include "tests/support/json_path.h"
+
+namespace ballast::testing {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+// A model in small: two matrices, a bias, a norm, and a matrix with short rows.
+std::string write_model(const TempFolder& folder) {
+  static const std::vector<float> values = block_source("gaussian_64x1024");
+  const auto part = [](size_t begin, size_t count) { return std::as_bytes(std::span(values).subspan(begin, count)); };
+  WritePlan plan;
+  plan.add_tensor(make_info("blk.0.ffn.weight", DType::kF32, {16, 1024}), part(0, 16 * 1024));
+  plan.add_tensor(make_info("output.weight", DType::kF32, {16, 512}), part(16384, 16 * 512));
+  plan.add_tensor(make_info("blk.0.ffn.bias", DType::kF32, {16}), part(0, 16));
+  plan.add_tensor(make_info("blk.0.attn_norm.weight", DType::kF32, {2, 256}), part(0, 512));
+  plan.add_tensor(make_info("blk.0.short.weight", DType::kF32, {4, 96}), part(0, 4 * 96));
+  return write_plan(folder, "model.safetensors", plan);
+}
+
+TEST(QuantizeCommand, WritesBlocksAndTellsTheErrorOfEachTensor) {
+  const TempFolder folder;
+  const std::string source = write_model(folder), target = folder.path("model.gguf");
+  const ProgramRun run = run_ballast({"quantize", source, target, "--type", "q4_k"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("3 of 5 tensors to q4_k"));
+  EXPECT_THAT(run.out, HasSubstr("stays: no matrix"));
+  EXPECT_THAT(run.out, HasSubstr("stays: a norm"));
+  EXPECT_THAT(run.out, HasSubstr("rows of 96 are no whole blocks of 256"));
+  EXPECT_THAT(run.out, HasSubstr("total:"));
+  const std::string listing = run_ballast({"inspect", target, "--json", "--sort", "name"}).out;
+  EXPECT_EQ(json_at(listing, "tensors/0/dtype"), "\"f32\"");   // attn_norm
+  EXPECT_EQ(json_at(listing, "tensors/2/dtype"), "\"q4_k\"");  // ffn.weight
+  EXPECT_EQ(json_at(listing, "tensors/3/dtype"), "\"q5_0\"");  // short
+}
+
+TEST(QuantizeCommand, TheObjectHasTheErrorsAndSizes) {
+  const TempFolder folder;
+  const ProgramRun run = run_ballast({"quantize", write_model(folder), folder.path("model.gguf"), "--type", "q8_0",
+                                      "--keep", "output=q6_k", "--keep", "short=f16", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(json_at(run.out, "type"), "\"q8_0\"");
+  EXPECT_EQ(json_at(run.out, "quantized"), "2");
+  EXPECT_THAT(json_keys(run.out, "tensors/0"), ElementsAre("name", "shape", "from", "to", "bytes_before", "bytes_after",
+                                                           "reason", "rmse", "max_abs_error", "relative_error"));
+  EXPECT_EQ(json_at(run.out, "tensors/0/bytes_after"), std::to_string(16 * 1024 / 32 * 34));
+  EXPECT_LT(std::stod(json_at(run.out, "tensors/0/rmse")), 0.006);
+  EXPECT_EQ(json_at(run.out, "tensors/1/to"), "\"q6_k\"");
+  EXPECT_EQ(json_at(run.out, "tensors/2/reason"), "\"no matrix\"");
+  EXPECT_EQ(json_at(run.out, "tensors/4/to"), "\"f16\"");
+  EXPECT_LT(std::stoull(json_at(run.out, "bytes_after")), std::stoull(json_at(run.out, "bytes_before")) / 3);
+}
+
+TEST(QuantizeCommand, ADryRunWritesNothingAndKnowsNoErrors) {
+  const TempFolder folder;
+  const std::string target = folder.path("model.gguf");
+  const ProgramRun run =
+      run_ballast({"quantize", write_model(folder), target, "--type", "q4_0", "--dry-run", "--json"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(json_at(run.out, "tensors/0/to"), "\"q4_0\"");
+  EXPECT_EQ(json_at(run.out, "rmse"), "");
+  EXPECT_FALSE(std::filesystem::exists(target));
+}
+
+TEST(QuantizeCommand, TheSameBytesOnAnyNumberOfThreads) {
+  const TempFolder folder;
+  const std::string source = write_model(folder);
+  for (const char* threads : {"1", "3"}) {
+    const std::string target = folder.path(std::string(threads) + ".gguf");
+    EXPECT_EQ(run_ballast({"quantize", source, target, "--type", "q5_k", "--threads", threads}).exit_code, 0);
+  }
+  EXPECT_EQ(read_text_file(folder.path("1.gguf")), read_text_file(folder.path("3.gguf")));
+}
+
+TEST(QuantizeCommand, WhatCannotBeQuantisedIsRefusedAndNothingIsWritten) {
+  const TempFolder folder;
+  WritePlan plan;
+  std::vector<float> values(64, 1.0F);
+  values[40] = 1e30F;
+  plan.add_tensor(make_info("w", DType::kF32, {2, 32}), std::as_bytes(std::span(values)));
+  const std::string target = folder.path("out.gguf");
+  const ProgramRun run = run_ballast({"quantize", write_plan(folder, "w.safetensors", plan), target, "--type", "q4_0"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("tensor \"w\": element 40 is 1e+30, too large"));
+  EXPECT_FALSE(std::filesystem::exists(target));
+}
+
+TEST(QuantizeCommand, FlagsAreChecked) {
+  const TempFolder folder;
+  const std::string source = write_model(folder), target = folder.path("x.gguf");
+  EXPECT_THAT(run_ballast({"quantize", source, target}).err, HasSubstr("--type"));
+  EXPECT_EQ(run_ballast({"quantize", source, target, "--type", "q3_k"}).exit_code, 2);
+  const ProgramRun rule = run_ballast({"quantize", source, target, "--type", "q4_0", "--keep", "norm=q9"});
+  EXPECT_EQ(rule.exit_code, 2);
+  EXPECT_THAT(rule.err, HasSubstr("--keep: \"norm=q9\": write REGEX=TYPE"));
+}
+
+// ---------------------------------------------------------------- what other commands make of blocks
+
+class BlockFile : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    source_ = write_model(folder_);
+    file_ = folder_.path("blocks.gguf");
+    ASSERT_EQ(run_ballast({"quantize", source_, file_, "--type", "q8_0"}).exit_code, 0);
+  }
+
+  TempFolder folder_;
+  std::string source_;
+  std::string file_;
+};
+
+TEST_F(BlockFile, ShowWritesValues) {
+  const ProgramRun run = run_ballast({"show", file_, "blk.0.ffn.weight[0, :2]", "--json"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(json_at(run.out, "tensors/0/dtype"), "\"q8_0\"");
+  EXPECT_NEAR(std::stof(json_at(run.out, "tensors/0/values/0")), block_source("gaussian_64x1024")[0], 0.02F);
+  EXPECT_THAT(run_ballast({"show", file_, "output.weight"}).out, HasSubstr("q8_0 [16, 512]"));
+  const ProgramRun rows = run_ballast({"show", file_, "output.weight[3]", "--format", "raw"});
+  EXPECT_EQ(rows.out.size(), 512U / 32 * 34);
+  const ProgramRun npy = run_ballast({"show", file_, "output.weight[3]", "--format", "npy"});
+  EXPECT_EQ(npy.out.size(), 128U + 512 * 4);
+}
+
+TEST_F(BlockFile, StatsAndVerifyLookAtValues) {
+  const ProgramRun stats = run_ballast({"stats", file_, "--json"});
+  EXPECT_EQ(stats.exit_code, 0) << stats.err;
+  EXPECT_THAT(stats.out, Not(HasSubstr("\"measured\":false")));
+  EXPECT_EQ(run_ballast({"verify", file_}).exit_code, 0);
+}
+
+TEST_F(BlockFile, DiffComparesWithTheSource) {
+  const ProgramRun apart = run_ballast({"diff", source_, file_, "--json"});
+  EXPECT_EQ(apart.exit_code, 1) << apart.err;
+  const ProgramRun near = run_ballast({"diff", source_, file_, "--atol", "0.1"});
+  EXPECT_EQ(near.exit_code, 0) << near.out;
+  EXPECT_EQ(run_ballast({"diff", file_, file_}).exit_code, 0);
+}
+
+TEST_F(BlockFile, ConvertDequantizesWhereTheTargetHasNoBlocks) {
+  const std::string target = folder_.path("back.safetensors");
+  const ProgramRun refused = run_ballast({"convert", file_, target});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--dequantize"));
+  const ProgramRun half = run_ballast({"convert", file_, target, "--dequantize", "f16", "--json"});
+  ASSERT_EQ(half.exit_code, 0) << half.err;
+  EXPECT_EQ(json_at(half.out, "casts/0/from"), "\"q8_0\"");
+  EXPECT_EQ(json_at(half.out, "casts/0/to"), "\"f16\"");
+  EXPECT_EQ(run_ballast({"diff", source_, target, "--atol", "0.1"}).exit_code, 0);
+  const std::string exact = folder_.path("exact.safetensors");
+  ASSERT_EQ(run_ballast({"convert", file_, exact, "--dequantize", "f32"}).exit_code, 0);
+  EXPECT_EQ(run_ballast({"diff", file_, exact, "--rtol", "1e-12"}).exit_code, 0);
+}
+
+TEST_F(BlockFile, QuantisingAgainLeavesBlocksAlone) {
+  const ProgramRun run = run_ballast({"quantize", file_, folder_.path("again.gguf"), "--type", "q4_0"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("stays: quantised already"));
+}
+
+}  // namespace
+}  // namespace ballast::testing
