@@ -1,6 +1,6 @@
 // kernel_bench [THREADS...]: how near the kernels of the backend `cpu` come to what this machine does. Prints JSON, one
 // object a line: streaming products beside a plain read of the same bytes, large products beside the peak of
-// multiply-adds, the convolutions of two networks, attention. Without arguments: 1 thread and as many as there are.
+// multiply-adds, both of weights in blocks, the convolutions of two networks, attention. Without arguments: 1 thread and as many as there are.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -86,8 +86,14 @@ struct Matrix {
 // GPT-2 small, one token.
 constexpr Matrix kDecode[] = {{768, 2304}, {768, 768}, {768, 3072}, {3072, 768}};
 
+// Bytes of `elements` of a type, which are whole blocks where it has any. All bits are 0: kernels take as long for that.
+size_t weight_bytes(DType dtype, size_t elements) {
+  const DTypeInfo& info = dtype_info(dtype);
+  return is_block(dtype) ? elements / info.block_elements * info.block_bytes : elements * info.bits / 8;
+}
+
 void multiply(const Buffer& a, const Buffer& c, WeightView w, size_t m, Matrix matrix, WeightLayout layout,
-              ThreadPool& pool) {
+              Numerics numerics, const Buffer& scratch, ThreadPool& pool) {
   GemmTile<float> tile;
   tile.a = a.get();
   tile.c = c.get();
@@ -97,22 +103,39 @@ void multiply(const Buffer& a, const Buffer& c, WeightView w, size_t m, Matrix m
   tile.w = w;
   tile.layout = layout;
   tile.count = layout == WeightLayout::kInOut ? matrix.k : matrix.n;
+  tile.numerics = numerics;
+  tile.scratch = scratch.bytes();
   kernels().gemm(tile, pool);
 }
 
+// As much as gemm asks for a product of m rows of k.
+size_t scratch_floats(DType dtype, Numerics numerics, size_t m, size_t k) {
+  GemmTile<float> tile;
+  tile.m = m;
+  tile.k = k;
+  tile.w.dtype = dtype;
+  tile.layout = WeightLayout::kOutIn;
+  tile.numerics = numerics;
+  return kernels().gemm_scratch(tile) / sizeof(float);
+}
+
+constexpr DType kBlockTypes[] = {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,   DType::kQ5_1,
+                                 DType::kQ4K,  DType::kQ5K,  DType::kQ6K,  DType::kIQ4NL, DType::kMXFP4};
+
 // All weights of GPT-2 small, one after the other: nothing of them stays in a cache.
-void measure_decode(ThreadPool& pool, DType dtype, WeightLayout layout, size_t m) {
-  const size_t width = dtype == DType::kF32 ? 4 : 2;
+void measure_decode(ThreadPool& pool, DType dtype, WeightLayout layout, size_t m,
+                    Numerics numerics = Numerics::kFast) {
   const Matrix head = {768, 50257};
   size_t elements = head.k * head.n;
   for (const Matrix& matrix : kDecode) elements += 12 * matrix.k * matrix.n;
-  const Buffer weights(elements * width / 4 + 16, 0);
-  const Buffer a(m * 3072), c(m * head.n);
+  const size_t bytes = weight_bytes(dtype, elements);
+  const Buffer weights(bytes / 4 + 16, 0);
+  const Buffer a(m * 3072), c(m * head.n), scratch(scratch_floats(dtype, numerics, m, 3072));
   const auto multiply_all = [&] {
     const std::byte* at = weights.bytes();
     const auto next = [&](Matrix matrix) {
-      multiply(a, c, {at, dtype}, m, matrix, layout, pool);
-      at += matrix.k * matrix.n * width;
+      multiply(a, c, {at, dtype}, m, matrix, layout, numerics, scratch, pool);
+      at += weight_bytes(dtype, matrix.k * matrix.n);
     };
     for (int layer = 0; layer < 12; ++layer) {
       for (const Matrix& matrix : kDecode) next(matrix);
@@ -124,27 +147,30 @@ void measure_decode(ThreadPool& pool, DType dtype, WeightLayout layout, size_t m
   for (int run = 0; run < 5; ++run) {
     seconds = std::min(seconds, seconds_of(multiply_all));
     for (const size_t streams : {1, 8}) {
-      read_seconds = std::min(read_seconds, seconds_of([&] { read_all(pool, weights, elements * width, streams); }));
+      read_seconds = std::min(read_seconds, seconds_of([&] { read_all(pool, weights, bytes, streams); }));
     }
   }
-  const double read = static_cast<double>(elements * width) / read_seconds * 1e-9;
-  const double rate = static_cast<double>(elements * width) / seconds * 1e-9;
+  const double read = static_cast<double>(bytes) / read_seconds * 1e-9;
+  const double rate = static_cast<double>(bytes) / seconds * 1e-9;
   fmt::print(
-      "{{\"work\":\"gpt2 weights\",\"threads\":{},\"dtype\":\"{}\",\"layout\":\"{}\",\"rows\":{},\"ms\":{:.2f},"
-      "\"GB/s\":{:.2f},\"plain_read_GB/s\":{:.2f},\"share\":{:.3f}}}\n",
-      pool.size(), dtype_name(dtype), layout == WeightLayout::kInOut ? "in_out" : "out_in", m, seconds * 1e3, rate,
-      read, rate / read);
+      "{{\"work\":\"gpt2 weights\",\"threads\":{},\"dtype\":\"{}\",\"layout\":\"{}\",\"arithmetic\":\"{}\",\"rows\":{},"
+      "\"ms\":{:.2f},\"GB/s\":{:.2f},\"plain_read_GB/s\":{:.2f},\"share\":{:.3f}}}\n",
+      pool.size(), dtype_name(dtype), layout == WeightLayout::kInOut ? "in_out" : "out_in",
+      kCpuBackend.block_arithmetic(dtype, numerics), m, seconds * 1e3, rate, read, rate / read);
 }
 
-void measure_gemm(ThreadPool& pool, size_t m, Matrix matrix, WeightLayout layout, DType dtype, double peak) {
-  const Buffer weights(matrix.k * matrix.n), a(m * matrix.k), c(m * matrix.n);
-  const double seconds = best_seconds([&] { multiply(a, c, {weights.bytes(), dtype}, m, matrix, layout, pool); });
+void measure_gemm(ThreadPool& pool, size_t m, Matrix matrix, WeightLayout layout, DType dtype, double peak,
+                  Numerics numerics = Numerics::kFast) {
+  const Buffer weights(matrix.k * matrix.n, 0), a(m * matrix.k), c(m * matrix.n);
+  const Buffer scratch(scratch_floats(dtype, numerics, m, matrix.k));
+  const double seconds = best_seconds(
+      [&] { multiply(a, c, {weights.bytes(), dtype}, m, matrix, layout, numerics, scratch, pool); });
   const double rate = 2e-9 * static_cast<double>(m * matrix.n * matrix.k) / seconds;
   fmt::print(
-      "{{\"work\":\"gemm\",\"threads\":{},\"m\":{},\"n\":{},\"k\":{},\"dtype\":\"{}\",\"layout\":\"{}\",\"ms\":{:.3f},"
-      "\"GFLOP/s\":{:.1f},\"peak_GFLOP/s\":{:.1f},\"share\":{:.3f}}}\n",
+      "{{\"work\":\"gemm\",\"threads\":{},\"m\":{},\"n\":{},\"k\":{},\"dtype\":\"{}\",\"layout\":\"{}\",\"arithmetic\":\"{}\","
+      "\"ms\":{:.3f},\"GFLOP/s\":{:.1f},\"peak_GFLOP/s\":{:.1f},\"share\":{:.3f}}}\n",
       pool.size(), m, matrix.n, matrix.k, dtype_name(dtype), layout == WeightLayout::kInOut ? "in_out" : "out_in",
-      seconds * 1e3, rate, peak, peak > 0 ? rate / peak : 0.0);
+      kCpuBackend.block_arithmetic(dtype, numerics), seconds * 1e3, rate, peak, peak > 0 ? rate / peak : 0.0);
 }
 
 // ---------------------------------------------------------------- convolutions
@@ -291,6 +317,16 @@ void measure(unsigned threads, const std::string& only) {
       measure_gemm(pool, 512, kDecode[2], layout, DType::kF16, peak);
       measure_gemm(pool, 64, kDecode[2], layout, DType::kF32, peak);
       measure_gemm(pool, 16, kDecode[2], layout, DType::kF32, peak);
+    }
+  }
+  if (wanted("blocks")) {
+    for (const DType dtype : kBlockTypes) measure_decode(pool, dtype, WeightLayout::kOutIn, 1);
+    measure_decode(pool, DType::kQ4_0, WeightLayout::kOutIn, 4);
+    measure_decode(pool, DType::kQ4_0, WeightLayout::kOutIn, 1, Numerics::kExact);
+    for (const Numerics numerics : {Numerics::kFast, Numerics::kExact}) {
+      for (const DType dtype : {DType::kQ8_0, DType::kQ4_0, DType::kQ6K}) {
+        measure_gemm(pool, 512, kDecode[2], WeightLayout::kOutIn, dtype, peak, numerics);
+      }
     }
   }
   if (wanted("conv")) {

@@ -97,6 +97,9 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 void add_model_flags(Command& command, ModelFlags& flags) {
   command.text("--backend", "NAME", flags.load.backend, "What computes; `ballast backends` lists them");
   command.threads(flags.load.threads);
+  command.choice("--numerics", "HOW", flags.load.numerics,
+                 {{"fast", Numerics::kFast}, {"exact", Numerics::kExact}},
+                 "Products with weights in blocks: by integers (fast, the default), or in f32 (exact)");
   command.text("--param-budget", "SIZE", flags.budget, "Parameters take at most this much memory: 64MiB, or 25%");
   command.texts("--override", "FUNCTIONAL=POLICY", flags.overrides,
                 "Implementation to use: force=NAME or benchmark; `ballast ops` lists them");
@@ -207,6 +210,10 @@ Status RunningModel::finish(Console& console) {
     text += fmt::format("read        {}; {} hits, {} misses, {} evictions\n", mib(stats.bytes_read),
                         grouped(stats.hits), grouped(stats.misses), grouped(stats.evictions));
     text += fmt::format("waits       {} for the disk, {:.3f} s\n", grouped(stats.waits), stats.wait_seconds);
+  }
+  for (const DType dtype : report.block_types) {
+    text += fmt::format("blocks      {} times activations: {}\n", dtype_name(dtype),
+                        model_->backend().block_arithmetic(dtype, model_->context().numerics));
   }
   text += fmt::format("activations {}\n", mib(model_->workspace().peak_bytes()));
   text += fmt::format("process     peak {}\n", mib(process_peak()));

@@ -1,7 +1,10 @@
 // `models`, `ops` and `backends`: what this build can run, and with what.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
+#include <string>
+#include <vector>
 
 #include "apps/ballast/commands.h"
 #include "apps/ballast/console.h"
@@ -11,6 +14,7 @@
 #include "ballast/backends/backends.h"
 #include "ballast/models/model.h"
 #include "ballast/ops/registry.h"
+#include "ballast/tensor/blocks.h"
 
 namespace ballast::cli {
 
@@ -58,12 +62,48 @@ void ops_json(JsonWriter& json) {
   json.end_array();
 }
 
+std::vector<DType> computed_block_types() {
+  std::vector<DType> types;
+  for (const DTypeInfo& info : all_dtypes()) {
+    if (can_dequantize(info.dtype)) types.push_back(info.dtype);
+  }
+  return types;
+}
+
+// What a backend multiplies weights in blocks with, and which types so; in the order of the dtype table.
+struct BlockArithmetic {
+  std::string_view arithmetic;
+  std::vector<std::string_view> types;
+};
+std::vector<BlockArithmetic> block_arithmetics(const Backend& backend, Numerics numerics) {
+  std::vector<BlockArithmetic> groups;
+  for (const DType dtype : computed_block_types()) {
+    const std::string_view arithmetic = backend.block_arithmetic(dtype, numerics);
+    const auto same = [&](const BlockArithmetic& group) { return group.arithmetic == arithmetic; };
+    auto found = std::ranges::find_if(groups, same);
+    if (found == groups.end()) found = groups.insert(groups.end(), {arithmetic, {}});
+    found->types.push_back(dtype_name(dtype));
+  }
+  return groups;
+}
+
 void print_backends(Console& console) {
   Table table({{"backend"}, {"level"}, {"what", Align::kLeft, true}});
   for (const Backend* backend : all_backends()) {
     table.add_row(Cell(backend->name, Paint::kBold), backend->level(), backend->summary);
   }
   table.append_to(console.out(), console.output());
+  console.out() += "\nProducts with weights in blocks:\n";
+  Table blocks({{"backend"}, {"--numerics"}, {"arithmetic"}, {"types", Align::kLeft, true}});
+  for (const Backend* backend : all_backends()) {
+    for (const Numerics numerics : {Numerics::kFast, Numerics::kExact}) {
+      for (const BlockArithmetic& group : block_arithmetics(*backend, numerics)) {
+        blocks.add_row(Cell(backend->name, Paint::kBold), numerics == Numerics::kFast ? "fast" : "exact",
+                       group.arithmetic, fmt::format("{}", fmt::join(group.types, " ")));
+      }
+    }
+  }
+  blocks.append_to(console.out(), console.output());
 }
 
 void backends_json(JsonWriter& json) {
@@ -74,7 +114,15 @@ void backends_json(JsonWriter& json) {
     add_text(json, "summary", backend->summary);
     add_text(json, "level", backend->level());
     add_boolean(json, "default", backend == all_backends().front());
-    json.end_object();
+    json.key("blocks").begin_array();
+    for (const DType dtype : computed_block_types()) {
+      json.begin_object();
+      add_text(json, "type", dtype_name(dtype));
+      add_text(json, "fast", backend->block_arithmetic(dtype, Numerics::kFast));
+      add_text(json, "exact", backend->block_arithmetic(dtype, Numerics::kExact));
+      json.end_object();
+    }
+    json.end_array().end_object();
   }
   json.end_array();
 }
@@ -131,7 +179,8 @@ RunCommand add_backends(CLI::App& program, Console& console) {
       program, console,
       {"backends", "List what can compute",
        "The first is what runs unless --backend names another. Its level is the instruction set that it uses on\n"
-       "this machine.\n\nExamples:\n  ballast backends\n  ballast backends --json\n",
+       "this machine. Below, what products with weights in blocks are computed with, for either --numerics.\n\n"
+       "Examples:\n  ballast backends\n  ballast backends --json\n",
        print_backends, backends_json});
 }
 

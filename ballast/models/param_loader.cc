@@ -4,6 +4,7 @@
 
 #include "ballast/base/utf8.h"
 #include "ballast/models/model.h"
+#include "ballast/tensor/blocks.h"
 
 namespace ballast {
 
@@ -47,6 +48,11 @@ Result<Param> ParamLoader::get_rank(const std::string& name, size_t rank) {
     return make_error(ErrorCode::kInvalidArgument,
                       fmt::format("{}: parameter \"{}\" has shape {}, the model needs {} dimensions",
                                   store_->source().name(), name, param.shape().to_string(), rank));
+  }
+  if (is_block(param.dtype()) && !can_dequantize(param.dtype())) {
+    return make_error(ErrorCode::kUnsupported,
+                      fmt::format("{}: parameter \"{}\" is {}, a type that is carried but not computed with",
+                                  store_->source().name(), name, dtype_name(param.dtype())));
   }
   taken_.push_back(name);
   seen_.insert(name);

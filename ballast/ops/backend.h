@@ -17,8 +17,14 @@ namespace ballast {
 
 enum class Activation : uint8_t { kNone, kRelu, kRelu6, kGeluErf, kGeluTanh, kSilu };
 
-// A weight as it lies in memory: f32, f16 or bf16, aligned to nothing; or in a form that the backend packed it into,
-// aligned to 64.
+// How products with weights in blocks (q4_0 and its kin) are computed; all other arithmetic is the same for both.
+enum class Numerics : uint8_t {
+  kExact,  // the weights' values times f32 activations, added up in f32
+  kFast,   // a backend may round activations to whole numbers of 15 bits, 32 of them at a time, and multiply integers
+};
+
+// A weight as it lies in memory: f32, f16, bf16 or whole blocks of a type that can_dequantize, aligned to nothing; or in
+// a form that the backend packed it into, aligned to 64.
 struct WeightView {
   const std::byte* data = nullptr;
   DType dtype = DType::kF32;
@@ -36,8 +42,8 @@ struct GemmTile {
   uint64_t m = 0, n = 0, k = 0;         // of the whole product
   uint64_t a_stride = 0, c_stride = 0;  // elements from row to row
   WeightView w;                         // of this tile
-  WeightLayout layout = WeightLayout::kInOut;
-  uint64_t begin = 0, count = 0;  // rows of W in this tile
+  WeightLayout layout = WeightLayout::kInOut;  // weights in blocks are kOutIn: the blocks of a row follow each other
+  uint64_t begin = 0, count = 0;               // rows of W in this tile
   // The first tile starts from zero, later ones go on with what is in c. A tile of outputs (kOutIn) is both first and
   // last for its columns, whatever these say. A product over no terms (k = 0) is one tile, of no bytes.
   bool first = true, last = true;
@@ -46,6 +52,10 @@ struct GemmTile {
   const T* bias = nullptr;
   Activation activation = Activation::kNone;
   const T* residual = nullptr;  // m x n, stride c_stride
+  Numerics numerics = Numerics::kExact;
+  // gemm_scratch bytes, aligned to 64. What is there already where an earlier tile of the same product had it.
+  std::byte* scratch = nullptr;
+  bool is_prepared = false;
 };
 
 // c[b] = a[b] * b[b] for small matrices that are all activations.
@@ -138,6 +148,8 @@ enum class UnaryOp : uint8_t {
 template <typename T>
 struct KernelTable {
   void (*gemm)(const GemmTile<T>&, ThreadPool&) = nullptr;
+  // Empty: never any. The same for all tiles of a product.
+  uint64_t (*gemm_scratch)(const GemmTile<T>&) = nullptr;
   void (*batched_matmul)(const BatchedMatmul<T>&, ThreadPool&) = nullptr;
   void (*attention)(const AttentionProblem<T>&, ThreadPool&) = nullptr;
   void (*conv2d)(const Conv2dProblem<T>&, T* scratch, ThreadPool&) = nullptr;
@@ -171,6 +183,8 @@ struct Backend {
   std::string_view name;
   std::string_view summary;
   std::string_view (*level)();  // the instruction set chosen at run time: "avx512", "scalar"
+  // What products with weights in blocks of this type are computed with: "f32", "integers, avx2".
+  std::string_view (*block_arithmetic)(DType, Numerics);
   KernelTable<float> f32;
   KernelTable<double> f64;  // all empty but in the reference
 };

@@ -2,7 +2,15 @@
 
 #include <fmt/format.h>
 
+#include "ballast/tensor/blocks.h"
+
 namespace ballast::ops {
+
+namespace {
+
+bool is_plain(DType dtype) { return dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16; }
+
+}  // namespace
 
 Dims Operand::dims() const { return tensor_ != nullptr ? tensor_->dims() : dims_of(*param_); }
 DType Operand::dtype() const { return tensor_ != nullptr ? tensor_->dtype() : param_->dtype(); }
@@ -59,9 +67,21 @@ Status check_weight(std::string_view role, const Param& param, size_t rank) {
     return refused(named(role, param), fmt::format("it must have {} dimension{}", rank, rank == 1 ? "" : "s"));
   }
   const DType dtype = param.dtype();
-  if (dtype == DType::kF32 || dtype == DType::kF16 || dtype == DType::kBF16) return {};
+  if (is_plain(dtype) || can_dequantize(dtype)) return {};
+  if (is_block(dtype)) {
+    return refused(named(role, param),
+                   fmt::format("it is {}, a type that is carried but not computed with", dtype_name(dtype)));
+  }
   return refused(named(role, param),
-                 fmt::format("it is {}, and parameters to compute with are f32, f16 or bf16", dtype_name(dtype)));
+                 fmt::format("it is {}, and parameters to compute with are f32, f16, bf16 or in blocks such as q4_0",
+                             dtype_name(dtype)));
+}
+
+Status check_plain_weight(std::string_view role, const Param& param, size_t rank) {
+  BALLAST_CHECK(check_weight(role, param, rank));
+  if (is_plain(param.dtype())) return {};
+  return refused(named(role, param), fmt::format("it is {}, and convolutions compute with f32, f16 or bf16",
+                                                 dtype_name(param.dtype())));
 }
 
 Status check_vector(std::string_view role, const Param& param, std::string_view x_role, const Tensor& x) {

@@ -30,8 +30,10 @@ Status check_value(std::string_view role, const Tensor& x);
 // Has a value that kernels compute with: f32 or f64.
 Status check_activation(std::string_view role, const Tensor& x);
 Status check_activation(std::string_view role, const Tensor& x, size_t rank);
-// Is a parameter that kernels compute with: f32, f16 or bf16.
+// Is a parameter that kernels compute with: f32, f16, bf16, or in blocks that can be dequantised.
 Status check_weight(std::string_view role, const Param& param, size_t rank);
+// The same without blocks.
+Status check_plain_weight(std::string_view role, const Param& param, size_t rank);
 // One value for each element of the last dimension of x.
 Status check_vector(std::string_view role, const Param& param, std::string_view x_role, const Tensor& x);
 Status check_same(std::string_view a_role, const Tensor& a, std::string_view b_role, const Tensor& b);

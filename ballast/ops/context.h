@@ -58,6 +58,8 @@ class Context {
   RandomStream* random = nullptr;
   // The type that products round their operands to; sums stay f32. kF32: none of it.
   DType product_dtype = DType::kF32;
+  // Of products with weights in blocks.
+  Numerics numerics = Numerics::kFast;
 
   // Names what the next functional computes: ops::linear(context.at("attention.qkv"), ...). The text must live until
   // then. Costs nothing unless someone listens.

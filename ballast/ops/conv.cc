@@ -203,7 +203,7 @@ Dims conv2d_output_dims(const Conv2dArgs& args) {
 
 Status Conv2dArgs::check() const {
   BALLAST_CHECK(check_activation("x", x, 4));
-  BALLAST_CHECK(check_weight("weight", weight, 4));
+  BALLAST_CHECK(check_plain_weight("weight", weight, 4));
   BALLAST_CHECK(check_channels(*this));
   BALLAST_CHECK(check_windows(*this));
   return check_rest(*this);

@@ -76,7 +76,7 @@ struct ConvTranspose2dStep {
 
 Status ConvTranspose2dArgs::check() const {
   BALLAST_CHECK(check_activation("x", x, 4));
-  BALLAST_CHECK(check_weight("weight", weight, 4));
+  BALLAST_CHECK(check_plain_weight("weight", weight, 4));
   if (x.dims()[3] != weight.shape()[0] || x.dims()[3] == 0 || weight.shape()[1] == 0) {
     return does_not_fit(named("x", x), named("weight", weight),
                         fmt::format("the last dimension of x must be {}, and no dimension 0", weight.shape()[0]));

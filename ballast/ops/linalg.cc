@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ballast/ops/activation.h"
 #include "ballast/ops/builtins.h"
 #include "ballast/ops/check.h"
@@ -27,6 +29,35 @@ uint64_t tile_width(const GemmTile<T>& tile) {
   return tile.layout == WeightLayout::kOutIn ? tile.k : tile.n;
 }
 
+template <typename T>
+void set_rows(GemmTile<T>& tile, const Param& weight, uint64_t begin, uint64_t count) {
+  const bool of_outputs = tile.layout == WeightLayout::kOutIn;
+  tile.begin = begin;
+  tile.count = count;
+  tile.first = of_outputs || begin == 0;
+  tile.last = of_outputs || begin + count == weight.rows();
+}
+
+// A weight [k, n] in blocks, which run along the outputs: a few rows at a time become plain numbers.
+template <typename T>
+Status multiply_plain_rows(Context& context, const Param& weight, GemmTile<T> tile) {
+  constexpr uint64_t kElements = 1 << 18;
+  const uint64_t most = std::max<uint64_t>(1, kElements / tile.n);
+  BALLAST_TRY(Tensor rows, context.workspace().make({std::min(most, tile.k) * tile.n}, DType::kF32));
+  return for_each_tile(weight, [&](const Lease& lease) -> Status {
+    for (uint64_t row = 0; row < lease.row_count(); row += most) {
+      const uint64_t count = std::min(most, lease.row_count() - row);
+      const WeightView blocks{lease.bytes().data() + row * weight.row_bytes(), weight.dtype()};
+      kernels<float>(context).widen(blocks, rows.writable<float>(), count * tile.n);
+      Tensor rounded;
+      BALLAST_TRY(tile.w, product_weight(context, {rows.bytes().data(), DType::kF32}, count * tile.n, rounded));
+      set_rows(tile, weight, lease.first_row() + row, count);
+      kernels<T>(context).gemm(tile, context.threads());
+    }
+    return {};
+  });
+}
+
 // The kernel, tile of rows by tile of rows. `tile` has everything but the weight.
 template <typename T>
 Status multiply(Context& context, const Param& weight, GemmTile<T> tile) {
@@ -38,15 +69,20 @@ Status multiply(Context& context, const Param& weight, GemmTile<T> tile) {
     gemm(tile, context.threads());
     return {};
   }
+  if (is_block(weight.dtype()) && !of_outputs) return multiply_plain_rows(context, weight, tile);
+  tile.w.dtype = weight.dtype();
+  tile.numerics = context.numerics;
+  const auto scratch_bytes = kernels<T>(context).gemm_scratch;
+  BALLAST_TRY(Tensor scratch,
+              context.workspace().make({scratch_bytes != nullptr ? scratch_bytes(tile) : 0}, DType::kU8));
+  tile.scratch = scratch.writable<std::byte>();
   return for_each_tile(weight, [&](const Lease& lease) -> Status {
     Tensor rounded;
     const WeightView view{lease.bytes().data(), weight.dtype()};
     BALLAST_TRY(tile.w, product_weight(context, view, lease.row_count() * tile_width(tile), rounded));
-    tile.begin = lease.first_row();
-    tile.count = lease.row_count();
-    tile.first = of_outputs || tile.begin == 0;
-    tile.last = of_outputs || tile.begin + tile.count == weight.rows();
+    set_rows(tile, weight, lease.first_row(), lease.row_count());
     gemm(tile, context.threads());
+    tile.is_prepared = true;
     return {};
   });
 }

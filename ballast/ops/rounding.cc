@@ -62,14 +62,17 @@ Result<WeightView> product_weight(Context& context, const WeightView& weight, ui
   if (!rounds || weight.dtype == DType::kBF16) return weight;
   BALLAST_TRY(memory, context.workspace().make({count}, DType::kBF16));
   auto* const to = memory.writable<uint16_t>();
-  const size_t width = dtype_info(weight.dtype).bits / 8;
+  const DTypeInfo& info = dtype_info(weight.dtype);
+  const auto offset = [&](size_t i) {
+    return is_block(weight.dtype) ? i / info.block_elements * info.block_bytes : i * (info.bits / 8);
+  };
   const auto widen = kernels<float>(context).widen;
   context.threads().for_ranges(count, kGrain, [&](size_t begin, size_t end) {
-    constexpr size_t kAtOnce = 256;
+    constexpr size_t kAtOnce = 256;  // whole blocks, where there are any
     float values[kAtOnce];
     for (size_t i = begin; i < end; i += kAtOnce) {
       const size_t some = std::min(kAtOnce, end - i);
-      widen(WeightView{weight.data + i * width, weight.dtype}, values, some);
+      widen(WeightView{weight.data + offset(i), weight.dtype}, values, some);
       for (size_t j = 0; j < some; ++j) to[i + j] = static_cast<uint16_t>(rounded_bits(values[j]) >> 16);
     }
   });

@@ -125,6 +125,14 @@ Result<std::unique_ptr<ParamStore>> open_store(const std::string& path, Archive 
   return ParamStore::open(std::move(source), residency, options.model_namespace);
 }
 
+std::vector<DType> block_types_of(const ParamSource& source) {
+  std::vector<DType> types;
+  for (const TensorInfo& info : source.params()) {
+    if (is_block(info.dtype) && std::ranges::find(types, info.dtype) == types.end()) types.push_back(info.dtype);
+  }
+  return types;
+}
+
 }  // namespace
 
 LoadedModel::LoadedModel(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -170,9 +178,11 @@ Result<std::unique_ptr<LoadedModel>> load_model(const std::string& path, const L
     if (!built) return named(std::move(built).error(), path);
     state->model = std::move(*built);
     const ParamSource& source = state->store->source();
-    state->report = {unused_tensors(source, params.taken()), total_bytes(source), params.taken().size()};
+    state->report = {unused_tensors(source, params.taken()), total_bytes(source), params.taken().size(),
+                     block_types_of(source)};
     state->threads = std::make_unique<ThreadPool>(options.threads);
     state->context.emplace(*state->backend, *state->registry, state->workspace, *state->threads);
+    state->context->numerics = options.numerics;
     return std::unique_ptr<LoadedModel>(new LoadedModel(std::move(state)));
   });
 }

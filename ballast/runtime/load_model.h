@@ -17,6 +17,7 @@ namespace ballast {
 struct LoadOptions {
   std::string backend{};                                         // empty: the default
   unsigned threads = 0;                                          // 0: as many as the machine has
+  Numerics numerics = Numerics::kFast;                           // of products with weights in blocks
   std::optional<uint64_t> param_budget{};                        // bytes; wins over the config
   std::optional<double> param_budget_fraction{};                 // of all parameters; the same
   std::vector<std::pair<std::string, std::string>> overrides{};  // functional and policy; win over the config
@@ -30,6 +31,7 @@ struct LoadReport {
   std::vector<std::string> unused;  // tensors of the file that the model did not ask for
   uint64_t param_bytes = 0;
   size_t params = 0;
+  std::vector<DType> block_types;  // of the parameters, each once
 };
 
 // A model, its parameters, its registry, and what it needs to run. Calls on one LoadedModel are serialised; different

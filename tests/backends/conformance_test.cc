@@ -7,6 +7,7 @@
 #include <set>
 
 #include "tests/support/conformance_cases.h"
+#include "tests/support/random_blocks.h"
 
 namespace ballast {
 namespace {
@@ -20,11 +21,36 @@ const std::vector<ConformanceCase>& all_cases() {
   return cases;
 }
 
+// Matrices whose rows are whole blocks can be in blocks; what stands beside them is f32 then.
+bool can_be(const Shape& shape, DType dtype) {
+  if (!is_block(dtype)) return true;
+  return shape.rank() == 2 && shape[1] != 0 && shape[1] % dtype_info(dtype).block_elements == 0;
+}
+bool can_have(const ConformanceCase& test, DType dtype) {
+  return !is_block(dtype) || std::ranges::any_of(test.params, [&](const Shape& shape) { return can_be(shape, dtype); });
+}
+
+MemoryParam make_blocks(const std::string& name, DType dtype, const Shape& shape, uint64_t seed) {
+  MemoryParam param;
+  param.info.name = name;
+  param.info.dtype = dtype;
+  param.info.shape = shape;
+  param.payload = testing::random_blocks(dtype, shape.element_count().value(), seed);
+  param.info.byte_size = param.payload.size();
+  return param;
+}
+
 std::vector<MemoryParam> make_params(const ConformanceCase& test, DType dtype) {
   std::vector<MemoryParam> params;
   for (size_t i = 0; i < test.params.size(); ++i) {
-    const auto values = testing::random_values(100 + i, test.params[i].element_count().value());
-    params.push_back(testing::make_param("p" + std::to_string(i), dtype, test.params[i], values));
+    const Shape& shape = test.params[i];
+    const std::string name = "p" + std::to_string(i);
+    if (is_block(dtype) && can_be(shape, dtype)) {
+      params.push_back(make_blocks(name, dtype, shape, 100 + i));
+      continue;
+    }
+    const auto values = testing::random_values(100 + i, shape.element_count().value());
+    params.push_back(testing::make_param(name, is_block(dtype) ? DType::kF32 : dtype, shape, values));
   }
   return params;
 }
@@ -58,6 +84,8 @@ std::vector<Subject> subjects() {
       if (std::ranges::none_of(all_cases(), has_params)) continue;
       all.push_back({backend, std::string(info.name), DType::kF16});
       all.push_back({backend, std::string(info.name), DType::kBF16});
+      if (info.name != "linear" && info.name != "matmul" && info.name != "embedding_lookup") continue;
+      for (const DType dtype : testing::dequantizable_types()) all.push_back({backend, std::string(info.name), dtype});
     }
   }
   return all;
@@ -70,12 +98,18 @@ class Conformance : public ::testing::TestWithParam<Subject> {
   void for_each_case(const Body& body) {
     size_t count = 0;
     for (const ConformanceCase& test : all_cases()) {
-      if (test.functional != GetParam().functional) continue;
+      if (test.functional != GetParam().functional || !can_have(test, param_dtype())) continue;
       SCOPED_TRACE(test.name);
       ++count;
       ASSERT_NO_FATAL_FAILURE(body(test));
     }
     EXPECT_GT(count, 0U) << "add cases for " << GetParam().functional << " to tests/support/conformance_cases.cc";
+  }
+
+  // How products are computed matters to weights in blocks alone.
+  std::vector<Numerics> all_numerics() const {
+    if (!is_block(param_dtype())) return {Numerics::kFast};
+    return {Numerics::kExact, Numerics::kFast};
   }
 
   const Backend& backend() const { return *GetParam().backend; }
@@ -92,6 +126,7 @@ TEST_P(Conformance, ComesWithinTheToleranceOfTheReferenceInF64) {
     const auto store = testing::make_store(make_params(test, param_dtype()));
     Lab exact_lab;
     Lab lab(backend());
+    lab.context.numerics = Numerics::kExact;
     const auto exact = run_case(test, exact_lab, DType::kF64, *store);
     const auto result = run_case(test, lab, DType::kF32, *store);
     ASSERT_TRUE(exact) << exact.error().message;
@@ -107,6 +142,26 @@ TEST_P(Conformance, ComesWithinTheToleranceOfTheReferenceInF64) {
   });
 }
 
+// For weights of about 1 in size: each of k activations, at most 1, is rounded by at most 1 / (2 * 127 * 128).
+TEST_P(Conformance, FastProductsComeWithinTheRoundingOfActivations) {
+  if (!is_block(param_dtype())) GTEST_SKIP() << "the same as exact";
+  for_each_case([&](const ConformanceCase& test) {
+    const auto store = testing::make_store(make_params(test, param_dtype()));
+    Lab exact_lab;
+    Lab lab(backend());
+    const auto exact = run_case(test, exact_lab, DType::kF64, *store);
+    const auto result = run_case(test, lab, DType::kF32, *store);
+    ASSERT_TRUE(exact) << exact.error().message;
+    ASSERT_TRUE(result) << result.error().message;
+    const auto expected = testing::values_of(*exact);
+    const auto values = testing::values_of(*result);
+    const double terms = test.inputs.empty() ? 0 : static_cast<double>(test.inputs[0].back());
+    for (size_t i = 0; i < values.size(); ++i) {
+      ASSERT_TRUE(std::abs(values[i] - expected[i]) <= test.tolerance + 2 * terms / (2 * 127 * 128)) << i;
+    }
+  });
+}
+
 void expect_same_bits(const Result<Tensor>& a, const Result<Tensor>& b) {
   ASSERT_TRUE(a) << a.error().message;
   ASSERT_TRUE(b) << b.error().message;
@@ -118,12 +173,16 @@ void expect_same_bits(const Result<Tensor>& a, const Result<Tensor>& b) {
 TEST_P(Conformance, HasTheSameBitsForAnyNumberOfThreads) {
   for_each_case([&](const ConformanceCase& test) {
     const auto store = testing::make_store(make_params(test, param_dtype()));
-    Lab one(backend(), 1);
-    const auto alone = run_case(test, one, DType::kF32, *store);
-    for (const unsigned threads : {2U, 7U}) {
-      SCOPED_TRACE(threads);
-      Lab many(backend(), threads);
-      ASSERT_NO_FATAL_FAILURE(expect_same_bits(alone, run_case(test, many, DType::kF32, *store)));
+    for (const Numerics numerics : all_numerics()) {
+      Lab one(backend(), 1);
+      one.context.numerics = numerics;
+      const auto alone = run_case(test, one, DType::kF32, *store);
+      for (const unsigned threads : {2U, 7U}) {
+        SCOPED_TRACE(threads);
+        Lab many(backend(), threads);
+        many.context.numerics = numerics;
+        ASSERT_NO_FATAL_FAILURE(expect_same_bits(alone, run_case(test, many, DType::kF32, *store)));
+      }
     }
   });
 }
@@ -145,14 +204,17 @@ TEST_P(Conformance, HasTheSameBitsForTilesOfAnySize) {
     if (test.params.empty()) return;
     const auto whole = testing::make_store(make_params(test, param_dtype()));
     Lab lab(backend(), 2);
-    const auto expected = run_case(test, lab, DType::kF32, *whole);
-    for (const uint64_t times : {1U, 3U}) {
-      SCOPED_TRACE(times);
-      const auto store = smallest_store(test, param_dtype(), times);
-      ASSERT_NE(store, nullptr);
-      ASSERT_NO_FATAL_FAILURE(expect_same_bits(expected, run_case(test, lab, DType::kF32, *store)));
-      const ResidencyStats stats = store->stats();
-      EXPECT_LE(stats.peak, stats.budget);
+    for (const Numerics numerics : all_numerics()) {
+      lab.context.numerics = numerics;
+      const auto expected = run_case(test, lab, DType::kF32, *whole);
+      for (const uint64_t times : {1U, 3U}) {
+        SCOPED_TRACE(times);
+        const auto store = smallest_store(test, param_dtype(), times);
+        ASSERT_NE(store, nullptr);
+        ASSERT_NO_FATAL_FAILURE(expect_same_bits(expected, run_case(test, lab, DType::kF32, *store)));
+        const ResidencyStats stats = store->stats();
+        EXPECT_LE(stats.peak, stats.budget);
+      }
     }
   });
 }

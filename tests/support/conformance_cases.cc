@@ -155,6 +155,40 @@ void add_products(Cases& cases) {
   }
 }
 
+// Shapes whose rows can be whole blocks.
+constexpr std::array<Product, 7> kOutInBlocks = {
+    {{1, 256, 1}, {1, 768, 33}, {3, 512, 17}, {19, 256, 40}, {1, 160, 21}, {9, 32, 7}, {5, 96, 64}}};
+constexpr std::array<Product, 3> kInOutBlocks = {{{1, 7, 256}, {3, 40, 512}, {9, 5, 96}}};
+
+void add_block_products(Cases& cases) {
+  for (const Epilogue& epilogue : {kEpilogues[0], kEpilogues[3]}) {
+    for (const auto& [m, k, n] : kOutInBlocks) {
+      cases.push_back({"linear",
+                       fmt::format("whole blocks {} x {} x {} out-in {}", m, k, n, epilogue.name),
+                       {{m, k}, {m, n}},
+                       {{n, k}, {n}},
+                       [=](Trial& t) { return run_linear(t, epilogue, WeightLayout::kOutIn); },
+                       kFunction + 2 * sum_of(k)});
+    }
+    for (const auto& [m, k, n] : kInOutBlocks) {
+      cases.push_back({"linear",
+                       fmt::format("whole blocks {} x {} x {} in-out {}", m, k, n, epilogue.name),
+                       {{m, k}, {m, n}},
+                       {{k, n}, {n}},
+                       [=](Trial& t) { return run_linear(t, epilogue, WeightLayout::kInOut); },
+                       kFunction + 2 * sum_of(k)});
+    }
+  }
+  for (const auto& [m, k, n] : kInOutBlocks) {
+    cases.push_back({"matmul",
+                     fmt::format("whole blocks {} x {} x {}", m, k, n),
+                     {{m, k}},
+                     {{k, n}},
+                     [](Trial& t) { return ops::matmul(t.context, t.x[0], t.params[0]); },
+                     sum_of(k)});
+  }
+}
+
 void add_embeddings(Cases& cases) {
   for (const uint64_t features : {0U, 1U, 7U, 33U, 768U}) {
     cases.push_back({"embedding_lookup",
@@ -406,6 +440,7 @@ std::vector<ConformanceCase> conformance_cases() {
   add_activations(cases);
   add_elementwise(cases);
   add_products(cases);
+  add_block_products(cases);
   add_embeddings(cases);
   add_attention(cases);
   add_rope(cases);

@@ -1,5 +1,6 @@
 #include "ballast/backends/cpu/cpu.h"
 
+#include "ballast/backends/cpu/block_kernels.h"
 #include "ballast/backends/cpu/gradients.h"
 #include "ballast/backends/cpu/kernels.h"
 #include "ballast/backends/cpu/targets.h"
@@ -28,6 +29,10 @@ int64_t runnable_targets() { return hwy::SupportedTargets() & HWY_TARGETS; }
 
 std::string_view chosen_level() { return level_name(best_of(runnable_targets())); }
 
+std::string_view block_arithmetic(DType dtype, Numerics numerics) {
+  return numerics == Numerics::kFast && cpu::multiplies_blocks(dtype) ? cpu::block_instructions() : "f32";
+}
+
 }  // namespace
 
 std::vector<std::string_view> cpu_levels() {
@@ -53,9 +58,11 @@ const Backend kCpuBackend = {
     .name = "cpu",
     .summary = "vectorised for this machine and threaded",
     .level = chosen_level,
+    .block_arithmetic = block_arithmetic,
     .f32 =
         {
             .gemm = cpu::gemm,
+            .gemm_scratch = cpu::gemm_scratch,
             .batched_matmul = cpu::batched_matmul,
             .attention = cpu::attention,
             .conv2d = cpu::conv2d,

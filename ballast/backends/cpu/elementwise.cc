@@ -1,4 +1,5 @@
 // Kernels whose results depend on the elements at one place.
+#include "ballast/backends/cpu/block_kernels.h"
 #include "ballast/backends/cpu/kernels.h"
 #include "ballast/backends/cpu/targets.h"
 // After targets.h.
@@ -173,7 +174,8 @@ void widen(const WeightView& weights, float* out, uint64_t count) {
   switch (weights.dtype) {
     case DType::kF16: return widen_all<F16Weight>(weights.data, out, count);
     case DType::kBF16: return widen_all<Bf16Weight>(weights.data, out, count);
-    default: return widen_all<F32Weight>(weights.data, out, count);
+    case DType::kF32: return widen_all<F32Weight>(weights.data, out, count);
+    default: return widen_blocks(weights.dtype, weights.data, out, count);
   }
 }
 

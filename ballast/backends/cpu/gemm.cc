@@ -1,4 +1,5 @@
 // Products with weights. Few rows stream the weight as it lies; many rows go through panels that stay in the cache.
+#include "ballast/backends/cpu/block_kernels.h"
 #include "ballast/backends/cpu/kernels.h"
 #include "ballast/backends/cpu/targets.h"
 // After targets.h.
@@ -165,11 +166,24 @@ struct Part {
   size_t row_begin, row_end, begin, end;  // columns [begin, end) of the result
 };
 
+// A panel of a weight in blocks, from terms that begin and end with one.
+void pack_panel_of_blocks(const GemmTile<float>& tile, size_t j, size_t k, size_t terms, size_t columns, float* panel) {
+  HWY_ALIGN float rows[kPanel * kBlockTerms];
+  for (size_t column = 0; column < columns; ++column) {
+    const std::byte* from = tile.w.data + bytes_of_blocks(tile.w.dtype, (j - tile.begin + column) * tile.k + k);
+    widen_blocks(tile.w.dtype, from, rows + column * kBlockTerms, terms);
+  }
+  const WeightView plain{reinterpret_cast<const std::byte*>(rows), DType::kF32, false};
+  pack_panel_across(plain, kBlockTerms, terms, columns, panel);
+}
+
 // Terms [k, k + terms) of the columns of a part, as panels one after the other.
 void pack_block(const GemmTile<float>& tile, const Part& part, size_t k, size_t terms, float* panels) {
+  const bool in_blocks = is_in_blocks(tile.w.dtype);
   for (size_t j = part.begin; j < part.end; j += kPanel, panels += terms * kPanel) {
     const size_t columns = smaller(kPanel, part.end - j);
-    if (tile.layout == WeightLayout::kInOut) pack_panel(moved(tile.w, k * tile.n + j), tile.n, terms, columns, panels);
+    if (in_blocks) pack_panel_of_blocks(tile, j, k, terms, columns, panels);
+    else if (tile.layout == WeightLayout::kInOut) pack_panel(moved(tile.w, k * tile.n + j), tile.n, terms, columns, panels);
     else pack_panel_across(moved(tile.w, (j - tile.begin) * tile.k + k), tile.k, terms, columns, panels);
   }
 }
@@ -246,12 +260,60 @@ Grid make_grid(size_t m, size_t begin, size_t end, size_t threads) {
   return {m, begin, end, larger(1, divide_up(m, down)), columns};
 }
 
+void multiply_in_parts(const GemmTile<float>& tile, size_t begin, size_t end, ThreadPool& pool) {
+  const Grid grid = make_grid(tile.m, begin, end, pool.size());
+  pool.for_ranges(grid.count, 1, [&](size_t from, size_t to) HWY_ATTR {
+    for (size_t index = from; index < to; ++index) multiply_part(tile, grid.part(index));
+  });
+}
+
+// ---------------------------------------------------------------- weights in blocks, by integers
+bool is_by_integers(const GemmTile<float>& tile) {
+  return tile.numerics == Numerics::kFast && tile.k != 0 && multiplies_blocks(tile.w.dtype);
+}
+
+void multiply_by_integers(const GemmTile<float>& tile, ThreadPool& pool) {
+  auto* const rounded = reinterpret_cast<RoundedStripe*>(tile.scratch);
+  if (!tile.is_prepared) {
+    pool.for_ranges(tile.m, 4, [&](size_t from, size_t to) HWY_ATTR {
+      for (size_t row = from; row < to; ++row) {
+        round_activations(tile.a + row * tile.a_stride, tile.k, rounded + row * stripes_of(tile.k));
+      }
+    });
+  }
+  // Pieces that stay in the second-level cache while all rows go through them.
+  constexpr size_t kPiece = 64, kMultiple = 16;
+  const size_t share = divide_up(divide_up(tile.count, 4 * pool.size()), kMultiple) * kMultiple;
+  const size_t grain = tile.m <= kMultiple ? share : smaller(kPiece, share);
+  pool.for_ranges(tile.count, grain, [&](size_t from, size_t to) HWY_ATTR {
+    for (size_t at = from; at < to; at += grain) {
+      const size_t end = smaller(at + grain, to);
+      multiply_blocks({.dtype = tile.w.dtype,
+                       .w = tile.w.data,
+                       .row_bytes = bytes_of_blocks(tile.w.dtype, tile.k),
+                       .a = rounded,
+                       .m = tile.m,
+                       .k = tile.k,
+                       .c = tile.c + tile.begin,
+                       .c_stride = tile.c_stride,
+                       .begin = at,
+                       .end = end});
+      finish_tile(tile, 0, tile.m, tile.begin + at, end - at);
+    }
+  });
+}
+
 // ---------------------------------------------------------------- doors
 void gemm(const GemmTile<float>& tile, ThreadPool& pool) {
   const bool across = tile.layout == WeightLayout::kOutIn;
   const size_t begin = across ? tile.begin : 0;
   const size_t end = across ? tile.begin + tile.count : tile.n;
   if (tile.m == 0 || begin == end) return;
+  if (is_in_blocks(tile.w.dtype)) {
+    if (is_by_integers(tile)) multiply_by_integers(tile, pool);
+    else multiply_in_parts(tile, begin, end, pool);
+    return;
+  }
   if (!across && tile.m <= kStreamRows) {
     pool.for_ranges(end, stream_grain(end, pool.size()),
                     [&](size_t from, size_t to) HWY_ATTR { stream_product(tile, from, to); });
@@ -263,10 +325,7 @@ void gemm(const GemmTile<float>& tile, ThreadPool& pool) {
                     [&](size_t from, size_t to) HWY_ATTR { stream_product_across(tile, begin + from, begin + to); });
     return;
   }
-  const Grid grid = make_grid(tile.m, begin, end, pool.size());
-  pool.for_ranges(grid.count, 1, [&](size_t from, size_t to) HWY_ATTR {
-    for (size_t index = from; index < to; ++index) multiply_part(tile, grid.part(index));
-  });
+  multiply_in_parts(tile, begin, end, pool);
 }
 
 void batched_matmul(const BatchedMatmul<float>& problem, ThreadPool& pool) {
@@ -298,6 +357,10 @@ HWY_EXPORT(gemm);
 HWY_EXPORT(batched_matmul);
 
 void gemm(const GemmTile<float>& tile, ThreadPool& pool) { HWY_DYNAMIC_DISPATCH(gemm)(tile, pool); }
+uint64_t gemm_scratch(const GemmTile<float>& tile) {
+  if (tile.numerics != Numerics::kFast || !multiplies_blocks(tile.w.dtype)) return 0;
+  return tile.m * stripes_of(tile.k) * sizeof(RoundedStripe);
+}
 void batched_matmul(const BatchedMatmul<float>& problem, ThreadPool& pool) {
   HWY_DYNAMIC_DISPATCH(batched_matmul)(problem, pool);
 }

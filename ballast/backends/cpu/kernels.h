@@ -6,6 +6,7 @@
 namespace ballast::cpu {
 
 void gemm(const GemmTile<float>& tile, ThreadPool& pool);
+uint64_t gemm_scratch(const GemmTile<float>& tile);
 void batched_matmul(const BatchedMatmul<float>& problem, ThreadPool& pool);
 void attention(const AttentionProblem<float>& problem, ThreadPool& pool);
 

@@ -1,3 +1,5 @@
+#include <vector>
+
 #include "ballast/backends/reference/kernels.h"
 #include "ballast/backends/reference/weight.h"
 
@@ -44,11 +46,29 @@ void add_outputs(const GemmTile<T>& tile, const At& weight, uint64_t begin, uint
   }
 }
 
+// The same for a weight in blocks, a row of which becomes plain numbers for a moment.
+template <typename T>
+void add_outputs_of_blocks(GemmTile<T> tile, uint64_t begin, uint64_t end) {
+  std::vector<T> row(tile.k);
+  const uint64_t first = tile.begin;
+  for (uint64_t j = begin; j < end; ++j) {
+    const uint64_t bytes = bytes_of_blocks(tile.w.dtype, tile.k);
+    widen<T>(WeightView{tile.w.data + j * bytes, tile.w.dtype}, row.data(), tile.k);
+    tile.begin = first + j;
+    add_outputs(tile, [&](uint64_t k) { return row[k]; }, 0, 1);
+  }
+}
+
 }  // namespace
 
 template <typename T>
 void gemm(const GemmTile<T>& tile, ThreadPool& threads) {
   const bool of_outputs = tile.layout == WeightLayout::kOutIn;
+  if (is_block(tile.w.dtype)) {
+    threads.for_ranges(tile.count, kLinalgGrain,
+                       [&](size_t begin, size_t end) { add_outputs_of_blocks(tile, begin, end); });
+    return;
+  }
   with_elements<T>(tile.w, [&](const auto& weight) {
     threads.for_ranges(of_outputs ? tile.count : tile.n, kLinalgGrain, [&](size_t begin, size_t end) {
       if (of_outputs) add_outputs(tile, weight, begin, end);

@@ -65,6 +65,7 @@ constinit const Backend kReferenceBackend = {
     .name = "reference",
     .summary = "slow and obvious, f32 and f64: the measure of the others",
     .level = [] { return std::string_view("scalar"); },
+    .block_arithmetic = [](DType, Numerics) { return std::string_view("f32"); },
     .f32 = make_table<float>(),
     .f64 = make_table<double>(),
 };

@@ -14,4 +14,8 @@ void with_elements(const WeightView& weight, const Body& body) {
   });
 }
 
+inline uint64_t bytes_of_blocks(DType dtype, uint64_t count) {
+  return count / dtype_info(dtype).block_elements * dtype_info(dtype).block_bytes;
+}
+
 }  // namespace ballast::reference

@@ -1,0 +1,59 @@
+// Products with weights in blocks as they lie, by integers: what gemm.cc calls for Numerics::kFast.
+//
+// Activations are rounded, 32 at a time, to integers of 15 bits and a scale; a block of the weight, whose numbers are
+// integers already, is multiplied with them exactly. What is left of f32 are the scales: each output is four sums
+// (blocks 0, 4, 8 ..., blocks 1, 5, 9 ...) of one multiply-add per block in ascending order, the same on every level
+// with fused multiply-add, for any number of rows, threads and tiles.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+#include "ballast/base/dtype.h"
+
+namespace ballast::cpu {
+
+// 128 rounded activations: x = scale * (128 * high + low), in four blocks of 32. A half is 16 elements of each block,
+// as a vector of weights has them. Numbers that belong to a block stand there four times: for four outputs at once.
+struct alignas(64) RoundedStripe {
+  int8_t high[2][64];
+  int8_t low[2][64];
+  float scales[16];
+  float scaled_sums[16];  // scale * sum over 128 * high + low
+  int32_t sums[2][16];    // of each half
+};
+constexpr size_t kStripe = 128;
+constexpr size_t stripes_of(size_t k) { return (k + kStripe - 1) / kStripe; }
+
+bool is_in_blocks(DType dtype);
+// Bytes of `count` elements, whole blocks of them.
+size_t bytes_of_blocks(DType dtype, size_t count);
+// The exact values of whole blocks.
+void widen_blocks(DType dtype, const std::byte* blocks, float* out, size_t count);
+
+// Whether the level has products of this type by integers.
+bool multiplies_blocks(DType dtype);
+// What computes them: "integers, avx512 vnni"; empty where nothing does.
+std::string_view block_instructions();
+
+// k must be a multiple of 32. Infinity and NaN make the products of their row NaN.
+void round_activations(const float* x, size_t k, RoundedStripe* out);
+
+// c[i * c_stride + j] for i < m and outputs j in [begin, end); output j is row j of w.
+struct BlockProduct {
+  DType dtype = DType::kQ8_0;
+  const std::byte* w = nullptr;
+  size_t row_bytes = 0;
+  const RoundedStripe* a = nullptr;  // m times stripes_of(k)
+  size_t m = 0, k = 0;
+  float* c = nullptr;
+  size_t c_stride = 0;
+  size_t begin = 0, end = 0;
+};
+void multiply_blocks(const BlockProduct& product);
+
+// For tests: without the instructions that multiply and add four bytes at once, where the machine has them.
+void use_dot_instructions(bool use);
+
+}  // namespace ballast::cpu

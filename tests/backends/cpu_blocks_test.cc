@@ -1,0 +1,203 @@
+// Products with weights in blocks: the kernels of every level, exact and by integers.
+#include "ballast/backends/cpu/block_kernels.h"
+#include "tests/backends/cpu_testing.h"
+#include "tests/support/random_blocks.h"
+
+namespace ballast {
+namespace {
+
+struct BlockCase {
+  size_t m, n, k;
+};
+
+class BlockOperands {
+ public:
+  BlockOperands(DType dtype, BlockCase shape)
+      : dtype_(dtype),
+        shape_(shape),
+        a(random_floats(shape.m * shape.k, 1)),
+        blocks_(testing::random_blocks(dtype, shape.n * shape.k, 2)),
+        values_(testing::block_values(dtype, blocks_)),
+        bias_(random_floats(shape.n, 3)) {}
+
+  std::vector<float> compute(const KernelTable<float>& kernels, ThreadPool& pool, Numerics numerics,
+                             size_t rows = SIZE_MAX) const {
+    std::vector<float> c(shape_.m * shape_.n, 12345);
+    GemmTile<float> tile = make_tile(c);
+    tile.numerics = numerics;
+    tile.w.dtype = dtype_;
+    std::vector<std::byte> scratch(kernels.gemm_scratch(tile) + 64);
+    tile.scratch = scratch.data() + (64 - reinterpret_cast<uintptr_t>(scratch.data()) % 64);
+    const size_t row_bytes = blocks_.size() / shape_.n;
+    for (size_t begin = 0; begin < shape_.n; begin += tile.count) {
+      tile.w.data = blocks_.data() + begin * row_bytes;
+      tile.begin = begin;
+      tile.count = std::min(rows, shape_.n - begin);
+      kernels.gemm(tile, pool);
+      tile.is_prepared = true;
+    }
+    return c;
+  }
+
+  // The same product with the weight as plain numbers.
+  std::vector<float> compute_plain(const KernelTable<float>& kernels, ThreadPool& pool) const {
+    std::vector<float> c(shape_.m * shape_.n, 12345);
+    GemmTile<float> tile = make_tile(c);
+    tile.w = {reinterpret_cast<const std::byte*>(values_.data()), DType::kF32, false};
+    tile.count = shape_.n;
+    kernels.gemm(tile, pool);
+    return c;
+  }
+
+  void expect_near_exact(const std::vector<float>& c) const {
+    for (size_t i = 0; i < shape_.m; ++i) {
+      for (size_t j = 0; j < shape_.n; ++j) {
+        double sum = bias_[j], size = 1;
+        for (size_t k = 0; k < shape_.k; ++k) {
+          sum += double{a[i * shape_.k + k]} * values_[j * shape_.k + k];
+          size += std::abs(values_[j * shape_.k + k]);
+        }
+        // An activation is rounded by at most half of the largest (1) of its block over 127 * 128.
+        const double bound = size / (2 * 127 * 128) + 1e-6 * size;
+        ASSERT_LE(std::abs(c[i * shape_.n + j] - sum), bound) << i << ", " << j;
+      }
+    }
+  }
+
+ private:
+  GemmTile<float> make_tile(std::vector<float>& c) const {
+    GemmTile<float> tile;
+    tile.a = a.data();
+    tile.c = c.data();
+    tile.m = shape_.m, tile.n = shape_.n, tile.k = shape_.k;
+    tile.a_stride = shape_.k, tile.c_stride = shape_.n;
+    tile.layout = WeightLayout::kOutIn;
+    tile.bias = bias_.data();
+    return tile;
+  }
+
+  DType dtype_;
+  BlockCase shape_;
+
+ public:
+  std::vector<float> a;
+
+ private:
+  ByteVector blocks_;
+  std::vector<float> values_, bias_;
+};
+
+std::vector<BlockCase> shapes_for(DType dtype) {
+  std::vector<BlockCase> shapes;
+  const size_t block = dtype_info(dtype).block_elements;
+  for (const size_t k : {1, 2, 3, 4, 5, 9}) {
+    for (const BlockCase shape : {BlockCase{1, 1, 0}, {1, 7, 0}, {3, 33, 0}, {17, 20, 0}}) {
+      shapes.push_back({shape.m, shape.n, k * block});
+    }
+  }
+  return shapes;
+}
+
+// With and without the instruction for four products at once.
+void for_each_form(const std::function<void(const KernelTable<float>& kernels)>& body) {
+  for_each_level(body);
+  SCOPED_TRACE("without dot products");
+  cpu::use_dot_instructions(false);
+  body(kCpuBackend.f32);
+  cpu::use_dot_instructions(true);
+}
+
+class CpuBlocks : public ::testing::TestWithParam<DType> {};
+
+INSTANTIATE_TEST_SUITE_P(Types, CpuBlocks, ::testing::ValuesIn(testing::dequantizable_types()),
+                         [](const auto& test) { return std::string(dtype_name(test.param)); });
+
+TEST_P(CpuBlocks, ExactProductsHaveTheBitsOfThePlainNumbers) {
+  for (const BlockCase& shape : shapes_for(GetParam())) {
+    SCOPED_TRACE(::testing::Message() << shape.m << " x " << shape.n << " x " << shape.k);
+    const BlockOperands operands(GetParam(), shape);
+    for_each_level([&](const KernelTable<float>& kernels) {
+      const auto c =
+          same_on_threads([&](ThreadPool& pool) { return operands.compute(kernels, pool, Numerics::kExact); });
+      ThreadPool pool(1);
+      EXPECT_TRUE(same_bits(c, operands.compute_plain(kernels, pool)));
+    });
+  }
+}
+
+TEST_P(CpuBlocks, FastProductsStayWithinTheRoundingOfActivations) {
+  for (const BlockCase& shape : shapes_for(GetParam())) {
+    SCOPED_TRACE(::testing::Message() << shape.m << " x " << shape.n << " x " << shape.k);
+    const BlockOperands operands(GetParam(), shape);
+    for_each_form([&](const KernelTable<float>& kernels) {
+      operands.expect_near_exact(
+          same_on_threads([&](ThreadPool& pool) { return operands.compute(kernels, pool, Numerics::kFast); }));
+    });
+  }
+}
+
+TEST_P(CpuBlocks, FastProductsHaveTheSameBitsHoweverTheyAreCut) {
+  const BlockOperands many(GetParam(), {37, 45, 5 * size_t{dtype_info(GetParam()).block_elements}});
+  for_each_form([&](const KernelTable<float>& kernels) {
+    ThreadPool pool(2);
+    const auto whole = many.compute(kernels, pool, Numerics::kFast);
+    for (const size_t rows : {1, 3, 4, 16, 44}) {
+      EXPECT_TRUE(same_bits(whole, many.compute(kernels, pool, Numerics::kFast, rows))) << rows << " rows a tile";
+    }
+  });
+}
+
+TEST_P(CpuBlocks, FastProductsGiveARowTheSameBitsAloneAndAmongOthers) {
+  const size_t k = 5 * size_t{dtype_info(GetParam()).block_elements};
+  const BlockOperands many(GetParam(), {37, 45, k});
+  ThreadPool pool(1);
+  for_each_form([&](const KernelTable<float>& kernels) {
+    const auto all = many.compute(kernels, pool, Numerics::kFast);
+    for (const size_t rows : {1, 2, 16, 17}) {
+      const auto some = BlockOperands(GetParam(), {rows, 45, k}).compute(kernels, pool, Numerics::kFast);
+      EXPECT_EQ(std::memcmp(some.data(), all.data(), some.size() * sizeof(float)), 0) << rows << " rows";
+    }
+  });
+}
+
+TEST_P(CpuBlocks, FastProductsHaveTheSameBitsWhateverMultipliesThem) {
+  if (!cpu::multiplies_blocks(GetParam())) GTEST_SKIP() << "in f32";
+  const BlockOperands operands(GetParam(), {3, 45, 5 * size_t{dtype_info(GetParam()).block_elements}});
+  ThreadPool pool(1);
+  std::vector<std::vector<float>> results;
+  for_each_form([&](const KernelTable<float>& kernels) {
+    if (cpu::multiplies_blocks(GetParam())) results.push_back(operands.compute(kernels, pool, Numerics::kFast));
+  });
+  for (const auto& result : results) EXPECT_TRUE(same_bits(result, results.front()));
+}
+
+TEST_P(CpuBlocks, FastProductsShowBrokenActivations) {
+  for (const float broken : {NAN, INFINITY, -INFINITY}) {
+    BlockOperands operands(GetParam(), {2, 5, 2 * size_t{dtype_info(GetParam()).block_elements}});
+    operands.a[7] = broken;
+    for_each_form([&](const KernelTable<float>& kernels) {
+      ThreadPool pool(1);
+      const auto c = operands.compute(kernels, pool, Numerics::kFast);
+      for (size_t j = 0; j < 5; ++j) {
+        EXPECT_FALSE(std::isfinite(c[j]));
+        EXPECT_TRUE(std::isfinite(c[5 + j]));
+      }
+    });
+  }
+}
+
+TEST(CpuBlocks, ActivationsNearZeroAndZeroAreKept) {
+  for (const float size : {0.0F, 1e-20F, 1e-37F, 3e38F}) {
+    BlockOperands operands(DType::kQ8_0, {1, 4, 64});
+    for (float& value : operands.a) value = size;
+    for_each_form([&](const KernelTable<float>& kernels) {
+      ThreadPool pool(1);
+      const auto fast = operands.compute(kernels, pool, Numerics::kFast);
+      const auto exact = operands.compute(kernels, pool, Numerics::kExact);
+      for (size_t j = 0; j < 4; ++j) EXPECT_NEAR(fast[j], exact[j], 1e-4 * std::abs(exact[j]) + 1e-30);
+    });
+  }
+}
+
+}  // namespace
+}  // namespace ballast
