@@ -14,7 +14,8 @@ from pathlib import Path
 
 from harness import Ballast, Suite
 
-PEERS = ("numpy", "safetensors", "gguf", "netcl", "burn", "tiktoken", "smollm2")
+RECORDINGS = Path(__file__).resolve().parent.parent / "data" / "templates"
+PEERS = ("numpy", "safetensors", "gguf", "netcl", "burn", "tiktoken", "templates", "smollm2")
 
 
 def arguments():
@@ -23,6 +24,8 @@ def arguments():
     parser.add_argument("--burn-newest", required=True, type=Path)
     parser.add_argument("--burn-0.20", required=True, type=Path, dest="burn_old")
     parser.add_argument("--gpt2", required=True, type=Path, help="folder of GPT-2's vocab.json and merges.txt")
+    parser.add_argument("--templates", required=True, type=Path, help="folder of llama.cpp's chat templates")
+    parser.add_argument("--render-template", required=True, type=Path, help="the program that renders one")
     parser.add_argument("--peer", action="append", choices=PEERS, help="only this one (may be repeated)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the files there")
     parser.add_argument("--verbose", action="store_true", help="show where an unexpected error came from")
@@ -40,7 +43,8 @@ def run_all(options, folder):
     for peer in options.peer or PEERS:
         begin = time.monotonic()
         suite = Suite(peer, ballast, folder / peer, results, options.verbose)
-        extra = {"burn": (options.burn_newest, options.burn_old), "tiktoken": (options.gpt2,)}.get(peer, ())
+        extra = {"burn": (options.burn_newest, options.burn_old), "tiktoken": (options.gpt2,),
+                 "templates": (options.render_template, options.templates, RECORDINGS)}.get(peer, ())
         # A peer that cannot even start (no OpenCL device, a broken package) is a failed case, not a skipped one.
         with suite.case("both", f"the {peer} cases ran to their end"):
             importlib.import_module(f"cases_{peer}").run(suite, *extra)

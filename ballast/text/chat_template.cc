@@ -1,0 +1,48 @@
+#include "ballast/text/chat_template.h"
+
+#include "ballast/text/jinja_context.h"
+#include "ballast/text/jinja_eval.h"
+#include "ballast/text/jinja_parser.h"
+
+namespace ballast {
+
+namespace {
+
+Result<jinja::Text> render_text(const jinja::Block& block, std::string_view context_json, const RenderLimits& limits,
+                                const ClockTime& now) {
+  jinja::Meter meter(limits.steps, limits.value_bytes);
+  BALLAST_TRY(jinja::Value context, jinja::read_context(meter, context_json));
+  return jinja::Renderer(meter, limits, now).run(block, std::move(context));
+}
+
+}  // namespace
+
+Result<ChatTemplate> ChatTemplate::parse(std::string_view text) {
+  BALLAST_TRY(jinja::Block block, jinja::parse_template(text));
+  return ChatTemplate(std::make_shared<const jinja::Block>(std::move(block)));
+}
+
+Result<std::string> ChatTemplate::render(std::string_view context_json, const RenderLimits& limits,
+                                         const ClockTime& now) const {
+  BALLAST_TRY(const jinja::Text text, render_text(*block_, context_json, limits, now));
+  return text.bytes();
+}
+
+Result<std::vector<RenderedPart>> ChatTemplate::render_parts(std::string_view context_json, const RenderLimits& limits,
+                                                             const ClockTime& now) const {
+  BALLAST_TRY(const jinja::Text text, render_text(*block_, context_json, limits, now));
+  std::vector<RenderedPart> parts;
+  size_t at = 0;
+  const auto add = [&](size_t end, bool from_message) {
+    if (end > at) parts.push_back({text.bytes().substr(at, end - at), from_message});
+    at = end;
+  };
+  for (const auto& run : text.message_runs()) {
+    add(run.begin, false);
+    add(run.end, true);
+  }
+  add(text.size(), false);
+  return parts;
+}
+
+}  // namespace ballast

@@ -1,0 +1,291 @@
+#include "ballast/text/jinja_eval.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ballast/text/jinja_print.h"
+
+namespace ballast::jinja {
+
+namespace {
+
+constexpr size_t kMostNamespaces = 100'000;
+constexpr size_t kMostKeptScopes = 10'000;
+
+}  // namespace
+
+// ---------------------------------------------------------------- Scope
+
+const Value* Scope::find(std::string_view name) const {
+  for (const Scope* scope = this; scope != nullptr; scope = scope->parent.get()) {
+    for (const auto& [key, value] : scope->names) {
+      if (key == name) return &value;
+    }
+  }
+  return nullptr;
+}
+
+void Scope::set(std::string_view name, Value value) {
+  for (auto& [key, old] : names) {
+    if (key != name) continue;
+    old = std::move(value);
+    return;
+  }
+  names.emplace_back(name, std::move(value));
+}
+
+// ---------------------------------------------------------------- errors and limits
+
+Error Renderer::raise(std::string message) {
+  placed_ = true;
+  return make_error(ErrorCode::kInvalidArgument, std::move(message));
+}
+
+Error Renderer::place_error(Error error, uint32_t line) {
+  if (std::exchange(placed_, true)) return error;
+  error.message = fmt::format("chat template, line {}: {}", line, error.message);
+  return error;
+}
+
+Status Renderer::deeper() {
+  if (depth_ <= limits_.depth) return meter_.step();
+  return make_error(
+      ErrorCode::kInvalidArgument,
+      fmt::format("nested more than {} deep, the limit: a macro that calls itself for ever?", limits_.depth));
+}
+
+Status Renderer::check_output(const Text& out) const {
+  if (out.size() <= limits_.output_bytes) return {};
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("the text grew beyond {} bytes, the limit", limits_.output_bytes));
+}
+
+// ---------------------------------------------------------------- statements
+
+Result<Text> Renderer::run(const Block& block, Value context) {
+  context_ = std::move(context);
+  Text out;
+  BALLAST_TRY([[maybe_unused]] const Flow flow, run_block(block, std::make_shared<Scope>(), out));
+  return out;
+}
+
+Result<Renderer::Flow> Renderer::run_block(const Block& block, const ScopePtr& scope, Text& out) {
+  for (const Statement& statement : block) {
+    BALLAST_TRY(const Flow flow, run_statement(statement, scope, out));
+    if (flow != Flow::kNext) return flow;
+  }
+  return Flow::kNext;
+}
+
+Result<Renderer::Flow> Renderer::run_statement(const Statement& statement, const ScopePtr& scope, Text& out) {
+  ++depth_;
+  Result<Flow> flow = Flow::kNext;
+  if (Status status = deeper(); !status) flow = std::move(status).error();
+  else flow = run_kind(statement, scope, out);
+  --depth_;
+  if (!flow) return place_error(std::move(flow).error(), statement.line);
+  return flow;
+}
+
+Result<Renderer::Flow> Renderer::run_kind(const Statement& statement, const ScopePtr& scope, Text& out) {
+  switch (statement.kind) {
+    case StatementKind::kData:
+      out.append(statement.text);
+      BALLAST_CHECK(check_output(out));
+      break;
+    case StatementKind::kOutput: BALLAST_CHECK(run_output(statement, scope, out)); break;
+    case StatementKind::kIf: return run_if(statement, scope, out);
+    case StatementKind::kFor: return run_for(statement, scope, out);
+    case StatementKind::kSet: BALLAST_CHECK(run_set(statement, scope)); break;
+    case StatementKind::kSetBlock: BALLAST_CHECK(run_set_block(statement, scope)); break;
+    case StatementKind::kMacro: BALLAST_CHECK(define_macro(statement, scope)); break;
+    case StatementKind::kFilterBlock: BALLAST_CHECK(run_filter_block(statement, scope, out)); break;
+    case StatementKind::kScope: {
+      const auto inner = std::make_shared<Scope>();
+      inner->parent = scope;
+      return run_block(statement.body, inner, out);
+    }
+    case StatementKind::kBreak: return Flow::kBreak;
+    case StatementKind::kContinue: return Flow::kContinue;
+  }
+  return Flow::kNext;
+}
+
+Status Renderer::run_output(const Statement& statement, const ScopePtr& scope, Text& out) {
+  BALLAST_TRY(const Value value, eval(*statement.value, *scope));
+  BALLAST_CHECK(append_printed(meter_, out, value));
+  return check_output(out);
+}
+
+Result<Renderer::Flow> Renderer::run_if(const Statement& statement, const ScopePtr& scope, Text& out) {
+  for (const Branch& branch : statement.branches) {
+    if (branch.condition) {
+      BALLAST_TRY(const Value condition, eval(*branch.condition, *scope));
+      if (!truth(condition)) continue;
+    }
+    return run_block(branch.body, scope, out);
+  }
+  return Flow::kNext;
+}
+
+Result<std::vector<Value>> Renderer::loop_items(const Statement& statement, const ScopePtr& scope) {
+  BALLAST_TRY(const Value value, eval(*statement.value, *scope));
+  BALLAST_TRY(std::vector<Value> items, iterate(meter_, value));
+  if (!statement.condition) return items;
+  std::vector<Value> chosen;
+  for (Value& item : items) {
+    const auto inner = std::make_shared<Scope>();
+    inner->parent = scope;
+    BALLAST_CHECK(assign_target(statement.target, *inner, item));
+    BALLAST_TRY(const Value condition, eval(*statement.condition, *inner));
+    if (truth(condition)) chosen.push_back(std::move(item));
+  }
+  return chosen;
+}
+
+Result<Renderer::Flow> Renderer::run_for(const Statement& statement, const ScopePtr& scope, Text& out) {
+  BALLAST_TRY(std::vector<Value> items, loop_items(statement, scope));
+  BALLAST_TRY(const std::shared_ptr<LoopState> loop, make_loop(meter_, std::move(items)));
+  // As there, only a round that came to its end counts against `else`.
+  bool completed = false;
+  for (loop->index = 0; loop->index < loop->items.size(); ++loop->index) {
+    BALLAST_CHECK(meter_.step());
+    const auto inner = std::make_shared<Scope>();
+    inner->parent = scope;
+    inner->set("loop", std::shared_ptr<const LoopState>(loop));
+    BALLAST_CHECK(assign_target(statement.target, *inner, loop->items[loop->index]));
+    BALLAST_TRY(const Flow flow, run_block(statement.body, inner, out));
+    if (flow == Flow::kBreak) break;
+    completed = completed || flow == Flow::kNext;
+  }
+  if (completed) return Flow::kNext;
+  const auto inner = std::make_shared<Scope>();
+  inner->parent = scope;
+  return run_block(statement.otherwise, inner, out);
+}
+
+Status Renderer::assign_target(const Target& target, Scope& scope, const Value& value) {
+  if (!target.field.empty()) {
+    const Value* owner = scope.find(target.names[0]);
+    Namespace* fields = owner == nullptr ? nullptr : owner->name_space();
+    if (fields == nullptr) {
+      return type_error(fmt::format("cannot assign to {}.{}: it is no namespace", target.names[0], target.field));
+    }
+    if (target.field.starts_with('_')) {
+      return type_error(fmt::format("a namespace cannot have the field '{}'", target.field));
+    }
+    for (auto& [name, old] : fields->fields) {
+      if (name != target.field) continue;
+      old = value;
+      return {};
+    }
+    fields->fields.emplace_back(target.field, value);
+    return {};
+  }
+  if (!target.unpack) {
+    scope.set(target.names[0], value);
+    return {};
+  }
+  BALLAST_TRY(std::vector<Value> items, iterate(meter_, value));
+  if (items.size() != target.names.size()) {
+    return type_error(fmt::format("{} values for {} names", items.size(), target.names.size()));
+  }
+  for (size_t i = 0; i < items.size(); ++i) scope.set(target.names[i], std::move(items[i]));
+  return {};
+}
+
+Status Renderer::run_set(const Statement& statement, const ScopePtr& scope) {
+  BALLAST_TRY(const Value value, eval(*statement.value, *scope));
+  return assign_target(statement.target, *scope, value);
+}
+
+Result<Value> Renderer::captured(const Block& block, const ScopePtr& scope) {
+  const auto inner = std::make_shared<Scope>();
+  inner->parent = scope;
+  Text text;
+  BALLAST_TRY([[maybe_unused]] const Flow flow, run_block(block, inner, text));
+  return make_text(meter_, std::move(text));
+}
+
+Status Renderer::run_set_block(const Statement& statement, const ScopePtr& scope) {
+  BALLAST_TRY(Value text, captured(statement.body, scope));
+  if (statement.value) {
+    const Value* around = std::exchange(block_input_, &text);
+    Result<Value> filtered = eval(*statement.value, *scope);
+    block_input_ = around;
+    if (!filtered) return std::move(filtered).error();
+    text = std::move(*filtered);
+  }
+  return assign_target(statement.target, *scope, text);
+}
+
+Status Renderer::run_filter_block(const Statement& statement, const ScopePtr& scope, Text& out) {
+  BALLAST_TRY(const Value text, captured(statement.body, scope));
+  const Value* around = std::exchange(block_input_, &text);
+  const Result<Value> filtered = eval(*statement.value, *scope);
+  block_input_ = around;
+  if (!filtered) return filtered.error();
+  BALLAST_CHECK(append_printed(meter_, out, *filtered));
+  return check_output(out);
+}
+
+// ---------------------------------------------------------------- macros and namespaces
+
+Status Renderer::define_macro(const Statement& statement, const ScopePtr& scope) {
+  if (kept_scopes_.empty() || kept_scopes_.back() != scope) {
+    if (kept_scopes_.size() >= kMostKeptScopes) return type_error("too many macros defined inside of loops");
+    kept_scopes_.push_back(scope);
+  }
+  auto macro = std::make_shared<Callable>();
+  macro->macro = &statement;
+  macro->scope = scope;
+  scope->set(statement.name, std::shared_ptr<const Callable>(std::move(macro)));
+  return {};
+}
+
+Status Renderer::bind_macro(const Statement& macro, const Arguments& arguments, Scope& scope) {
+  const size_t count = macro.parameters.size();
+  if (arguments.positional.size() > count) {
+    return type_error(fmt::format("macro '{}' takes not more than {} argument(s)", macro.name, count));
+  }
+  for (const auto& [name, unused] : arguments.named) {
+    const auto found = std::ranges::find(macro.parameters, name, &Parameter::name);
+    if (found == macro.parameters.end()) {
+      return type_error(fmt::format("macro '{}' takes no keyword argument '{}'", macro.name, name));
+    }
+    if (static_cast<size_t>(found - macro.parameters.begin()) < arguments.positional.size()) {
+      return type_error(fmt::format("macro '{}' got two values for '{}'", macro.name, name));
+    }
+  }
+  for (size_t i = 0; i < count; ++i) {
+    const Parameter& parameter = macro.parameters[i];
+    const auto named = std::ranges::find_if(arguments.named, [&](const auto& a) { return a.first == parameter.name; });
+    Value value = make_undefined(fmt::format("parameter '{}' was not provided", parameter.name));
+    if (i < arguments.positional.size()) value = arguments.positional[i];
+    else if (named != arguments.named.end()) value = named->second;
+    else if (parameter.standard) BALLAST_CHECK(assign(value, eval(*parameter.standard, scope)));
+    scope.set(parameter.name, std::move(value));
+  }
+  return {};
+}
+
+Result<Value> Renderer::call_macro(const Callable& callable, Arguments arguments) {
+  const Statement& macro = *callable.macro;
+  const auto scope = std::make_shared<Scope>();
+  scope->parent = callable.scope.lock();
+  BALLAST_CHECK(bind_macro(macro, arguments, *scope));
+  Text out;
+  BALLAST_TRY([[maybe_unused]] const Flow flow, run_block(macro.body, scope, out));
+  return make_text(meter_, std::move(out));
+}
+
+Result<Value> Renderer::make_namespace(std::vector<std::pair<std::string, Value>> fields) {
+  if (namespaces_.size() >= kMostNamespaces) return type_error("too many namespaces");
+  for (const auto& [name, unused] : fields) {
+    if (name.starts_with('_')) return type_error(fmt::format("a namespace cannot have the field '{}'", name));
+  }
+  return Value(&namespaces_.emplace_back(Namespace{std::move(fields)}));
+}
+
+}  // namespace ballast::jinja
