@@ -1,0 +1,18 @@
+// From what a file says about itself to the description of its decoder.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "ballast/models/config_reader.h"
+#include "ballast/models/decoder_description.h"
+
+namespace ballast {
+
+// `config` of a model of kind "decoder": {"huggingface": the text of a config.json}.
+Result<DecoderDescription> describe_decoder(std::string_view config);
+
+// hf_config.cc: one row per model_type.
+Result<DecoderDescription> describe_huggingface(std::string_view config_json);
+
+}  // namespace ballast
