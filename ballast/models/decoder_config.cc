@@ -83,8 +83,10 @@ Status check_decoder(const DecoderDescription& d) {
 Result<DecoderDescription> describe_decoder(std::string_view config) {
   BALLAST_TRY(const ConfigReader fields, ConfigReader::parse("decoder", config));
   if (const auto text = fields.raw("huggingface")) return describe_huggingface(*text);
+  if (const auto metadata = fields.raw("gguf")) return describe_gguf(*metadata);
   return make_error(ErrorCode::kInvalidArgument,
-                    "config of the decoder model: it must hold what a config.json says, as \"huggingface\"");
+                    "config of the decoder model: it must hold what a config.json says, as \"huggingface\", or the "
+                    "metadata of a GGUF file, as \"gguf\"");
 }
 
 }  // namespace ballast

@@ -37,8 +37,9 @@ struct DecoderExperts {
 };
 
 struct DecoderDescription {
-  std::string family;  // "llama", as the file calls it
-  uint64_t vocab = 0;  // 0: as many as the embedding has rows
+  std::string family;        // "llama", as the file calls it
+  uint64_t vocab = 0;        // 0: as many as the embedding has rows
+  uint64_t least_vocab = 0;  // then: which must be as many at least
   uint64_t context = 0, width = 0, hidden = 0;
   uint64_t q_heads = 0, kv_heads = 0, head_dim = 0;
   std::vector<DecoderLayer> layers;

@@ -95,6 +95,11 @@ class DecoderLoader {
     const DecoderName* name = d_.naming->find(part);
     BALLAST_TRY(const Param param, params_.get_rank(decoder_param_name(*name, place_, name->weight), 2));
     d_.vocab = param.shape()[0];
+    if (d_.vocab < d_.least_vocab) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("parameter \"{}\" has shape {}, too few rows for {} tokens", param.name(),
+                                    param.shape().to_string(), d_.least_vocab));
+    }
     if (param.shape()[1] == d_.width) return param;
     return make_error(ErrorCode::kInvalidArgument,
                       fmt::format("parameter \"{}\" has shape {}, the model's config asks for [{}, {}]", param.name(),
