@@ -104,6 +104,10 @@ Result<Written> write(const GenerateFlags& flags, RunningModel& running, const T
   options.kv_cache = !flags.no_kv_cache;
   if (flags.greedy || options.sampling.temperature < 0) options.sampling.temperature = 0;
   options.sampling.log_probabilities = flags.json;
+  if (!flags.ignore_eos) {
+    const auto stops = running.model().stop_tokens();
+    options.stop_tokens.assign(stops.begin(), stops.end());
+  }
   if (tokenizer != nullptr && !flags.ignore_eos) {
     if (const auto end = tokenizer->find(kEndOfText)) options.stop_tokens.push_back(*end);
   }

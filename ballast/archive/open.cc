@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "ballast/archive/guard.h"
+#include "ballast/archive/model_folder.h"
 
 namespace ballast {
 
@@ -48,8 +49,18 @@ Result<FolderContents> list_folder(const fs::path& folder) {
   return contents;
 }
 
+// In a folder with a config.json, files of other names are something else.
+std::optional<fs::path> find_model_weights(const fs::path& folder) {
+  if (!is_file(folder / "config.json")) return std::nullopt;
+  for (const char* name : {"model.safetensors", "model.safetensors.index.json"}) {
+    if (is_file(folder / name)) return folder / name;
+  }
+  return std::nullopt;
+}
+
 Result<ResolvedPath> resolve_folder(const fs::path& folder, const OpenOptions& options) {
   BALLAST_TRY(const FolderContents contents, list_folder(folder));
+  if (const auto model = find_model_weights(folder)) return resolve_file(*model, options);
   const auto& candidates = contents.indexes.empty() ? contents.archives : contents.indexes;
   if (candidates.size() == 1) return resolve_file(candidates.front(), options);
   if (candidates.empty()) {
@@ -88,7 +99,12 @@ Result<ResolvedPath> resolve_path(const std::string& path, const OpenOptions& op
 Result<Archive> open_archive(const std::string& path, const OpenOptions& options) {
   return guarded([&]() -> Result<Archive> {
     BALLAST_TRY(const ResolvedPath resolved, resolve_path(path, options));
-    return open_archive(resolved.request);
+    BALLAST_TRY(Archive archive, open_archive(resolved.request));
+    std::error_code ignored;
+    if (archive.description().config || !fs::is_directory(path, ignored)) return archive;
+    BALLAST_TRY(ModelFolder folder, read_model_folder(path));
+    if (folder.config) archive.set_config(std::move(*folder.config));
+    return archive;
   });
 }
 

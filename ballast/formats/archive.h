@@ -58,6 +58,8 @@ class Archive {
           std::vector<std::shared_ptr<const ByteSource>> sources);
 
   const Description& description() const { return description_; }
+  // For a config that stands beside the file.
+  void set_config(ModelConfig config) { description_.config = std::move(config); }
   std::span<const TensorInfo> tensors() const { return description_.tensors; }
   const StoredExtent& extent(size_t index) const { return extents_[index]; }
   std::span<const std::shared_ptr<const ByteSource>> sources() const { return sources_; }

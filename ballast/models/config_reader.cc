@@ -93,4 +93,34 @@ Result<ConfigReader> ConfigReader::object(std::string_view field) const {
   return parse(fmt::format("{} ({})", kind_, field), value);
 }
 
+template <typename T, typename Read>
+Result<std::vector<T>> ConfigReader::list(std::string_view field, std::string_view what, const Read& read) const {
+  BALLAST_TRY(const std::string_view value, require(field));
+  JsonReader reader(value, "");
+  const auto items = [&]() -> Result<std::vector<T>> {
+    std::vector<T> found;
+    BALLAST_CHECK(reader.enter_array());
+    for (;;) {
+      BALLAST_TRY(const bool more, reader.next_element());
+      if (!more) return found;
+      BALLAST_TRY(T item, read(reader));
+      found.push_back(std::move(item));
+    }
+  }();
+  if (items) return items;
+  return error(field, fmt::format("is {}, not a list of {}", value.substr(0, 40), what));
+}
+
+Result<std::vector<uint64_t>> ConfigReader::counts(std::string_view field) const {
+  return list<uint64_t>(field, "whole numbers", [](JsonReader& reader) { return reader.read_u64(); });
+}
+
+Result<std::vector<double>> ConfigReader::numbers(std::string_view field) const {
+  return list<double>(field, "numbers", [](JsonReader& reader) { return reader.read_double(); });
+}
+
+Result<std::vector<std::string>> ConfigReader::texts(std::string_view field) const {
+  return list<std::string>(field, "texts", [](JsonReader& reader) { return reader.read_string(); });
+}
+
 }  // namespace ballast

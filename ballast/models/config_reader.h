@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ballast/base/result.h"
 
@@ -26,6 +27,10 @@ class ConfigReader {
   Result<std::string> text(std::string_view field) const;
   Result<std::string> text_or(std::string_view field, std::string otherwise) const;
   Result<ConfigReader> object(std::string_view field) const;
+  // Lists; as long as the text of the config at most.
+  Result<std::vector<uint64_t>> counts(std::string_view field) const;
+  Result<std::vector<double>> numbers(std::string_view field) const;
+  Result<std::vector<std::string>> texts(std::string_view field) const;
   // The field's JSON; nullopt when absent.
   std::optional<std::string_view> raw(std::string_view field) const;
 
@@ -34,6 +39,8 @@ class ConfigReader {
  private:
   explicit ConfigReader(std::string kind) : kind_(std::move(kind)) {}
   Result<std::string_view> require(std::string_view field) const;
+  template <typename T, typename Read>
+  Result<std::vector<T>> list(std::string_view field, std::string_view what, const Read& read) const;
 
   std::string kind_;
   std::map<std::string, std::string, std::less<>> fields_;  // raw JSON

@@ -46,6 +46,9 @@ class CausalLm {
   // The same for positions cache.length() and on, whose past is in the cache, which takes them up.
   virtual Result<Tensor> forward_cached(Context& context, std::span<const TokenId> ids, KvCache& cache,
                                         Rows rows) const = 0;
+  // Whether what is cached of `cached` positions serves a text of `length`: where it does not, forget it and compute
+  // everything again.
+  virtual bool keeps_past(uint64_t cached, uint64_t length) const;
   // Several sequences of equal length, one after the other in `ids`, that do not see each other: what training does.
   // All logits, in the order of `ids`.
   virtual Result<Tensor> forward_sequences(Context& context, std::span<const TokenId> ids, uint64_t sequences) const;

@@ -22,6 +22,8 @@ Result<Tensor> CausalLm::forward_sequences(Context&, std::span<const TokenId>, u
   return make_error(ErrorCode::kUnsupported, "this model runs one sequence at a time: it cannot be trained");
 }
 
+bool CausalLm::keeps_past(uint64_t, uint64_t) const { return true; }
+
 bool ParamLoader::has(std::string_view name) const {
   return store_ != nullptr && store_->source().find(name).has_value();
 }

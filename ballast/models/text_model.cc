@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace ballast {
 
 Result<ModelOutput> TextModel::forward(Context& context, const ModelInput& input) const {
@@ -11,7 +13,7 @@ Result<ModelOutput> TextModel::forward(Context& context, const ModelInput& input
 
 Result<Tensor> TextModel::forward_tokens(Context& context, std::span<const TokenId> ids, Rows rows) const {
   BALLAST_CHECK(check_tokens(ids, vocab_size(), 0, context_length()));
-  return run(context, {.ids = ids, .rows = rows});
+  return run(context, {.ids = ids, .rows = rows, .text_length = ids.size()});
 }
 
 Result<Tensor> TextModel::forward_cached(Context& context, std::span<const TokenId> ids, KvCache& cache,
@@ -19,7 +21,8 @@ Result<Tensor> TextModel::forward_cached(Context& context, std::span<const Token
   const uint64_t position = cache.length();
   BALLAST_CHECK(check_tokens(ids, vocab_size(), position, context_length()));
   BALLAST_CHECK(cache.reserve(position + ids.size()));
-  return run(context, {.ids = ids, .cache = &cache, .position = position, .rows = rows});
+  const uint64_t text_length = std::max(cache.expected(), position + ids.size());
+  return run(context, {.ids = ids, .cache = &cache, .position = position, .rows = rows, .text_length = text_length});
 }
 
 Result<Tensor> TextModel::forward_sequences(Context& context, std::span<const TokenId> ids, uint64_t sequences) const {
@@ -31,7 +34,7 @@ Result<Tensor> TextModel::forward_sequences(Context& context, std::span<const To
   for (uint64_t i = 0; i < sequences; ++i) {
     BALLAST_CHECK(check_tokens(ids.subspan(i * length, length), vocab_size(), 0, context_length()));
   }
-  return run(context, {.ids = ids, .sequences = sequences});
+  return run(context, {.ids = ids, .sequences = sequences, .text_length = length});
 }
 
 }  // namespace ballast

@@ -11,7 +11,8 @@ struct TextPass {
   KvCache* cache = nullptr;  // there is room for them
   uint64_t position = 0;     // of the first
   CausalLm::Rows rows = CausalLm::Rows::kAll;
-  uint64_t sequences = 1;  // more than one only without a cache
+  uint64_t sequences = 1;    // more than one only without a cache
+  uint64_t text_length = 0;  // with what is still to come; of one sequence
 
   uint64_t length() const { return ids.size() / sequences; }
 };

@@ -22,6 +22,8 @@ std::string config_text(const AttentionConfig& config) {
       fmt::format("{} query heads and {} key heads of {}", config.q_heads, config.kv_heads, config.head_dim);
   if (config.sequences != 1) text += fmt::format(", {} sequences", config.sequences);
   if (!config.causal) text += ", not causal";
+  if (config.window != 0) text += fmt::format(", window {}", config.window);
+  if (config.soft_cap != 0) text += fmt::format(", capped at {}", config.soft_cap);
   return text;
 }
 
@@ -40,7 +42,9 @@ AttentionProblem<T> make_attention_problem(const AttentionConfig& config, const 
   problem.kv_heads = config.kv_heads;
   problem.head_dim = config.head_dim;
   problem.q_stride = qkv.dims()[1];
-  problem.scale = T{1} / std::sqrt(static_cast<T>(config.head_dim));
+  problem.scale = score_scale<T>(config);
+  problem.window = config.window;
+  problem.soft_cap = static_cast<T>(config.soft_cap);
   return problem;
 }
 
@@ -128,6 +132,8 @@ Status check_packed(const AttentionConfig& config, const Tensor& qkv) {
         ErrorCode::kInvalidArgument,
         fmt::format("{}: query heads must be a multiple of key heads, and none of them 0", config_text(config)));
   }
+  if (config.window != 0 && !config.causal) return refused(config_text(config), "a window looks back: it is causal");
+  if (!(config.soft_cap >= 0)) return refused(config_text(config), "a cap is above 0");
   const uint64_t width = config.q_width() + 2 * config.kv_width();
   if (config.sequences == 0 || qkv.dims()[0] % config.sequences != 0) {
     return does_not_fit(named("qkv", qkv), config_text(config),

@@ -1,6 +1,7 @@
 // Arguments of the attentions, for those who add implementations.
 #pragma once
 
+#include <cmath>
 #include <string>
 #include <string_view>
 
@@ -30,6 +31,11 @@ struct AttentionDecodeCacheArgs {
   Status check() const;
   std::string text() const;
 };
+
+template <typename T>
+T score_scale(const AttentionConfig& config) {
+  return config.scale != 0 ? static_cast<T>(config.scale) : T{1} / std::sqrt(static_cast<T>(config.head_dim));
+}
 
 // qkv is [t, q | k | v] for this configuration, t a multiple of its sequences.
 Status check_packed(const AttentionConfig& config, const Tensor& qkv);

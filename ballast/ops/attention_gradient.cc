@@ -1,5 +1,3 @@
-#include <cmath>
-
 #include "ballast/ops/attention.h"
 #include "ballast/ops/gradient_access.h"
 #include "ballast/ops/rounding.h"
@@ -23,7 +21,9 @@ Status run_gradient(Context& context, const AttentionConfig& config, const Tenso
   problem.kv_heads = config.kv_heads;
   problem.head_dim = config.head_dim;
   problem.causal = config.causal;
-  problem.scale = T{1} / std::sqrt(static_cast<T>(config.head_dim));
+  problem.scale = score_scale<T>(config);
+  problem.window = config.window;
+  problem.soft_cap = static_cast<T>(config.soft_cap);
   const auto scratch_size = kernels<T>(context).gradients.attention_scratch;
   const uint64_t elements = scratch_size != nullptr ? scratch_size(problem, context.threads().size()) : 0;
   BALLAST_TRY(Tensor scratch, context.workspace().make({elements}, kDTypeOf<T>));

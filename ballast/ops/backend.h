@@ -78,7 +78,9 @@ struct AttentionProblem {
   uint64_t q_count, q_heads, kv_heads, head_dim, q_stride, capacity;
   uint64_t first_position;  // of q: query i sees keys 0 .. first_position + i
   T scale;
-  bool sees_all;  // instead: every query sees keys 0 .. first_position + q_count - 1
+  bool sees_all;    // instead: every query sees keys 0 .. first_position + q_count - 1
+  uint64_t window;  // not 0: of those the last so many
+  T soft_cap;       // not 0: scores become soft_cap * tanh(score / soft_cap)
 };
 
 template <typename T>
@@ -117,6 +119,7 @@ struct RopeProblem {
   const T* cosines;
   const T* sines;  // [positions, rotary_dim / 2]
   uint64_t positions, heads, head_dim, rotary_dim, stride;
+  bool interleaved;  // channel 2 i turns with 2 i + 1, instead of i with i + rotary_dim / 2
 };
 
 // NaN stays NaN in all of these, also in kMax and kMin, and in activations: a broken weight must show.

@@ -12,6 +12,7 @@ void add_conv(Registry& registry);
 void add_conv_transpose(Registry& registry);
 void add_element_loss(Registry& registry);
 void add_embedding(Registry& registry);
+void add_experts(Registry& registry);
 void add_group_norm(Registry& registry);
 void add_linalg(Registry& registry);
 void add_loss(Registry& registry);

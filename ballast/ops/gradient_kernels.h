@@ -66,6 +66,8 @@ struct AttentionGradient {
   uint64_t sequences, length, q_heads, kv_heads, head_dim;
   bool causal;
   T scale;
+  uint64_t window = 0;  // as in AttentionProblem
+  T soft_cap = 0;
 };
 
 template <typename T>

@@ -33,15 +33,22 @@ bool has_kernel(const Context& context, DType dtype, const Pick& pick) {
   });
 }
 
-// Calls body(lease) for tiles of rows that follow each other and together are the whole parameter.
+// Calls body(lease, rows) for tiles that follow each other and whose first `rows` rows together are rows
+// [first, first + count) of the parameter.
 template <typename Body>
-Status for_each_tile(const Param& param, const Body& body) {
-  for (uint64_t row = 0; row < param.rows();) {
+Status for_each_tile(const Param& param, uint64_t first, uint64_t count, const Body& body) {
+  for (uint64_t row = first, end = first + count; row < end;) {
     BALLAST_TRY(const Lease lease, param.store().rows(param, row));
-    BALLAST_CHECK(body(lease));
-    row += lease.row_count();
+    const uint64_t rows = lease.row_count() < end - row ? lease.row_count() : end - row;
+    BALLAST_CHECK(body(lease, rows));
+    row += rows;
   }
   return {};
+}
+// The same for the whole parameter: body(lease).
+template <typename Body>
+Status for_each_tile(const Param& param, const Body& body) {
+  return for_each_tile(param, 0, param.rows(), [&](const Lease& lease, uint64_t) { return body(lease); });
 }
 
 // A parameter whole, as values of type T: where it lies, if it can be used there, else widened.

@@ -38,8 +38,12 @@ class KvCache {
   void write(uint64_t layer, uint64_t at, uint64_t count, const double* k, const double* v, uint64_t stride);
   // All layers have `length` positions now.
   void set_length(uint64_t length) { length_ = length; }
+  // A text is taken up in pieces: the one that is under way will have `length` positions. Models whose positions depend
+  // on the length of the text count with it, so that pieces do not change what they compute.
+  void expect(uint64_t length) { expected_ = length; }
+  uint64_t expected() const { return std::max(expected_, length_); }
   // Forgets everything from position `length` on.
-  void truncate(uint64_t length) { length_ = std::min(length_, length); }
+  void truncate(uint64_t length) { expected_ = length_ = std::min(length_, length); }
 
  private:
   uint64_t layer_bytes() const;
@@ -52,6 +56,7 @@ class KvCache {
   KvCacheShape shape_;
   uint64_t capacity_ = 0;
   uint64_t length_ = 0;
+  uint64_t expected_ = 0;
   std::vector<std::byte> data_;
 };
 

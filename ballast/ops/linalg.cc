@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ballast/base/checked.h"
 #include "ballast/ops/activation.h"
 #include "ballast/ops/builtins.h"
 #include "ballast/ops/check.h"
@@ -17,9 +18,14 @@ namespace {
 struct MatrixSize {
   uint64_t k, n;
 };
-MatrixSize size_of(const Param& weight, WeightLayout layout) {
+MatrixSize size_of(const Param& weight, WeightLayout layout, const RowRange& rows = {}) {
   const Shape& shape = weight.shape();
-  return layout == WeightLayout::kInOut ? MatrixSize{shape[0], shape[1]} : MatrixSize{shape[1], shape[0]};
+  if (layout == WeightLayout::kInOut) return MatrixSize{shape[0], shape[1]};
+  return MatrixSize{shape[shape.rank() - 1], rows.count != 0 ? rows.count : shape[0]};
+}
+
+std::string rows_text(const RowRange& rows) {
+  return rows.count == 0 ? "" : fmt::format(" rows {} to {}", rows.first, rows.first + rows.count - 1);
 }
 
 std::string_view layout_text(WeightLayout layout) { return layout == WeightLayout::kInOut ? "" : " transposed"; }
@@ -29,29 +35,30 @@ uint64_t tile_width(const GemmTile<T>& tile) {
   return tile.layout == WeightLayout::kOutIn ? tile.k : tile.n;
 }
 
+// Rows [begin, begin + count) of the `total` that the product goes over.
 template <typename T>
-void set_rows(GemmTile<T>& tile, const Param& weight, uint64_t begin, uint64_t count) {
+void set_rows(GemmTile<T>& tile, uint64_t total, uint64_t begin, uint64_t count) {
   const bool of_outputs = tile.layout == WeightLayout::kOutIn;
   tile.begin = begin;
   tile.count = count;
   tile.first = of_outputs || begin == 0;
-  tile.last = of_outputs || begin + count == weight.rows();
+  tile.last = of_outputs || begin + count == total;
 }
 
 // A weight [k, n] in blocks, which run along the outputs: a few rows at a time become plain numbers.
 template <typename T>
-Status multiply_plain_rows(Context& context, const Param& weight, GemmTile<T> tile) {
+Status multiply_plain_rows(Context& context, const Param& weight, const RowRange& rows, GemmTile<T> tile) {
   constexpr uint64_t kElements = 1 << 18;
   const uint64_t most = std::max<uint64_t>(1, kElements / tile.n);
-  BALLAST_TRY(Tensor rows, context.workspace().make({std::min(most, tile.k) * tile.n}, DType::kF32));
-  return for_each_tile(weight, [&](const Lease& lease) -> Status {
-    for (uint64_t row = 0; row < lease.row_count(); row += most) {
-      const uint64_t count = std::min(most, lease.row_count() - row);
+  BALLAST_TRY(Tensor plain, context.workspace().make({std::min(most, tile.k) * tile.n}, DType::kF32));
+  return for_each_tile(weight, rows.first, rows.count, [&](const Lease& lease, uint64_t row_count) -> Status {
+    for (uint64_t row = 0; row < row_count; row += most) {
+      const uint64_t count = std::min(most, row_count - row);
       const WeightView blocks{lease.bytes().data() + row * weight.row_bytes(), weight.dtype()};
-      kernels<float>(context).widen(blocks, rows.writable<float>(), count * tile.n);
+      kernels<float>(context).widen(blocks, plain.writable<float>(), count * tile.n);
       Tensor rounded;
-      BALLAST_TRY(tile.w, product_weight(context, {rows.bytes().data(), DType::kF32}, count * tile.n, rounded));
-      set_rows(tile, weight, lease.first_row() + row, count);
+      BALLAST_TRY(tile.w, product_weight(context, {plain.bytes().data(), DType::kF32}, count * tile.n, rounded));
+      set_rows(tile, rows.count, lease.first_row() - rows.first + row, count);
       kernels<T>(context).gemm(tile, context.threads());
     }
     return {};
@@ -60,7 +67,7 @@ Status multiply_plain_rows(Context& context, const Param& weight, GemmTile<T> ti
 
 // The kernel, tile of rows by tile of rows. `tile` has everything but the weight.
 template <typename T>
-Status multiply(Context& context, const Param& weight, GemmTile<T> tile) {
+Status multiply(Context& context, const Param& weight, const RowRange& rows, GemmTile<T> tile) {
   if (tile.m == 0 || tile.n == 0) return {};
   const auto gemm = kernels<T>(context).gemm;
   const bool of_outputs = tile.layout == WeightLayout::kOutIn;
@@ -69,18 +76,19 @@ Status multiply(Context& context, const Param& weight, GemmTile<T> tile) {
     gemm(tile, context.threads());
     return {};
   }
-  if (is_block(weight.dtype()) && !of_outputs) return multiply_plain_rows(context, weight, tile);
+  const RowRange wanted{rows.first, rows.count != 0 ? rows.count : weight.rows()};
+  if (is_block(weight.dtype()) && !of_outputs) return multiply_plain_rows(context, weight, wanted, tile);
   tile.w.dtype = weight.dtype();
   tile.numerics = context.numerics;
   const auto scratch_bytes = kernels<T>(context).gemm_scratch;
   BALLAST_TRY(Tensor scratch,
               context.workspace().make({scratch_bytes != nullptr ? scratch_bytes(tile) : 0}, DType::kU8));
   tile.scratch = scratch.writable<std::byte>();
-  return for_each_tile(weight, [&](const Lease& lease) -> Status {
+  return for_each_tile(weight, wanted.first, wanted.count, [&](const Lease& lease, uint64_t count) -> Status {
     Tensor rounded;
     const WeightView view{lease.bytes().data(), weight.dtype()};
-    BALLAST_TRY(tile.w, product_weight(context, view, lease.row_count() * tile_width(tile), rounded));
-    set_rows(tile, weight, lease.first_row(), lease.row_count());
+    BALLAST_TRY(tile.w, product_weight(context, view, count * tile_width(tile), rounded));
+    set_rows(tile, wanted.count, lease.first_row() - wanted.first, count);
     gemm(tile, context.threads());
     tile.is_prepared = true;
     return {};
@@ -89,7 +97,7 @@ Status multiply(Context& context, const Param& weight, GemmTile<T> tile) {
 
 template <typename T>
 Status run_gemm(Context& context, const Tensor& x, const Param& weight, const LinearOptions& options, Tensor& y) {
-  const auto [k, n] = size_of(weight, options.layout);
+  const auto [k, n] = size_of(weight, options.layout, options.rows);
   BALLAST_TRY(const auto bias, ParamValues<T>::take(context, options.bias));
   GemmTile<T> tile;
   tile.a = x.data<T>();
@@ -103,12 +111,12 @@ Status run_gemm(Context& context, const Tensor& x, const Param& weight, const Li
   tile.bias = bias.data();
   tile.activation = options.activation;
   tile.residual = options.residual != nullptr ? options.residual->data<T>() : nullptr;
-  return multiply(context, weight, tile);
+  return multiply(context, weight, options.rows, tile);
 }
 
-Dims output_dims(const Tensor& x, const Param& weight, WeightLayout layout) {
+Dims output_dims(const Tensor& x, const Param& weight, WeightLayout layout, const RowRange& rows = {}) {
   Dims dims = x.dims();
-  dims[dims.rank() - 1] = size_of(weight, layout).n;
+  dims[dims.rank() - 1] = size_of(weight, layout, rows).n;
   return dims;
 }
 
@@ -129,6 +137,7 @@ Result<Tensor> run_linear_in_steps(Context& context, const LinearArgs& args) {
 }
 
 bool is_linear_taken_apart(const Context& context, const LinearOptions& options) {
+  if (options.rows.count != 0) return false;  // matmul takes parameters whole
   const Registry& registry = context.registry();
   return registry.is_overridden("matmul") || (options.bias != nullptr && registry.is_overridden("add_bias")) ||
          (options.activation != Activation::kNone && registry.is_overridden(functional_of(options.activation))) ||
@@ -171,11 +180,20 @@ Result<Tensor> run_matmul(Context& context, const MatmulArgs& args) {
   return c;
 }
 
+Status check_rows(std::string_view role, const Param& weight, WeightLayout layout, const RowRange& rows) {
+  const bool is_stack = rows.count != 0 && weight.valid() && weight.shape().rank() == 3;
+  BALLAST_CHECK(check_weight(role, weight, is_stack ? 3 : 2));
+  if (rows.count == 0) return {};
+  if (layout == WeightLayout::kOutIn && range_fits(rows.first, rows.count, weight.rows())) return {};
+  return refused(named(role, weight) + rows_text(rows),
+                 fmt::format("rows are outputs (out-in), and there are {}", weight.rows()));
+}
+
 // x times a weight, whatever else is asked.
 Status check_product(std::string_view x_role, const Tensor& x, std::string_view w_role, const Param& weight,
-                     WeightLayout layout) {
+                     WeightLayout layout, const RowRange& rows = {}) {
   BALLAST_CHECK(check_activation(x_role, x));
-  BALLAST_CHECK(check_weight(w_role, weight, 2));
+  BALLAST_CHECK(check_rows(w_role, weight, layout, rows));
   if (x.dims().rank() == 0) return refused(named(x_role, x), "it must have a dimension");
   const uint64_t k = size_of(weight, layout).k;
   if (x.dims().back() == k) return {};
@@ -202,7 +220,7 @@ Status check_tensors(const Tensor& a, const Tensor& b) {
 }
 
 Result<Tensor> recorded_in_steps(Context& context, const Tensor& x, const Param& weight, const LinearOptions& options) {
-  LinearOptions plain{.bias = options.bias, .layout = options.layout};
+  LinearOptions plain{.bias = options.bias, .layout = options.layout, .rows = options.rows};
   const bool is_relu = options.activation == Activation::kRelu;
   if (is_relu) plain.activation = options.activation;
   BALLAST_TRY(Tensor y, linear(context, x, weight, plain));
@@ -221,7 +239,7 @@ bool is_recorded_in_steps(const LinearOptions& options) {
 }
 
 Result<Tensor> product(Context& context, const Tensor& x, const Param& weight, const LinearOptions& options) {
-  BALLAST_TRY(Tensor y, context.workspace().make(output_dims(x, weight, options.layout), x.dtype()));
+  BALLAST_TRY(Tensor y, context.workspace().make(output_dims(x, weight, options.layout, options.rows), x.dtype()));
   BALLAST_TRY(const Tensor operand, product_operand(context, x));
   BALLAST_CHECK(with_type(x.dtype(), [&]<typename T>() { return run_gemm<T>(context, operand, weight, options, y); }));
   return y;
@@ -235,8 +253,8 @@ Status MatmulArgs::check() const {
 std::string MatmulArgs::text() const { return fmt::format("{} x {}{}", typed(a), typed(b), layout_text(layout)); }
 
 Status LinearArgs::check() const {
-  BALLAST_CHECK(check_product("x", x, "weight", weight, options.layout));
-  const uint64_t n = size_of(weight, options.layout).n;
+  BALLAST_CHECK(check_product("x", x, "weight", weight, options.layout, options.rows));
+  const uint64_t n = size_of(weight, options.layout, options.rows).n;
   if (options.bias != nullptr) {
     BALLAST_CHECK(check_weight("bias", *options.bias, 1));
     if (options.bias->shape()[0] != n) {
@@ -246,15 +264,15 @@ Status LinearArgs::check() const {
   }
   if (options.residual == nullptr) return {};
   BALLAST_CHECK(check_activation("residual", *options.residual));
-  const Dims expected = output_dims(x, weight, options.layout);
+  const Dims expected = output_dims(x, weight, options.layout, options.rows);
   if (options.residual->dims() == expected && options.residual->dtype() == x.dtype()) return {};
   return does_not_fit("residual " + typed(*options.residual),
                       fmt::format("{} {}", named("x", x), named("weight", weight)),
                       fmt::format("the output is {} {}", dtype_name(x.dtype()), expected.to_string()));
 }
 std::string LinearArgs::text() const {
-  return fmt::format("{} x {}{}{} {}{}", typed(x), typed(weight), layout_text(options.layout),
-                     options.bias != nullptr ? " + bias" : "", to_text(options.activation),
+  return fmt::format("{} x {}{}{}{} {}{}", typed(x), typed(weight), layout_text(options.layout),
+                     rows_text(options.rows), options.bias != nullptr ? " + bias" : "", to_text(options.activation),
                      options.residual != nullptr ? " + residual" : "");
 }
 

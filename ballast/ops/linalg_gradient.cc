@@ -109,6 +109,8 @@ void MatmulArgs::record(Tape& tape, const Tensor& y) const {
 
 void LinearArgs::record(Tape& tape, const Tensor& y) const {
   if (is_recorded_in_steps(options)) return tape.record_missing(y, kFunctional);  // not called through ops::linear
+  // No model that trains has several matrices in one parameter.
+  if (options.rows.count != 0) return tape.record_missing(y, kFunctional);
   record_linear(tape, x, weight, options, y);
 }
 

@@ -15,10 +15,12 @@ using NormKernel = void (*)(const NormProblem<T>&, ThreadPool&);
 
 template <typename T>
 Status normalise_rows(Context& context, NormKernel<T> kernel, const Tensor& x, const Param& gamma, const Param* beta,
-                      float eps, Tensor& y) {
-  BALLAST_TRY(const auto scales, ParamValues<T>::take(context, gamma));
+                      float eps, float shift, Tensor& y) {
+  BALLAST_TRY(const auto gammas, ParamValues<T>::take(context, gamma));
+  Tensor shifted;
+  BALLAST_TRY(const T* scales, shifted_values(context, gammas, x.dims().back(), shift, shifted));
   BALLAST_TRY(const auto shifts, ParamValues<T>::take(context, beta));
-  kernel(NormProblem<T>{x.data<T>(), y.writable<T>(), scales.data(), shifts.data(), x.dims().leading(), x.dims().back(),
+  kernel(NormProblem<T>{x.data<T>(), y.writable<T>(), scales, shifts.data(), x.dims().leading(), x.dims().back(),
                         static_cast<T>(eps)},
          context.threads());
   return {};
@@ -26,11 +28,11 @@ Status normalise_rows(Context& context, NormKernel<T> kernel, const Tensor& x, c
 
 template <typename Pick>
 Result<Tensor> run_norm(Context& context, const Pick& pick, const Tensor& x, const Param& gamma, const Param* beta,
-                        float eps) {
+                        float eps, float shift = 0) {
   BALLAST_TRY(Tensor y, context.workspace().make(x.dims(), x.dtype()));
   if (y.count() == 0) return y;
   BALLAST_CHECK(with_type(x.dtype(), [&]<typename T>() {
-    return normalise_rows<T>(context, pick(kernels<T>(context)), x, gamma, beta, eps, y);
+    return normalise_rows<T>(context, pick(kernels<T>(context)), x, gamma, beta, eps, shift, y);
   }));
   return y;
 }
@@ -49,7 +51,7 @@ bool supports_rms_norm(const Context& context, const RmsNormArgs& args) {
   return has_kernel(context, args.x.dtype(), kPickRmsNorm);
 }
 Result<Tensor> run_rms_norm(Context& context, const RmsNormArgs& args) {
-  return run_norm(context, kPickRmsNorm, args.x, args.gamma, nullptr, args.eps);
+  return run_norm(context, kPickRmsNorm, args.x, args.gamma, nullptr, args.eps, args.shift);
 }
 
 }  // namespace
@@ -67,13 +69,15 @@ Status RmsNormArgs::check() const {
   BALLAST_CHECK(check_activation("x", x));
   return check_vector("gamma", gamma, "x", x);
 }
-std::string RmsNormArgs::text() const { return fmt::format("{} gamma {}", typed(x), typed(gamma)); }
+std::string RmsNormArgs::text() const {
+  return fmt::format("{} gamma {}{}", typed(x), typed(gamma), shift != 0 ? fmt::format(" + {}", shift) : "");
+}
 
 Result<Tensor> layer_norm(Context& context, const Tensor& x, const Param& gamma, const Param& beta, float eps) {
   return context.registry().call(context, LayerNormArgs{x, gamma, beta, eps});
 }
-Result<Tensor> rms_norm(Context& context, const Tensor& x, const Param& gamma, float eps) {
-  return context.registry().call(context, RmsNormArgs{x, gamma, eps});
+Result<Tensor> rms_norm(Context& context, const Tensor& x, const Param& gamma, float eps, float shift) {
+  return context.registry().call(context, RmsNormArgs{x, gamma, eps, shift});
 }
 
 void add_normalization(Registry& registry) {

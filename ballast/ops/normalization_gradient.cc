@@ -9,7 +9,7 @@ namespace {
 struct NormStep {
   Param gamma, beta;
   bool is_rms, to_gamma, to_beta;
-  float eps;
+  float eps, shift;
   Tensor x;
   Tape::Input input;
 
@@ -29,11 +29,13 @@ struct NormStep {
   Status run(Context& context, const Tensor& dy, const PlacePair& places, Tensor& dx) const {
     const auto slot = is_rms ? &GradientKernels<T>::rms_norm : &GradientKernels<T>::layer_norm;
     BALLAST_TRY(const auto* table, gradients_with<T>(context, slot, "gradients of norms"));
-    BALLAST_TRY(const auto scales, ParamValues<T>::take(context, gamma));
+    BALLAST_TRY(const auto gammas, ParamValues<T>::take(context, gamma));
+    Tensor shifted;
+    BALLAST_TRY(const T* scales, shifted_values(context, gammas, dy.dims().back(), shift, shifted));
     NormGradient<T> problem{};
     problem.x = x.data<T>();
     problem.dy = dy.data<T>();
-    problem.gamma = scales.data();
+    problem.gamma = scales;
     problem.dx = dx.empty() ? nullptr : dx.writable<T>();
     problem.dgamma = data_or_null<T>(places.first);
     problem.dbeta = data_or_null<T>(places.second);
@@ -50,12 +52,12 @@ struct NormStep {
 
 void LayerNormArgs::record(Tape& tape, const Tensor& y) const {
   if (!tape.follows(x) && !tape.follows(gamma) && !tape.follows(beta)) return;
-  tape.record(y, NormStep{gamma, beta, false, tape.follows(gamma), tape.follows(beta), eps, x, tape.input(x)});
+  tape.record(y, NormStep{gamma, beta, false, tape.follows(gamma), tape.follows(beta), eps, 0, x, tape.input(x)});
 }
 
 void RmsNormArgs::record(Tape& tape, const Tensor& y) const {
   if (!tape.follows(x) && !tape.follows(gamma)) return;
-  tape.record(y, NormStep{gamma, Param(), true, tape.follows(gamma), false, eps, x, tape.input(x)});
+  tape.record(y, NormStep{gamma, Param(), true, tape.follows(gamma), false, eps, shift, x, tape.input(x)});
 }
 
 }  // namespace ballast::ops

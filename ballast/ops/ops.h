@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ballast/ops/context.h"
 #include "ballast/ops/kv_cache.h"
@@ -45,11 +46,19 @@ Result<Tensor> prelu(Context& context, const Tensor& x, const Param& slopes);
 Result<Tensor> matmul(Context& context, const Tensor& a, const Operand& b);
 Result<Tensor> add_bias(Context& context, const Tensor& x, const Operand& bias);
 
+// Rows of a parameter; a count of 0 means all of them.
+struct RowRange {
+  uint64_t first = 0;
+  uint64_t count = 0;
+};
 struct LinearOptions {
   const Param* bias = nullptr;
   Activation activation = Activation::kNone;
   const Tensor* residual = nullptr;  // added last
   WeightLayout layout = WeightLayout::kInOut;
+  // Of a weight [n, k] or of a stack of them [e, n, k], counted through (kOutIn): one of several matrices that share a
+  // parameter. The others are not read.
+  RowRange rows{};
 };
 // activation(x * weight + bias) + residual in one sweep; taken apart into matmul, add_bias and so on where one of them
 // is overridden.
@@ -82,7 +91,8 @@ Result<Tensor> concat_along_axis(Context& context, std::span<const Tensor> parts
 
 // ---------------------------------------------------------------- normalization, over the last dimension
 Result<Tensor> layer_norm(Context& context, const Tensor& x, const Param& gamma, const Param& beta, float eps);
-Result<Tensor> rms_norm(Context& context, const Tensor& x, const Param& gamma, float eps);
+// x / rms(x) * (gamma + shift).
+Result<Tensor> rms_norm(Context& context, const Tensor& x, const Param& gamma, float eps, float shift = 0);
 
 // Mean and biased variance of each channel (the last dimension) over all rows: [2, channels]. No gradient by itself.
 Result<Tensor> batch_statistics(Context& context, const Tensor& x);
@@ -109,6 +119,9 @@ struct AttentionConfig {
   // Of equal length, one after the other in the rows; they do not see each other. With a past there is one.
   uint64_t sequences = 1;
   bool causal = true;
+  uint64_t window = 0;  // not 0: a query sees itself and window - 1 positions before it
+  float scale = 0;      // of the scores; 0: 1 / sqrt(head_dim)
+  float soft_cap = 0;   // not 0: scores become soft_cap * tanh(score / soft_cap)
 
   uint64_t q_width() const { return q_heads * head_dim; }
   uint64_t kv_width() const { return kv_heads * head_dim; }
@@ -121,29 +134,67 @@ Result<Tensor> attention_decode_cache(Context& context, const AttentionConfig& c
 
 // ---------------------------------------------------------------- rotary embedding
 struct RopeScaling {
-  enum class Kind : uint8_t { kNone, kLinear, kYarn };
+  enum class Kind : uint8_t {
+    kNone,
+    kLinear,   // all frequencies divided by the factor
+    kDynamic,  // theta grows with the text, once it is longer than original_context
+    kLlama3,   // low frequencies divided by the factor, high ones kept
+    kYarn,
+    kLongRope,  // divided by a factor each, by another where the text is longer than original_context
+  };
   Kind kind = Kind::kNone;
   double factor = 1;
+  uint64_t original_context = 0;
+  double low_frequency = 1, high_frequency = 4;  // kLlama3: turns within the original context
   std::optional<double> mscale{}, mscale_all_dim{};
   double beta_fast = 32, beta_slow = 1;
-  uint64_t original_context = 0;
   bool truncate = true;
+  std::optional<double> attention_factor{};             // kYarn, kLongRope: instead of what follows from the factor
+  std::vector<double> short_factors{}, long_factors{};  // kLongRope: rotary_dim / 2; no long ones: always the short
+};
+enum class RopeLayout : uint8_t {
+  kHalves,  // channel i turns with channel i + rotary_dim / 2
+  kPairs,   // channel 2 i with 2 i + 1
 };
 struct RopeConfig {
   uint64_t rotary_dim = 0;
   double theta = 10000;
   RopeScaling scaling{};
+  RopeLayout layout = RopeLayout::kHalves;
 };
 struct RopeTables {
   Tensor cosines, sines;  // [positions, rotary_dim / 2]
+  RopeLayout layout = RopeLayout::kHalves;
 };
+Status check_rope(const RopeConfig& config);
+// `text_length`: of the whole text, for scalings that depend on it; 0: it ends with these positions.
 Result<RopeTables> rope_tables(Context& context, const RopeConfig& config, uint64_t first_position, uint64_t positions,
-                               DType dtype = DType::kF32);
-// [t, heads, head_dim]; the first rotary_dim channels of each head are turned, first half against second half.
+                               DType dtype = DType::kF32, uint64_t text_length = 0);
+// [t, heads, head_dim]; the first rotary_dim channels of each head are turned.
 Result<Tensor> apply_rope(Context& context, const Tensor& x, const RopeTables& tables);
 // The queries and keys of packed [t, q | k | v]; the tables are for the positions of one sequence.
 Result<Tensor> apply_rope_qkv_packed(Context& context, const AttentionConfig& config, const Tensor& qkv,
                                      const RopeTables& tables);
+
+// ---------------------------------------------------------------- mixture of experts
+// Of scores [t, experts] the softmax, of which the `used` largest of each row stay and the others become 0; of equal
+// ones the first. `normalise`: those that stay are divided by their sum.
+Result<Tensor> expert_gates(Context& context, const Tensor& scores, uint64_t used, bool normalise);
+
+// Matrices [n, k] of a gated feed-forward part, each some rows of a parameter.
+struct Expert {
+  struct Matrix {
+    Param weight;
+    RowRange rows{};
+  };
+  Matrix gate, up, down;
+};
+// The sum over experts of gate * down(activation(gate(x)) * up(x)), for rows whose gate is not 0. Parameters of experts
+// that no row uses are not touched.
+Result<Tensor> expert_mlp(Context& context, const Tensor& x, const Tensor& gates, std::span<const Expert> experts,
+                          Activation activation);
+// down's input: activation(gate) * up.
+Result<Tensor> gated(Context& context, Activation activation, const Tensor& gate, const Tensor& up);
 
 // ---------------------------------------------------------------- images, NHWC
 struct Conv2dParams {

@@ -11,19 +11,62 @@ namespace ballast::ops {
 
 namespace {
 
-Status check_config(const RopeConfig& config) {
+using Kind = RopeScaling::Kind;
+
+std::string wrong_yarn(const RopeConfig& config) {
   const RopeScaling& scaling = config.scaling;
-  std::string wrong;
-  if (config.rotary_dim % 2 != 0) wrong = fmt::format("{} rotary channels are not even", config.rotary_dim);
-  else if (!(config.theta > 0)) wrong = fmt::format("theta is {} and must be above 0", config.theta);
-  else if (scaling.kind == RopeScaling::Kind::kNone) return {};
-  else if (!(scaling.factor > 0)) wrong = fmt::format("the scaling's factor is {} and must be above 0", scaling.factor);
-  else if (scaling.kind != RopeScaling::Kind::kYarn) return {};
-  else if (scaling.original_context == 0) wrong = "YaRN scaling needs the original context";
-  else if (!(scaling.beta_fast > 0) || !(scaling.beta_slow > 0)) wrong = "YaRN's betas must be above 0";
-  else if (config.theta == 1) wrong = "YaRN scaling needs a theta other than 1";
-  if (wrong.empty()) return {};
-  return make_error(ErrorCode::kInvalidArgument, "rope_tables: " + wrong);
+  if (scaling.original_context == 0) return "YaRN scaling needs the original context";
+  if (!(scaling.beta_fast > 0) || !(scaling.beta_slow > 0)) return "YaRN's betas must be above 0";
+  if (config.theta == 1) return "YaRN scaling needs a theta other than 1";
+  return "";
+}
+
+std::string wrong_llama3(const RopeScaling& scaling) {
+  if (scaling.original_context == 0) return "llama3 scaling needs the original context";
+  if (scaling.low_frequency > 0 && scaling.high_frequency > scaling.low_frequency) return "";
+  return fmt::format("llama3 scaling needs 0 < low frequency factor < high frequency factor, not {} and {}",
+                     scaling.low_frequency, scaling.high_frequency);
+}
+
+std::string wrong_factors(std::string_view which, const std::vector<double>& factors, uint64_t count) {
+  if (factors.size() != count) {
+    return fmt::format("{} {} factors do not fit {} rotary channels, which need {}", factors.size(), which, 2 * count,
+                       count);
+  }
+  const auto bad = std::ranges::find_if(factors, [](double factor) { return !(factor > 0) || std::isinf(factor); });
+  return bad == factors.end() ? "" : fmt::format("a {} factor is {} and must be above 0", which, *bad);
+}
+
+std::string wrong_longrope(const RopeConfig& config) {
+  const RopeScaling& scaling = config.scaling;
+  const uint64_t half = config.rotary_dim / 2;
+  if (std::string wrong = wrong_factors("short", scaling.short_factors, half); !wrong.empty()) return wrong;
+  if (scaling.long_factors.empty()) return "";
+  if (scaling.original_context < 2) return "longrope scaling needs an original context above 1";
+  return wrong_factors("long", scaling.long_factors, half);
+}
+
+std::string wrong_scaling(const RopeConfig& config) {
+  const RopeScaling& scaling = config.scaling;
+  if (!(scaling.factor > 0) || std::isinf(scaling.factor)) {
+    return fmt::format("the scaling's factor is {} and must be above 0", scaling.factor);
+  }
+  if (scaling.attention_factor && !(std::abs(*scaling.attention_factor) < 1e6)) {
+    return fmt::format("the attention factor is {}", *scaling.attention_factor);
+  }
+  switch (scaling.kind) {
+    case Kind::kNone:
+    case Kind::kLinear: break;
+    case Kind::kDynamic:
+      if (scaling.original_context == 0) return "dynamic scaling needs the original context";
+      if (config.rotary_dim <= 2) return fmt::format("dynamic scaling needs more than {} channels", config.rotary_dim);
+      if (scaling.factor < 1) return fmt::format("dynamic scaling needs a factor of 1 or more, not {}", scaling.factor);
+      break;
+    case Kind::kLlama3: return wrong_llama3(scaling);
+    case Kind::kYarn: return wrong_yarn(config);
+    case Kind::kLongRope: return wrong_longrope(config);
+  }
+  return "";
 }
 
 // Where YaRN goes over from the original frequencies to the stretched ones.
@@ -51,21 +94,57 @@ struct Ramp {
   }
 };
 
-double frequency(const RopeConfig& config, uint64_t i) {
-  const double original =
-      std::pow(config.theta, -2.0 * static_cast<double>(i) / static_cast<double>(config.rotary_dim));
-  if (config.scaling.kind == RopeScaling::Kind::kNone) return original;
-  const double stretched = original / config.scaling.factor;
-  if (config.scaling.kind == RopeScaling::Kind::kLinear) return stretched;
-  const double ramp = Ramp(config).at(static_cast<double>(i));
-  return stretched * ramp + original * (1 - ramp);
+// theta^(-2 i / rotary_dim)
+double plain_frequency(double theta, uint64_t i, uint64_t rotary_dim) {
+  return std::pow(theta, -2.0 * static_cast<double>(i) / static_cast<double>(rotary_dim));
 }
 
+// Within its original context a text is not stretched.
+double dynamic_theta(const RopeConfig& config, uint64_t text_length) {
+  const auto original = static_cast<double>(config.scaling.original_context);
+  const auto channels = static_cast<double>(config.rotary_dim);
+  const double length = std::max(static_cast<double>(text_length), original);
+  const double factor = config.scaling.factor;
+  return config.theta * std::pow(factor * length / original - (factor - 1), channels / (channels - 2));
+}
+
+double llama3_frequency(const RopeScaling& scaling, double original) {
+  const double turns = static_cast<double>(scaling.original_context) * original / (2 * std::numbers::pi);
+  const double kept =
+      std::clamp((turns - scaling.low_frequency) / (scaling.high_frequency - scaling.low_frequency), 0.0, 1.0);
+  return original * ((1 - kept) / scaling.factor + kept);
+}
+
+double frequency(const RopeConfig& config, uint64_t i, uint64_t text_length) {
+  const RopeScaling& scaling = config.scaling;
+  const double original = plain_frequency(config.theta, i, config.rotary_dim);
+  switch (scaling.kind) {
+    case Kind::kNone: return original;
+    case Kind::kLinear: return original / scaling.factor;
+    case Kind::kDynamic: return plain_frequency(dynamic_theta(config, text_length), i, config.rotary_dim);
+    case Kind::kLlama3: return llama3_frequency(scaling, original);
+    case Kind::kYarn: {
+      const double ramp = Ramp(config).at(static_cast<double>(i));
+      return original / scaling.factor * ramp + original * (1 - ramp);
+    }
+    case Kind::kLongRope: {
+      const bool is_long = !scaling.long_factors.empty() && text_length > scaling.original_context;
+      return original / (is_long ? scaling.long_factors : scaling.short_factors)[i];
+    }
+  }
+  return original;
+}
+
+// What cosines and sines are multiplied by.
 double magnitude(const RopeScaling& scaling) {
-  if (scaling.kind != RopeScaling::Kind::kYarn) return 1;
-  const auto of = [&](double mscale) {
-    return scaling.factor <= 1 ? 1.0 : 0.1 * mscale * std::log(scaling.factor) + 1;
-  };
+  if (scaling.kind != Kind::kYarn && scaling.kind != Kind::kLongRope) return 1;
+  if (scaling.attention_factor) return *scaling.attention_factor;
+  if (scaling.factor <= 1) return 1;
+  if (scaling.kind == Kind::kLongRope) {
+    if (scaling.original_context < 2) return 1;
+    return std::sqrt(1 + std::log(scaling.factor) / std::log(static_cast<double>(scaling.original_context)));
+  }
+  const auto of = [&](double mscale) { return 0.1 * mscale * std::log(scaling.factor) + 1; };
   const double mscale = scaling.mscale.value_or(0);
   const double all_dim = scaling.mscale_all_dim.value_or(0);
   return mscale != 0 && all_dim != 0 ? of(mscale) / of(all_dim) : of(1);
@@ -73,14 +152,14 @@ double magnitude(const RopeScaling& scaling) {
 
 // In double all the way: an angle at a far position has lost its digits in single precision.
 template <typename T>
-void fill(const RopeConfig& config, uint64_t first_position, RopeTables& tables) {
+void fill(const RopeConfig& config, uint64_t first_position, uint64_t text_length, RopeTables& tables) {
   const uint64_t positions = tables.cosines.dims()[0];
   const uint64_t half = tables.cosines.dims()[1];
   T* const cosines = tables.cosines.writable<T>();
   T* const sines = tables.sines.writable<T>();
   const double scale = magnitude(config.scaling);
   for (uint64_t i = 0; i < half; ++i) {
-    const double turn = frequency(config, i);
+    const double turn = frequency(config, i, text_length);
     for (uint64_t p = 0; p < positions; ++p) {
       const double angle = static_cast<double>(first_position + p) * turn;
       cosines[p * half + i] = static_cast<T>(std::cos(angle) * scale);
@@ -91,14 +170,25 @@ void fill(const RopeConfig& config, uint64_t first_position, RopeTables& tables)
 
 }  // namespace
 
+Status check_rope(const RopeConfig& config) {
+  std::string wrong;
+  if (config.rotary_dim % 2 != 0) wrong = fmt::format("{} rotary channels are not even", config.rotary_dim);
+  else if (!(config.theta > 0)) wrong = fmt::format("theta is {} and must be above 0", config.theta);
+  else wrong = wrong_scaling(config);
+  if (wrong.empty()) return {};
+  return make_error(ErrorCode::kInvalidArgument, "rope_tables: " + wrong);
+}
+
 Result<RopeTables> rope_tables(Context& context, const RopeConfig& config, uint64_t first_position, uint64_t positions,
-                               DType dtype) {
-  BALLAST_CHECK(check_config(config));
+                               DType dtype, uint64_t text_length) {
+  BALLAST_CHECK(check_rope(config));
   const Dims dims{positions, config.rotary_dim / 2};
   RopeTables tables;
+  tables.layout = config.layout;
   BALLAST_TRY(tables.cosines, context.workspace().make(dims, dtype));
   BALLAST_TRY(tables.sines, context.workspace().make(dims, dtype));
-  with_type(dtype, [&]<typename T>() { fill<T>(config, first_position, tables); });
+  const uint64_t length = std::max(text_length, first_position + positions);
+  with_type(dtype, [&]<typename T>() { fill<T>(config, first_position, length, tables); });
   return tables;
 }
 

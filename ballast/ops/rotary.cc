@@ -33,6 +33,7 @@ void turn(Context& context, T* x, const RopeTables& tables, uint64_t heads, uint
   problem.head_dim = head_dim;
   problem.rotary_dim = 2 * tables.cosines.dims()[1];
   problem.stride = stride;
+  problem.interleaved = tables.layout == RopeLayout::kPairs;
   kernels<T>(context).rope(problem, context.threads());
 }
 
@@ -78,7 +79,7 @@ Result<Tensor> run_rope_packed(Context& context, const ApplyRopeQkvPackedArgs& a
 // By the same angles in the other direction, which is where gradients go.
 Result<RopeTables> reversed(Context& context, const RopeTables& tables) {
   BALLAST_TRY(Tensor sines, unary(context, UnaryOp::kNeg, tables.sines));
-  return RopeTables{tables.cosines, std::move(sines)};
+  return RopeTables{tables.cosines, std::move(sines), tables.layout};
 }
 
 struct RopeStep {

@@ -31,7 +31,7 @@ class Param {
   DType dtype() const { return info().dtype; }
   const Shape& shape() const { return info().shape; }
   const ParamKey& key() const { return key_; }
-  // Of the first dimension; 1 for a scalar.
+  // Of the first dimension, of three dimensions those of all matrices; 1 for a scalar.
   uint64_t rows() const;
   uint64_t row_bytes() const;
   ParamStore& store() const { return *store_; }

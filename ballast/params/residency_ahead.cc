@@ -96,7 +96,8 @@ std::optional<PieceId> Residency::expected(uint64_t steps) const {
   if (making_ == 0 && order_.is_known()) return order_.ahead(steps);
   if (!latest_ || latest_->form != kTileForm) return std::nullopt;
   const uint64_t tile = latest_->tile + steps;
-  if (tile >= plan_.params[latest_->param].tile_count()) return std::nullopt;
+  const TiledParam& param = plan_.params[latest_->param];
+  if (tile >= param.tile_count() || param.matrix_of(tile) != param.matrix_of(latest_->tile)) return std::nullopt;
   return PieceId{latest_->param, kTileForm, tile};
 }
 

@@ -86,6 +86,15 @@ Error too_small(const ParamSource& source, const Needs& needs, uint64_t budget) 
                                 params[needs.most.param].shape.to_string(), needs.most.bytes, beside, needs.total()));
 }
 
+// The most rows of a tile, at most `fit`, of which whole tiles make one matrix of a stack; 0: only small ones would.
+uint64_t rows_of_one(uint64_t matrix_rows, uint64_t fit) {
+  for (uint64_t tiles = (matrix_rows - 1) / fit + 1; matrix_rows / tiles >= std::min(kRowsAtOnce, matrix_rows);
+       ++tiles) {
+    if (matrix_rows % tiles == 0) return matrix_rows / tiles;
+  }
+  return 0;
+}
+
 TiledParam tile_param(const ParamSource& source, size_t index, uint64_t tile_bytes) {
   const TensorInfo& info = source.params()[index];
   TiledParam param{.rows = param_rows(info), .bytes = info.byte_size, .read_extra = extra_of(source, index)};
@@ -94,6 +103,11 @@ TiledParam tile_param(const ParamSource& source, size_t index, uint64_t tile_byt
   const uint64_t fit = std::max<uint64_t>(tile_bytes / param.rows.bytes_each, 1);
   const uint64_t tiles = (param.rows.count - 1) / fit + 1;
   param.tile_rows = (param.rows.count - 1) / tiles + 1;  // about the same for all, instead of a small rest
+  if (info.shape.rank() == 3 && info.shape[1] != 0) {
+    param.stack_rows = info.shape[1];
+    if (const uint64_t whole = rows_of_one(param.stack_rows, fit); whole != 0) param.tile_rows = whole;
+    return param;
+  }
   if (tiles > 1 && fit >= kRowsAtOnce) {
     const uint64_t rounded = checked_align_up(param.tile_rows, kRowsAtOnce).value_or(kMost);
     param.tile_rows = rounded <= fit ? rounded : param.tile_rows - param.tile_rows % kRowsAtOnce;
@@ -127,7 +141,9 @@ void choose_what_stays(const ParamSource& source, const ResidencyOptions& option
 
 ParamRows param_rows(const TensorInfo& info) {
   if (info.shape.rank() == 0 || !has_fixed_size(info.dtype)) return {1, info.byte_size};
-  const uint64_t count = info.shape[0];
+  // A stack of matrices has the rows of all of them, so that one of them can be had in tiles.
+  const bool is_stack = info.shape.rank() == 3;
+  const uint64_t count = is_stack ? checked_mul(info.shape[0], info.shape[1]).value_or(0) : info.shape[0];
   if (count == 0) return {0, 0};
   if (info.byte_size % count != 0) return {1, info.byte_size};  // rows that end inside a byte
   return {count, info.byte_size / count};

@@ -8,7 +8,8 @@
 
 namespace ballast {
 
-// Rows of a parameter: of its first dimension, or one where it cannot be cut (a scalar, a packing of its own).
+// Rows of a parameter: of its first dimension, of a stack of matrices (three dimensions) those of all of them, or one
+// where it cannot be cut (a scalar, a packing of its own).
 struct ParamRows {
   uint64_t count = 1;
   uint64_t bytes_each = 0;
@@ -19,12 +20,15 @@ struct TiledParam {
   ParamRows rows;
   uint64_t bytes = 0;
   uint64_t tile_rows = 1;   // of every tile but the last
+  uint64_t stack_rows = 0;  // of one matrix of a stack; 0: no stack
   uint64_t read_extra = 0;  // memory that the source takes for itself while it reads a tile
   bool stays = false;       // once it was read
 
   uint64_t tile_count() const { return bytes == 0 ? 0 : (rows.count - 1) / tile_rows + 1; }
   uint64_t tile_begin(uint64_t tile) const { return tile * tile_rows; }
   uint64_t tile_end(uint64_t tile) const;
+  // Of a stack, the matrix that the tile begins in: what follows in another one is not likely to be wanted next.
+  uint64_t matrix_of(uint64_t tile) const { return stack_rows == 0 ? 0 : tile_begin(tile) / stack_rows; }
 };
 
 struct TilePlan {

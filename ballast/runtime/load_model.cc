@@ -6,18 +6,22 @@
 #include <mutex>
 
 #include "ballast/archive/guard.h"
+#include "ballast/archive/model_folder.h"
 #include "ballast/archive/open.h"
 #include "ballast/backends/backends.h"
 #include "ballast/base/near_miss.h"
+#include "ballast/models/config_schema.h"
 #include "ballast/models/model_config.h"
 #include "ballast/nn/sequential_file.h"
 #include "ballast/params/budget.h"
+#include "ballast/runtime/stop_tokens.h"
 
 namespace ballast {
 
 struct LoadedModel::State {
   std::string config_text;
   LoadReport report;
+  std::vector<TokenId> stop_tokens;
   const Backend* backend = nullptr;
   std::unique_ptr<ParamStore> store;
   std::unique_ptr<Registry> registry;
@@ -29,6 +33,8 @@ struct LoadedModel::State {
 };
 
 namespace {
+
+constexpr std::string_view kOurSchema = "gptrs";
 
 Result<const ModelKind*> choose_kind(const std::string& name, std::span<const ModelKind> more) {
   std::vector<std::string_view> names;
@@ -50,17 +56,33 @@ Result<std::optional<std::string>> layers_config(const Description& description)
                                    listing->separator, listing->layers));
 }
 
-Result<std::string> find_config(const Archive& archive, const std::string& path, const LoadOptions& options) {
-  if (options.config_text) return *options.config_text;
-  auto layers = layers_config(archive.description());
+Result<ModelConfig> find_config(const Description& file, const ModelFolder& folder, const std::string& path,
+                                const LoadOptions& options) {
+  if (options.config_text) {
+    return ModelConfig{std::string(is_huggingface_config(*options.config_text) ? kHuggingFaceSchema : kOurSchema),
+                       *options.config_text};
+  }
+  auto layers = layers_config(file);
   if (!layers) return std::move(layers).error().with_context(path);
-  if (*layers) return **std::move(layers);
-  const auto& config = archive.description().config;
-  if (config && config->schema == "gptrs") return config->text;
+  if (*layers) return ModelConfig{std::string(kOurSchema), **std::move(layers)};
+  if (file.config && find_config_schema(file.config->schema) != nullptr) return *file.config;
+  if (folder.config && file.format == "safetensors") return *folder.config;
   return make_error(ErrorCode::kUnsupported,
                     fmt::format("{}: the file holds weights but no model config that says how to compute with them; "
                                 "give one with --config, or make a checkpoint with `ballast import`",
                                 path));
+}
+
+Result<ModelDescription> describe_model(const ModelConfig& config, const Description& file, const std::string& path) {
+  auto text = find_config_schema(config.schema)->to_model_config(config, file);
+  if (!text) return std::move(text).error().with_context(path);
+  return parse_model_config(*text, path);
+}
+
+// What stands beside a file of weights belongs to it; other files carry what they need.
+Result<ModelFolder> find_model_folder(const std::string& path, const Description& file) {
+  if (file.format != "safetensors") return ModelFolder();
+  return read_model_folder(path);
 }
 
 // Flags and options ask for what they say; what a config asks for is raised to what the model needs at least, because
@@ -148,6 +170,7 @@ Workspace& LoadedModel::workspace() { return state_->workspace; }
 Registry& LoadedModel::registry() { return *state_->registry; }
 const Backend& LoadedModel::backend() const { return *state_->backend; }
 ResidencyStats LoadedModel::residency() const { return state_->store->stats(); }
+std::span<const TokenId> LoadedModel::stop_tokens() const { return state_->stop_tokens; }
 const std::string& LoadedModel::config_text() const { return state_->config_text; }
 
 std::vector<std::string_view> LoadedModel::capabilities() const {
@@ -168,8 +191,11 @@ Result<std::unique_ptr<LoadedModel>> load_model(const std::string& path, const L
     auto state = std::make_unique<LoadedModel::State>();
     BALLAST_TRY(state->backend, choose_backend(options.backend));
     BALLAST_TRY(Archive mapped, open_archive(path));
-    BALLAST_TRY(state->config_text, find_config(mapped, path, options));
-    BALLAST_TRY(const ModelDescription model, parse_model_config(state->config_text, path));
+    BALLAST_TRY(const ModelFolder folder, find_model_folder(path, mapped.description()));
+    BALLAST_TRY(const ModelConfig config, find_config(mapped.description(), folder, path, options));
+    BALLAST_TRY(const ModelDescription model, describe_model(config, mapped.description(), path));
+    BALLAST_TRY(state->stop_tokens, find_stop_tokens(folder));
+    state->config_text = config.text;
     BALLAST_TRY(const ModelKind* kind, choose_kind(model.kind, options.more_kinds));
     BALLAST_TRY(state->registry, make_registry(model, options));
     BALLAST_TRY(state->store, open_store(path, std::move(mapped), options, model.streaming));

@@ -58,6 +58,8 @@ class LoadedModel {
   Registry& registry();
   const Backend& backend() const;
   ResidencyStats residency() const;
+  // What ends a text, where the files of the model say it.
+  std::span<const TokenId> stop_tokens() const;
   // The config's JSON as the file has it.
   const std::string& config_text() const;
 
@@ -69,8 +71,8 @@ class LoadedModel {
 };
 
 // Opens what open_archive opens, as long as it carries a model config ({"kind", "config", "runtime"}, a flat GPT
-// config, or GPTRSCHK version 1). Costs the header; parameters are read when they are touched. Tensors must not outlive
-// it.
+// config, or GPTRSCHK version 1), or stands beside a config.json of Hugging Face's. Costs the header; parameters are
+// read when they are touched. Tensors must not outlive it.
 Result<std::unique_ptr<LoadedModel>> load_model(const std::string& path, const LoadOptions& options = {});
 
 }  // namespace ballast

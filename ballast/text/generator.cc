@@ -71,6 +71,7 @@ Status Generator::compute(std::span<const TokenId> ids) {
     BALLAST_TRY(logits_, model_->forward_tokens(*context_, ids, CausalLm::Rows::kLast));
     return {};
   }
+  cache_->expect(cache_->length() + ids.size());
   while (!ids.empty()) {
     const auto piece = ids.first(std::min(ids.size(), kPromptPiece));
     BALLAST_TRY(logits_, model_->forward_cached(*context_, piece, *cache_, CausalLm::Rows::kLast));
@@ -87,7 +88,8 @@ Status Generator::catch_up() {
     if (cache_) cache_->truncate(0);
     BALLAST_CHECK(compute(all.last(most)));
   } else {
-    BALLAST_CHECK(compute(cache_ ? all.subspan(computed_) : all));
+    if (cache_ && !model_->keeps_past(cache_->length(), all.size())) cache_->truncate(0);
+    BALLAST_CHECK(compute(cache_ ? all.subspan(cache_->length()) : all));
   }
   computed_ = all.size();
   return {};

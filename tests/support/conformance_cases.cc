@@ -78,6 +78,12 @@ void add_elementwise(Cases& cases) {
                      {features},
                      [](Trial& t) { return ops::rms_norm(t.context, t.x[0], t.params[0], 1e-5F); },
                      sum_of(dims.back())});
+    cases.push_back({"rms_norm",
+                     dims.to_string() + " shifted",
+                     {dims},
+                     {features},
+                     [](Trial& t) { return ops::rms_norm(t.context, t.x[0], t.params[0], 1e-5F, 1); },
+                     2 * sum_of(dims.back())});
   }
 }
 
@@ -265,6 +271,98 @@ void add_attention(Cases& cases) {
   }
 }
 
+// A window that ends within, at and behind blocks of keys; scores of a scale of their own; caps that bend them.
+void add_attention_variants(Cases& cases) {
+  for (const ops::AttentionConfig& heads : kHeads) {
+    for (const uint64_t window : {0U, 1U, 7U, 64U, 65U, 200U}) {
+      ops::AttentionConfig config = heads;
+      config.window = window;
+      config.scale = 0.7F;
+      config.soft_cap = window == 7 ? 0 : 0.5F;
+      const uint64_t width = config.q_width() + 2 * config.kv_width();
+      const std::string name = fmt::format("window {}, cap {}, {} heads on {} of {}", window, config.soft_cap,
+                                           config.q_heads, config.kv_heads, config.head_dim);
+      const double tolerance = kFunction + 2 * sum_of(config.head_dim);
+      for (const uint64_t t : {3U, 67U, 150U}) {
+        cases.push_back({"attention",
+                         fmt::format("{} positions, {}", t, name),
+                         {{t, width}},
+                         {},
+                         [=](Trial& trial) { return ops::attention(trial.context, config, trial.x[0]); },
+                         tolerance});
+      }
+      cases.push_back({"attention_decode_cache",
+                       name,
+                       {{90, width}},
+                       {},
+                       [=](Trial& trial) { return run_cached(trial, config, DType::kF32); },
+                       tolerance});
+    }
+  }
+}
+
+void add_interleaved_rope(Cases& cases) {
+  for (const uint64_t rotary : {2U, 6U, 16U, 34U, 64U}) {
+    cases.push_back({"apply_rope",
+                     fmt::format("pairs, {} turned", rotary),
+                     {{5, 2, 65}},
+                     {},
+                     [=](Trial& trial) -> Result<Tensor> {
+                       const ops::RopeConfig config{.rotary_dim = rotary, .layout = ops::RopeLayout::kPairs};
+                       BALLAST_TRY(const auto tables, ops::rope_tables(trial.context, config, 3, 5, trial.dtype));
+                       return ops::apply_rope(trial.context, trial.x[0], tables);
+                     },
+                     kElementwise});
+  }
+}
+
+// Scores far enough apart that rounding does not choose other experts.
+Result<Tensor> spread_scores(Trial& t, uint64_t rows, uint64_t experts) {
+  BALLAST_TRY(Tensor scores, t.context.workspace().make({rows, experts}, t.dtype));
+  for (uint64_t i = 0; i < rows * experts; ++i) {
+    const double value = 0.37 * static_cast<double>((i * 7 + i / experts) % (experts + 3));
+    if (t.dtype == DType::kF64) scores.writable<double>()[i] = value;
+    else scores.writable<float>()[i] = static_cast<float>(value);
+  }
+  return scores;
+}
+
+void add_experts(Cases& cases) {
+  struct Mixture {
+    uint64_t rows, experts, used, width, hidden;
+  };
+  for (const Mixture& m : {Mixture{1, 1, 1, 1, 1}, {0, 3, 2, 4, 5}, {5, 4, 2, 33, 17}, {9, 8, 3, 16, 40}}) {
+    const std::string name = fmt::format("{} of {} experts, {} rows", m.used, m.experts, m.rows);
+    for (const bool normalise : {false, true}) {
+      cases.push_back({"expert_gates",
+                       fmt::format("{}{}", name, normalise ? ", normalised" : ""),
+                       {},
+                       {},
+                       [=](Trial& t) -> Result<Tensor> {
+                         BALLAST_TRY(const Tensor scores, spread_scores(t, m.rows, m.experts));
+                         return ops::expert_gates(t.context, scores, m.used, normalise);
+                       },
+                       kFunction});
+    }
+    cases.push_back({"expert_mlp",
+                     name,
+                     {{m.rows, m.width}},
+                     {{m.experts, 2 * m.hidden, m.width}, {m.experts, m.width, m.hidden}},
+                     [=](Trial& t) -> Result<Tensor> {
+                       std::vector<ops::Expert> experts;
+                       for (uint64_t e = 0; e < m.experts; ++e) {
+                         experts.push_back({{t.params[0], {2 * e * m.hidden, m.hidden}},
+                                            {t.params[0], {(2 * e + 1) * m.hidden, m.hidden}},
+                                            {t.params[1], {e * m.width, m.width}}});
+                       }
+                       BALLAST_TRY(const Tensor scores, spread_scores(t, m.rows, m.experts));
+                       BALLAST_TRY(const Tensor gates, ops::expert_gates(t.context, scores, m.used, true));
+                       return ops::expert_mlp(t.context, t.x[0], gates, experts, Activation::kGeluTanh);
+                     },
+                     kFunction + 4 * sum_of(m.width + m.hidden)});
+  }
+}
+
 void add_rope(Cases& cases) {
   for (const ops::AttentionConfig& config : kHeads) {
     const uint64_t width = config.q_width() + 2 * config.kv_width();
@@ -443,7 +541,10 @@ std::vector<ConformanceCase> conformance_cases() {
   add_block_products(cases);
   add_embeddings(cases);
   add_attention(cases);
+  add_attention_variants(cases);
   add_rope(cases);
+  add_interleaved_rope(cases);
+  add_experts(cases);
   add_shapes(cases);
   add_images(cases);
   add_training_cases(cases);

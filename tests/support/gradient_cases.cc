@@ -352,8 +352,9 @@ std::vector<ConformanceCase> gradient_cases() {
 }
 
 std::span<const std::string_view> functionals_without_gradient() {
-  // Statistics have one through batch_norm_training; a cache is for models that only run.
-  static constexpr std::array<std::string_view, 2> kNames = {"attention_decode_cache", "batch_statistics"};
+  // Statistics have one through batch_norm_training; a cache and experts are for models that only run.
+  static constexpr std::array<std::string_view, 4> kNames = {"attention_decode_cache", "batch_statistics",
+                                                             "expert_gates", "expert_mlp"};
   return kNames;
 }
 

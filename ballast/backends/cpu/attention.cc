@@ -42,11 +42,12 @@ class BlockAttention {
       largest_[row] = -__builtin_inff();
       total_[row] = 0;
     }
+    first_key_ = oldest(0) / kBlockKeys * kBlockKeys;
   }
 
   void run() {
     const size_t keys = p_.first_position + (p_.sees_all ? p_.q_count : block_.first_query + block_.queries);
-    for (size_t key = 0; key < keys; key += kBlockKeys) {
+    for (size_t key = first_key_; key < keys; key += kBlockKeys) {
       const size_t count = smaller(kBlockKeys, keys - key);
       score(key, count);
       weigh(key, count);
@@ -91,23 +92,42 @@ class BlockAttention {
   void weigh(size_t key, size_t count) {
     for (size_t row = 0; row < block_.rows(); ++row) {
       float* weights = weights_ + row * kBlockKeys;
-      const size_t seen = p_.first_position + (p_.sees_all ? p_.q_count : block_.query(row) + 1);
-      const size_t visible = seen > key ? smaller(count, seen - key) : 0;
-      const Vector scale = splat(p_.scale);
-      map(weights, weights, visible, [&](Vector x) HWY_ATTR { return hn::Mul(x, scale); });
-      const float largest = HWY_MAX(largest_[row], largest_of(weights, visible));
-      const Vector shift = splat(largest);
-      map(weights, weights, visible, [&](Vector x) HWY_ATTR { return exponential(hn::Sub(x, shift)); });
-      for (size_t j = visible; j < count; ++j) weights[j] = 0;
-      const float sum = sum_of(weights, visible, Identity());
-      const float kept = key == 0 ? 0 : hn::GetLane(exponential(splat(largest_[row] - largest)));
-      if (key != 0 && kept != 1) {
-        map(outputs_[row], outputs_[row], p_.head_dim, [&](Vector x) HWY_ATTR { return hn::Mul(x, splat(kept)); });
-      }
-      total_[row] = key == 0 ? sum : total_[row] * kept + sum;
-      largest_[row] = largest;
+      // Of this block: those between its window and its own position.
+      const size_t end = smaller(count, seen(row) > key ? seen(row) - key : 0);
+      const size_t begin = smaller(end, oldest(row) > key ? oldest(row) - key : 0);
+      for (size_t j = 0; j < begin; ++j) weights[j] = 0;
+      for (size_t j = end; j < count; ++j) weights[j] = 0;
+      if (begin != end) weigh_row(row, weights + begin, end - begin, key == first_key_);
     }
   }
+
+  void weigh_row(size_t row, float* weights, size_t visible, bool first) {
+    scale_scores(weights, visible);
+    const float largest = HWY_MAX(largest_[row], largest_of(weights, visible));
+    const Vector shift = splat(largest);
+    map(weights, weights, visible, [&](Vector x) HWY_ATTR { return exponential(hn::Sub(x, shift)); });
+    const float sum = sum_of(weights, visible, Identity());
+    const float kept = first ? 0 : hn::GetLane(exponential(splat(largest_[row] - largest)));
+    if (!first && kept != 1) {
+      map(outputs_[row], outputs_[row], p_.head_dim, [&](Vector x) HWY_ATTR { return hn::Mul(x, splat(kept)); });
+    }
+    total_[row] = first ? sum : total_[row] * kept + sum;
+    largest_[row] = largest;
+  }
+
+  void scale_scores(float* weights, size_t count) const {
+    if (p_.soft_cap == 0) {
+      const Vector scale = splat(p_.scale);
+      map(weights, weights, count, [&](Vector x) HWY_ATTR { return hn::Mul(x, scale); });
+      return;
+    }
+    const Vector cap = splat(p_.soft_cap), scale = splat(p_.scale / p_.soft_cap);
+    map(weights, weights, count, [&](Vector x) HWY_ATTR { return hn::Mul(cap, Tanh()(hn::Mul(x, scale))); });
+  }
+
+  // Keys [oldest, seen) are what a row looks at.
+  size_t seen(size_t row) const { return p_.first_position + (p_.sees_all ? p_.q_count : block_.query(row) + 1); }
+  size_t oldest(size_t row) const { return p_.window != 0 && seen(row) > p_.window ? seen(row) - p_.window : 0; }
 
   // output += weights * values
   void mix(size_t key, size_t count) {
@@ -125,7 +145,7 @@ class BlockAttention {
         float* c[kTileRows];
         PanelProduct product = tile_product(tile, a, c);
         product.length = count;
-        product.add = key != 0;
+        product.add = key != first_key_;
         if (direct) {
           product.w = reinterpret_cast<const float*>(values.data);
           product.w_stride = p_.head_dim;
@@ -162,6 +182,7 @@ class BlockAttention {
   const QueryBlock& block_;
   const size_t group_;
   const Tiles tiles_;
+  size_t first_key_ = 0;  // of the first block that any row looks at
   const float* queries_[kBlockRows];
   float* outputs_[kBlockRows];
   float largest_[kBlockRows];

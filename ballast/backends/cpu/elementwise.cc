@@ -25,13 +25,6 @@ struct Magnitude {
 struct Sigmoid {
   HWY_INLINE Vector operator()(Vector x) const { return times_sigmoid(splat(1.0F), x); }
 };
-// Of |x| it is -m / (m + 2) with m = e^(-2 |x|) - 1.
-struct Tanh {
-  HWY_INLINE Vector operator()(Vector x) const {
-    const Vector m = exponential_minus_one(hn::Mul(hn::Abs(x), splat(-2.0F)));
-    return hn::CopySign(hn::Div(m, hn::Add(m, splat(2.0F))), x);
-  }
-};
 struct LeakyRelu {
   float slope;
   HWY_INLINE Vector operator()(Vector x) const {

@@ -147,13 +147,24 @@ class HeadGradient {
       return hn::Mul(load_some(out_ + at + i, lanes), load_some(dout_ + at + i, lanes));
     });
     const Vector scale = splat(p_.scale), below = splat(mean);
+    const size_t oldest = p_.window != 0 && visible > p_.window ? visible - p_.window : 0;
     // What is beyond is 0 as far as products of whole tiles look.
     const size_t vectors = divide_up(visible, kLanes) * kLanes;
-    const auto last = hn::FirstN(Floats(), visible - (vectors - kLanes));
+    const auto seen = [&](size_t i) HWY_ATTR {
+      const auto past = hn::FirstN(Floats(), oldest > i ? oldest - i : 0);
+      return hn::AndNot(past, hn::FirstN(Floats(), visible - i));
+    };
     Vector most = splat(-__builtin_inff());
     for (size_t i = 0; i < vectors; i += kLanes) {
       Vector score = hn::Mul(load(weights + i), scale);
-      if (i + kLanes == vectors) score = hn::IfThenElse(last, score, splat(-__builtin_inff()));
+      if (p_.soft_cap != 0) {
+        score = hn::Mul(Tanh()(hn::Div(score, splat(p_.soft_cap))), splat(p_.soft_cap));
+        const Vector bent = hn::Div(score, splat(p_.soft_cap));
+        store(hn::Mul(hn::Sub(load(slopes + i), below), hn::NegMulAdd(bent, bent, splat(1.0F))), slopes + i);
+      } else {
+        store(hn::Sub(load(slopes + i), below), slopes + i);
+      }
+      score = hn::IfThenElse(seen(i), score, splat(-__builtin_inff()));
       most = hn::Max(most, score);
       store(score, weights + i);
     }
@@ -167,10 +178,9 @@ class HeadGradient {
     const Vector inverse = hn::Div(splat(1.0F), hn::SumOfLanes(Floats(), sum));
     for (size_t i = 0; i < vectors; i += kLanes) {
       const Vector weight = hn::Mul(load(weights + i), inverse);
-      Vector slope = hn::Mul(hn::Mul(weight, hn::Sub(load(slopes + i), below)), scale);
-      if (i + kLanes == vectors) slope = hn::IfThenElseZero(last, slope);
+      const Vector slope = hn::Mul(hn::Mul(weight, load(slopes + i)), scale);
       store(weight, weights + i);
-      store(slope, slopes + i);
+      store(hn::IfThenElseZero(seen(i), slope), slopes + i);
     }
     for (size_t i = vectors; i < smaller(room_.keys, visible + kTileRows); i += kLanes) {
       store(zeros(), weights + i);

@@ -88,13 +88,32 @@ void turn_head(float* head, const float* cosines, const float* sines, size_t hal
   if (i < half) turn(i, half - i);
 }
 
+// The same with a and b side by side.
+void turn_pairs(float* head, const float* cosines, const float* sines, size_t half) {
+  const auto turn = [&](float* pairs, Vector cosine, Vector sine) HWY_ATTR {
+    Vector a, b;
+    hn::LoadInterleaved2(Floats(), pairs, a, b);
+    hn::StoreInterleaved2(hn::Sub(hn::Mul(a, cosine), hn::Mul(b, sine)), hn::Add(hn::Mul(b, cosine), hn::Mul(a, sine)),
+                          Floats(), pairs);
+  };
+  size_t i = 0;
+  for (; i + kLanes <= half; i += kLanes) turn(head + 2 * i, load(cosines + i), load(sines + i));
+  if (const size_t rest = half - i; rest != 0) {
+    HWY_ALIGN float pairs[2 * kLanes] = {};
+    std::memcpy(pairs, head + 2 * i, 2 * rest * sizeof(float));
+    turn(pairs, load_part(cosines + i, rest), load_part(sines + i, rest));
+    std::memcpy(head + 2 * i, pairs, 2 * rest * sizeof(float));
+  }
+}
+
 void rope(const RopeProblem<float>& p, ThreadPool& pool) {
+  const auto turn = p.interleaved ? turn_pairs : turn_head;
   const size_t half = p.rotary_dim / 2;
   pool.for_ranges(p.positions, rows_at_once(p.heads * p.rotary_dim), [&](size_t begin, size_t end) HWY_ATTR {
     for (size_t position = begin; position < end; ++position) {
       for (size_t head = 0; head < p.heads; ++head) {
-        turn_head(p.x + position * p.stride + head * p.head_dim, p.cosines + position * half, p.sines + position * half,
-                  half);
+        turn(p.x + position * p.stride + head * p.head_dim, p.cosines + position * half, p.sines + position * half,
+             half);
       }
     }
   });

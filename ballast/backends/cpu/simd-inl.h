@@ -194,6 +194,13 @@ struct Relu {
 struct Relu6 {
   HWY_INLINE Vector operator()(Vector x) const { return at_most(6.0F, at_least(0.0F, x)); }
 };
+// Of |x| it is -m / (m + 2) with m = e^(-2 |x|) - 1.
+struct Tanh {
+  HWY_INLINE Vector operator()(Vector x) const {
+    const Vector m = exponential_minus_one(hn::Mul(hn::Abs(x), splat(-2.0F)));
+    return hn::CopySign(hn::Div(m, hn::Add(m, splat(2.0F))), x);
+  }
+};
 struct Silu {
   HWY_INLINE Vector operator()(Vector x) const { return times_sigmoid(x, x); }
 };

@@ -15,18 +15,19 @@ template <typename T, typename At>
 void attend(const AttentionProblem<T>& p, const At& keys, const At& values, uint64_t query, uint64_t head) {
   const uint64_t first = head / (p.q_heads / p.kv_heads) * p.capacity * p.head_dim;
   const uint64_t seen = p.first_position + (p.sees_all ? p.q_count : query + 1);
+  const uint64_t oldest = p.window != 0 && seen > p.window ? seen - p.window : 0;
   const T* q = p.q + query * p.q_stride + head * p.head_dim;
   T* out = p.out + (query * p.q_heads + head) * p.head_dim;
   const auto score = [&](uint64_t position) {
     T sum = 0;
     for (uint64_t d = 0; d < p.head_dim; ++d) sum += q[d] * keys(first + position * p.head_dim + d);
-    return sum * p.scale;
+    return p.soft_cap != 0 ? p.soft_cap * std::tanh(sum * p.scale / p.soft_cap) : sum * p.scale;
   };
   T largest = -std::numeric_limits<T>::infinity();
-  for (uint64_t i = 0; i < seen; ++i) largest = std::max(largest, score(i));
+  for (uint64_t i = oldest; i < seen; ++i) largest = std::max(largest, score(i));
   T sum = 0;
   std::fill_n(out, p.head_dim, T{0});
-  for (uint64_t i = 0; i < seen; ++i) {
+  for (uint64_t i = oldest; i < seen; ++i) {
     const T weight = std::exp(score(i) - largest);
     sum += weight;
     for (uint64_t d = 0; d < p.head_dim; ++d) out[d] += weight * values(first + i * p.head_dim + d);

@@ -41,34 +41,46 @@ class HeadGradient {
     return sum;
   }
 
-  // Softmax of the scores of one query, over the `seen` keys.
-  void weigh(const T* q, uint64_t seen) {
+  T score(const T* q, uint64_t key) const {
+    const T score = dot(q, p_.qkv + key_at(key), p_.head_dim) * p_.scale;
+    return p_.soft_cap != 0 ? p_.soft_cap * std::tanh(score / p_.soft_cap) : score;
+  }
+  // Of the score in the product of q and k.
+  T score_slope(const T* q, uint64_t key) const {
+    if (p_.soft_cap == 0) return p_.scale;
+    const T bent = score(q, key) / p_.soft_cap;
+    return p_.scale * (1 - bent * bent);
+  }
+
+  // Softmax of the scores of one query, over the keys that it sees.
+  void weigh(const T* q, uint64_t oldest, uint64_t seen) {
     T largest = -std::numeric_limits<T>::infinity();
-    for (uint64_t i = 0; i < seen; ++i) {
-      weights_[i] = dot(q, p_.qkv + key_at(i), p_.head_dim) * p_.scale;
+    for (uint64_t i = oldest; i < seen; ++i) {
+      weights_[i] = score(q, i);
       largest = std::max(largest, weights_[i]);
     }
     T sum = 0;
-    for (uint64_t i = 0; i < seen; ++i) sum += weights_[i] = std::exp(weights_[i] - largest);
-    for (uint64_t i = 0; i < seen; ++i) weights_[i] /= sum;
+    for (uint64_t i = oldest; i < seen; ++i) sum += weights_[i] = std::exp(weights_[i] - largest);
+    for (uint64_t i = oldest; i < seen; ++i) weights_[i] /= sum;
   }
 
   void add_query(uint64_t head, uint64_t query) {
     const uint64_t seen = p_.causal ? query + 1 : p_.length;
+    const uint64_t oldest = p_.window != 0 && seen > p_.window ? seen - p_.window : 0;
     const uint64_t at = query_at(head, query);
     const T* q = p_.qkv + at;
     const uint64_t out_at = ((first_row_ + query) * p_.q_heads + head) * p_.head_dim;
     const T* dout = p_.dout + out_at;
     T* dq = p_.dqkv + at;
-    weigh(q, seen);
+    weigh(q, oldest, seen);
     // The sum over keys of weight times its gradient is out . dout.
     const T level = dot(p_.out + out_at, dout, p_.head_dim);
     std::fill_n(dq, p_.head_dim, T{0});
-    for (uint64_t i = 0; i < seen; ++i) {
+    for (uint64_t i = oldest; i < seen; ++i) {
       const T* k = p_.qkv + key_at(i);
       T* dk = p_.dqkv + key_at(i);
       T* dv = p_.dqkv + value_at(i);
-      const T dscore = weights_[i] * (dot(dout, p_.qkv + value_at(i), p_.head_dim) - level) * p_.scale;
+      const T dscore = weights_[i] * (dot(dout, p_.qkv + value_at(i), p_.head_dim) - level) * score_slope(q, i);
       for (uint64_t d = 0; d < p_.head_dim; ++d) {
         dq[d] += dscore * k[d];
         dk[d] += dscore * q[d];

@@ -1,0 +1,243 @@
+// Decoder-only text models: what llama, mistral, qwen, gemma, phi, mixtral and GPT-2 have in common, driven by a
+// description of what they differ in.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "ballast/models/decoder_config.h"
+#include "ballast/models/decoder_params.h"
+#include "ballast/models/kinds.h"
+#include "ballast/models/text_model.h"
+
+namespace ballast {
+
+namespace {
+
+// What all layers of one pass share.
+struct DecoderPass {
+  const TextPass& text;
+  ops::RopeTables rope, local_rope;
+  Tensor temperatures;  // of each row; empty: none
+};
+
+class Decoder final : public TextModel {
+ public:
+  static Result<std::unique_ptr<Model>> build(std::string_view config, ParamLoader& params) {
+    auto model = std::make_unique<Decoder>();
+    BALLAST_TRY(model->d_, describe_decoder(config));
+    BALLAST_TRY(model->p_, load_decoder_params(model->d_, params));
+    return std::unique_ptr<Model>(std::move(model));
+  }
+
+  std::string_view kind() const override { return "decoder"; }
+  uint64_t context_length() const override { return d_.context; }
+  uint64_t vocab_size() const override { return d_.vocab; }
+  KvCacheShape cache_shape() const override { return {d_.layers.size(), d_.kv_heads, d_.head_dim, d_.context}; }
+
+  // Where a longer text has other frequencies, keys that were turned by the old ones are of no use.
+  bool keeps_past(uint64_t cached, uint64_t length) const override {
+    const ops::RopeScaling& scaling = d_.rope.scaling;
+    if (scaling.kind != ops::RopeScaling::Kind::kLongRope || scaling.long_factors.empty()) return true;
+    return cached == 0 || cached > scaling.original_context || length <= scaling.original_context;
+  }
+
+ private:
+  Result<Tensor> run(Context& context, const TextPass& text) const override {
+    BALLAST_TRY(const DecoderPass pass, prepare(context, text));
+    BALLAST_TRY(Tensor h, embed(context, text));
+    for (uint64_t i = 0; i < p_.blocks.size(); ++i) {
+      const Context::Scope scope(context, "blocks", i);
+      BALLAST_TRY(h, attend(context, i, h, pass));
+      BALLAST_TRY(h, think(context, i, h));
+    }
+    if (text.cache != nullptr) text.cache->set_length(text.position + text.ids.size());
+    BALLAST_TRY(h, wanted_rows(context, h, text.rows));
+    BALLAST_TRY(h, norm(context.at("final_norm"), h, p_.final_norm));
+    BALLAST_TRY(h, ops::linear(context.at("logits"), h, p_.head.weight, p_.head.options()));
+    return d_.logit_cap == 0 ? h : capped(context, h);
+  }
+
+  // ---------------------------------------------------------------- both ends
+
+  Result<DecoderPass> prepare(Context& context, const TextPass& text) const {
+    DecoderPass pass{text, {}, {}, {}};
+    const auto tables = [&](const ops::RopeConfig& config) {
+      return ops::rope_tables(context, config, text.position, text.length(), DType::kF32, text.text_length);
+    };
+    using Rope = DecoderLayer::Rope;
+    if (uses(Rope::kMain)) BALLAST_CHECK(assign(pass.rope, tables(d_.rope)));
+    if (uses(Rope::kLocal)) BALLAST_CHECK(assign(pass.local_rope, tables(d_.local_rope)));
+    if (d_.temperature != 0) BALLAST_CHECK(assign(pass.temperatures, temperatures(context, text)));
+    return pass;
+  }
+
+  bool uses(DecoderLayer::Rope rope) const {
+    return std::ranges::any_of(d_.layers, [rope](const DecoderLayer& layer) { return layer.rope == rope; });
+  }
+
+  Result<Tensor> temperatures(Context& context, const TextPass& text) const {
+    std::vector<float> factors;
+    for (uint64_t i = 0; i < text.ids.size(); ++i) {
+      const uint64_t position = text.position + i % text.length();
+      const auto stretches = static_cast<double>(position / d_.temperature_every);
+      factors.push_back(static_cast<float>(1 + d_.temperature * std::log1p(stretches)));
+    }
+    return context.workspace().from(factors, {factors.size()});
+  }
+
+  Result<Tensor> embed(Context& context, const TextPass& text) const {
+    const bool is_done = d_.embedding_scale == 1 && !d_.learned_positions;
+    BALLAST_TRY(Tensor h,
+                ops::embedding_lookup(context.at(is_done ? "embeddings" : "tok_embeddings"), p_.embedding, text.ids));
+    if (d_.embedding_scale != 1) {
+      BALLAST_TRY(h, ops::unary(context.at("embeddings"), UnaryOp::kScale, h, static_cast<double>(d_.embedding_scale)));
+    }
+    if (!d_.learned_positions) return h;
+    BALLAST_TRY(const Tensor places, consecutive_rows(context.at("pos_embeddings"), p_.positions, text.position,
+                                                      text.length(), text.sequences));
+    return ops::add(context.at("embeddings"), h, places);
+  }
+
+  Result<Tensor> capped(Context& context, const Tensor& logits) const {
+    const auto cap = static_cast<double>(d_.logit_cap);
+    BALLAST_TRY(Tensor x, ops::unary(context, UnaryOp::kScale, logits, 1 / cap));
+    BALLAST_TRY(x, ops::unary(context, UnaryOp::kTanh, x));
+    return ops::unary(context.at("capped_logits"), UnaryOp::kScale, x, cap);
+  }
+
+  Result<Tensor> norm(Context& context, const Tensor& x, const DecoderNorm& norm) const {
+    if (d_.norm == NormKind::kLayer) return ops::layer_norm(context, x, norm.gamma, norm.beta, d_.eps);
+    return ops::rms_norm(context, x, norm.gamma, d_.eps, d_.norm_shift);
+  }
+
+  // ---------------------------------------------------------------- attention
+
+  Result<Tensor> attend(Context& context, uint64_t index, const Tensor& h, const DecoderPass& pass) const {
+    const DecoderBlock& block = p_.blocks[index];
+    const ops::AttentionConfig config = attention_config(d_.layers[index], pass.text);
+    BALLAST_TRY(Tensor x, norm(context.at("norm_1"), h, block.attention_norm));
+    BALLAST_TRY(Tensor qkv, project(context, block, x, pass));
+    if (const ops::RopeTables* rope = rope_of(d_.layers[index], pass)) {
+      BALLAST_TRY(qkv, ops::apply_rope_qkv_packed(context.at("attention.qkv_rope"), config, qkv, *rope));
+    }
+    context.at("attention.context");
+    KvCache* cache = pass.text.cache;
+    BALLAST_TRY(x, cache == nullptr
+                       ? ops::attention(context, config, qkv)
+                       : ops::attention_decode_cache(context, config, qkv, *cache, index, pass.text.position));
+    BALLAST_TRY(x, ops::linear(context.at("attention.output"), x, block.output.weight, block.output.options()));
+    if (d_.post_norms) {
+      BALLAST_TRY(x, norm(context.at("attention.norm"), x, block.attention_post_norm));
+    }
+    return ops::add(context.at("residual"), x, h);
+  }
+
+  ops::AttentionConfig attention_config(const DecoderLayer& layer, const TextPass& text) const {
+    return {.q_heads = d_.q_heads,
+            .kv_heads = d_.kv_heads,
+            .head_dim = d_.head_dim,
+            .sequences = text.sequences,
+            .causal = true,
+            .window = layer.window,
+            .scale = layer.score_scale,
+            .soft_cap = d_.soft_cap};
+  }
+
+  static const ops::RopeTables* rope_of(const DecoderLayer& layer, const DecoderPass& pass) {
+    if (layer.rope == DecoderLayer::Rope::kNone) return nullptr;
+    return layer.rope == DecoderLayer::Rope::kMain ? &pass.rope : &pass.local_rope;
+  }
+
+  // Packed [t, q | k | v].
+  Result<Tensor> project(Context& context, const DecoderBlock& block, const Tensor& x, const DecoderPass& pass) const {
+    std::array<Tensor, 3> parts;
+    if (block.qkv.weight.valid()) {
+      BALLAST_TRY(const Tensor qkv, ops::linear(context.at("attention.qkv"), x, block.qkv.weight, block.qkv.options()));
+      if (!d_.qk_norm && pass.temperatures.empty()) return qkv;
+      BALLAST_TRY(parts, split(context, qkv));
+    } else {
+      constexpr std::array<std::string_view, 3> kNames = {"attention.query", "attention.key", "attention.value"};
+      const std::array<const DecoderMatrix*, 3> matrices = {&block.query, &block.key, &block.value};
+      for (size_t i = 0; i < 3; ++i) {
+        BALLAST_TRY(parts[i], ops::linear(context.at(kNames[i]), x, matrices[i]->weight, matrices[i]->options()));
+      }
+    }
+    if (d_.qk_norm) {
+      BALLAST_TRY(parts[0], normalise_heads(context.at("attention.query_norm"), parts[0], block.query_norm));
+      BALLAST_TRY(parts[1], normalise_heads(context.at("attention.key_norm"), parts[1], block.key_norm));
+    }
+    // Before rope is as good as behind it: turning does not change lengths.
+    if (!pass.temperatures.empty()) {
+      BALLAST_TRY(parts[0], ops::scale_rows(context.at("attention.query_scaled"), parts[0], pass.temperatures));
+    }
+    return ops::concat_along_axis(context.at("attention.qkv"), parts, 1);
+  }
+
+  Result<std::array<Tensor, 3>> split(Context& context, const Tensor& qkv) const {
+    const uint64_t q = d_.q_heads * d_.head_dim, kv = d_.kv_heads * d_.head_dim;
+    std::array<Tensor, 3> parts;
+    BALLAST_TRY(parts[0], ops::slice_along_axis(context, qkv, 1, 0, q));
+    BALLAST_TRY(parts[1], ops::slice_along_axis(context, qkv, 1, q, kv));
+    BALLAST_TRY(parts[2], ops::slice_along_axis(context, qkv, 1, q + kv, kv));
+    return parts;
+  }
+
+  Result<Tensor> normalise_heads(Context& context, const Tensor& x, const DecoderNorm& weights) const {
+    const Dims heads{x.dims()[0], x.dims()[1] / d_.head_dim, d_.head_dim};
+    BALLAST_TRY(const Tensor y, norm(context, x.reshaped(heads), weights));
+    return y.reshaped(x.dims());
+  }
+
+  // ---------------------------------------------------------------- the feed-forward part
+
+  Result<Tensor> think(Context& context, uint64_t index, const Tensor& h) const {
+    const DecoderBlock& block = p_.blocks[index];
+    BALLAST_TRY(Tensor x, norm(context.at("norm_2"), h, block.feed_norm));
+    BALLAST_TRY(x, d_.layers[index].sparse ? mix(context, block.mixture, x) : feed(context, block.feed, x));
+    if (d_.post_norms) {
+      BALLAST_TRY(x, norm(context.at("feed_forward.norm"), x, block.feed_post_norm));
+    }
+    return ops::add(context.at("output"), x, h);
+  }
+
+  Result<Tensor> feed(Context& context, const DecoderFeed& feed, const Tensor& x) const {
+    Tensor hidden;
+    if (d_.gated) {
+      BALLAST_TRY(const Tensor gate,
+                  ops::linear(context.at("feed_forward.gate"), x, feed.gate.weight, feed.gate.options()));
+      BALLAST_TRY(const Tensor up, ops::linear(context.at("feed_forward.up"), x, feed.up.weight, feed.up.options()));
+      BALLAST_TRY(hidden, ops::gated(context.at("feed_forward.hidden"), d_.activation, gate, up));
+    } else {
+      BALLAST_TRY(hidden,
+                  ops::linear(context.at("feed_forward.hidden"), x, feed.up.weight, feed.up.options(d_.activation)));
+    }
+    return ops::linear(context.at("feed_forward.output"), hidden, feed.down.weight, feed.down.options());
+  }
+
+  Result<Tensor> mix(Context& context, const DecoderMixture& mixture, const Tensor& x) const {
+    BALLAST_TRY(const Tensor scores,
+                ops::linear(context.at("experts.scores"), x, mixture.router.weight, mixture.router.options()));
+    BALLAST_TRY(const Tensor gates,
+                ops::expert_gates(context.at("experts.gates"), scores, d_.experts.used, d_.experts.normalise));
+    BALLAST_TRY(const Tensor y,
+                ops::expert_mlp(context.at("experts.output"), x, gates, mixture.experts, d_.activation));
+    if (!mixture.shared_switch.weight.valid()) return y;
+    BALLAST_TRY(const Tensor shared, feed(context, mixture.shared, x));
+    BALLAST_TRY(Tensor share, ops::linear(context.at("experts.shared"), x, mixture.shared_switch.weight,
+                                          mixture.shared_switch.options()));
+    BALLAST_TRY(share, ops::unary(context, UnaryOp::kSigmoid, share));
+    BALLAST_TRY(const Tensor part, ops::scale_rows(context, shared, share.reshaped({share.count()})));
+    return ops::add(context.at("feed_forward.output"), y, part);
+  }
+
+  DecoderDescription d_;
+  DecoderParams p_;
+};
+
+}  // namespace
+
+const ModelKind kDecoderKind = {"decoder", "Decoders from Hugging Face and GGUF: llama, qwen, gemma, phi, mixtral, ...",
+                                Decoder::build};
+
+}  // namespace ballast

@@ -1,0 +1,141 @@
+#include "ballast/models/decoder_names.h"
+
+#include <algorithm>
+
+namespace ballast {
+
+namespace {
+
+using enum DecoderPart;
+
+// Models that also see wrap the part that reads.
+constexpr std::string_view kHuggingFacePrefixes[] = {"model.", "model.language_model.", "language_model.model.", ""};
+constexpr std::string_view kGpt2Prefixes[] = {"transformer.", ""};
+constexpr std::string_view kNoPrefix[] = {""};
+
+constexpr DecoderName kHuggingFaceNames[] = {
+    {kEmbedding, "@embed_tokens"},
+    {kFinalNorm, "@norm"},
+    {kHead, "^lm_head"},
+    {kAttentionNorm, "@layers.{}.input_layernorm"},
+    {kQuery, "@layers.{}.self_attn.q_proj"},
+    {kKey, "@layers.{}.self_attn.k_proj"},
+    {kValue, "@layers.{}.self_attn.v_proj"},
+    {kQkv, "@layers.{}.self_attn.qkv_proj"},
+    {kQueryNorm, "@layers.{}.self_attn.q_norm"},
+    {kKeyNorm, "@layers.{}.self_attn.k_norm"},
+    {kOutput, "@layers.{}.self_attn.o_proj"},
+    {kFeedNorm, "@layers.{}.post_attention_layernorm"},
+    {kGate, "@layers.{}.mlp.gate_proj"},
+    {kUp, "@layers.{}.mlp.up_proj"},
+    {kGateUp, "@layers.{}.mlp.gate_up_proj"},
+    {kDown, "@layers.{}.mlp.down_proj"},
+    {kRouter, "@layers.{}.mlp.gate"},
+    {kExpertGate, "@layers.{}.mlp.experts.{}.gate_proj"},
+    {kExpertUp, "@layers.{}.mlp.experts.{}.up_proj"},
+    {kExpertDown, "@layers.{}.mlp.experts.{}.down_proj"},
+    {kStackedGateUp, "@layers.{}.mlp.experts.gate_up_proj", ""},
+    {kStackedDown, "@layers.{}.mlp.experts.down_proj", ""},
+    {kSharedGate, "@layers.{}.mlp.shared_expert.gate_proj"},
+    {kSharedUp, "@layers.{}.mlp.shared_expert.up_proj"},
+    {kSharedDown, "@layers.{}.mlp.shared_expert.down_proj"},
+    {kSharedSwitch, "@layers.{}.mlp.shared_expert_gate"},
+};
+
+// What llama calls post_attention_layernorm stands in front of the feed-forward part; here it is what it says.
+constexpr DecoderName kGemmaNames[] = {
+    {kAttentionPostNorm, "@layers.{}.post_attention_layernorm"},
+    {kFeedNorm, "@layers.{}.pre_feedforward_layernorm"},
+    {kFeedPostNorm, "@layers.{}.post_feedforward_layernorm"},
+};
+
+constexpr DecoderName kMixtralNames[] = {
+    {kRouter, "@layers.{}.block_sparse_moe.gate"},
+    {kExpertGate, "@layers.{}.block_sparse_moe.experts.{}.w1"},
+    {kExpertUp, "@layers.{}.block_sparse_moe.experts.{}.w3"},
+    {kExpertDown, "@layers.{}.block_sparse_moe.experts.{}.w2"},
+    {kStackedGateUp, "@layers.{}.block_sparse_moe.experts.gate_up_proj", ""},
+    {kStackedDown, "@layers.{}.block_sparse_moe.experts.down_proj", ""},
+};
+
+constexpr DecoderName kGpt2Names[] = {
+    {kEmbedding, "@wte"},           {kPositions, "@wpe"},
+    {kFinalNorm, "@ln_f"},          {kHead, "lm_head"},
+    {kAttentionNorm, "@h.{}.ln_1"}, {kQkv, "@h.{}.attn.c_attn"},
+    {kOutput, "@h.{}.attn.c_proj"}, {kFeedNorm, "@h.{}.ln_2"},
+    {kUp, "@h.{}.mlp.c_fc"},        {kDown, "@h.{}.mlp.c_proj"},
+};
+
+constexpr DecoderName kGgufNames[] = {
+    {kEmbedding, "token_embd"},
+    {kPositions, "position_embd"},
+    {kFinalNorm, "output_norm"},
+    {kHead, "output"},
+    {kAttentionNorm, "blk.{}.attn_norm"},
+    {kQuery, "blk.{}.attn_q"},
+    {kKey, "blk.{}.attn_k"},
+    {kValue, "blk.{}.attn_v"},
+    {kQkv, "blk.{}.attn_qkv"},
+    {kQueryNorm, "blk.{}.attn_q_norm"},
+    {kKeyNorm, "blk.{}.attn_k_norm"},
+    {kOutput, "blk.{}.attn_output"},
+    {kAttentionPostNorm, "blk.{}.post_attention_norm"},
+    {kFeedNorm, "blk.{}.ffn_norm"},
+    {kGate, "blk.{}.ffn_gate"},
+    {kUp, "blk.{}.ffn_up"},
+    {kGateUp, "blk.{}.ffn_up"},
+    {kDown, "blk.{}.ffn_down"},
+    {kFeedPostNorm, "blk.{}.post_ffw_norm"},
+    {kRouter, "blk.{}.ffn_gate_inp"},
+    {kExpertGate, "blk.{}.ffn_gate.{}"},
+    {kExpertUp, "blk.{}.ffn_up.{}"},
+    {kExpertDown, "blk.{}.ffn_down.{}"},
+    {kStackedGate, "blk.{}.ffn_gate_exps"},
+    {kStackedUp, "blk.{}.ffn_up_exps"},
+    {kStackedGateUp, "blk.{}.ffn_gate_up_exps"},
+    {kStackedDown, "blk.{}.ffn_down_exps"},
+    {kSharedGate, "blk.{}.ffn_gate_shexp"},
+    {kSharedUp, "blk.{}.ffn_up_shexp"},
+    {kSharedDown, "blk.{}.ffn_down_shexp"},
+    {kSharedSwitch, "blk.{}.ffn_gate_inp_shexp"},
+    {kRopeDivisors, "rope_freqs"},
+    {kRopeLongDivisors, "rope_factors_long"},
+    {kRopeShortDivisors, "rope_factors_short"},
+};
+
+// "language_model.model." is the model, "language_model." what holds it and its output matrix.
+std::string_view holder_of(std::string_view prefix) {
+  return prefix == "language_model.model." ? prefix.substr(0, prefix.find('.') + 1) : "";
+}
+
+}  // namespace
+
+const DecoderNaming kHuggingFaceNaming = {kHuggingFacePrefixes, {}, kHuggingFaceNames};
+const DecoderNaming kGemmaNaming = {kHuggingFacePrefixes, kGemmaNames, kHuggingFaceNames};
+const DecoderNaming kMixtralNaming = {kHuggingFacePrefixes, kMixtralNames, kHuggingFaceNames};
+const DecoderNaming kGpt2Naming = {kGpt2Prefixes, {}, kGpt2Names};
+const DecoderNaming kGgufNaming = {kNoPrefix, {}, kGgufNames};
+
+const DecoderName* DecoderNaming::find(DecoderPart part) const {
+  for (const std::span<const DecoderName> names : {own, shared}) {
+    const auto found = std::ranges::find(names, part, &DecoderName::part);
+    if (found != names.end()) return &*found;
+  }
+  return nullptr;
+}
+
+std::string decoder_param_name(const DecoderName& name, const DecoderPlace& place, std::string_view ending) {
+  std::string text;
+  bool has_layer = false;
+  for (size_t i = 0; i < name.pattern.size(); ++i) {
+    const char c = name.pattern[i];
+    if (c == '@') text += place.prefix;
+    else if (c == '^') text += holder_of(place.prefix);
+    else if (c == '{') text += std::to_string(has_layer ? place.expert : place.layer);
+    else if (c == '}') has_layer = true;
+    else text += c;
+  }
+  return text.append(ending);
+}
+
+}  // namespace ballast

@@ -1,0 +1,81 @@
+// What files call the parameters of a decoder: tables from a part to a pattern.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace ballast {
+
+enum class DecoderPart : uint8_t {
+  kEmbedding,
+  kPositions,
+  kFinalNorm,
+  kHead,
+  // Of a layer.
+  kAttentionNorm,
+  kQuery,
+  kKey,
+  kValue,
+  kQkv,
+  kQueryNorm,
+  kKeyNorm,
+  kOutput,
+  kAttentionPostNorm,
+  kFeedNorm,
+  kGate,
+  kUp,
+  kGateUp,
+  kDown,
+  kFeedPostNorm,
+  // Of a mixture of experts.
+  kRouter,
+  kExpertGate,  // of one expert
+  kExpertUp,
+  kExpertDown,
+  kStackedGate,  // of all of them
+  kStackedUp,
+  kStackedGateUp,
+  kStackedDown,
+  kSharedGate,
+  kSharedUp,
+  kSharedDown,
+  kSharedSwitch,
+  // Divisors of the frequencies of rope.
+  kRopeDivisors,
+  kRopeLongDivisors,
+  kRopeShortDivisors,
+};
+
+struct DecoderName {
+  DecoderPart part;
+  // '@' is the prefix of the file, '^' that of what holds the model, the first {} the layer, the second the expert.
+  std::string_view pattern;
+  std::string_view weight = ".weight";  // behind the pattern; a bias has ".bias" there
+};
+
+struct DecoderNaming {
+  std::span<const std::string_view> prefixes;  // the first whose embedding or output matrix is there
+  std::span<const DecoderName> own;            // looked at first
+  std::span<const DecoderName> shared;
+
+  // Null where this naming has no such part.
+  const DecoderName* find(DecoderPart part) const;
+};
+
+struct DecoderPlace {
+  std::string_view prefix;
+  uint64_t layer = 0;
+  uint64_t expert = 0;
+};
+std::string decoder_param_name(const DecoderName& name, const DecoderPlace& place, std::string_view ending);
+
+extern const DecoderNaming kHuggingFaceNaming;  // llama, mistral, qwen, phi3, ...
+extern const DecoderNaming kGemmaNaming;
+extern const DecoderNaming kMixtralNaming;
+extern const DecoderNaming kGpt2Naming;
+extern const DecoderNaming kGgufNaming;
+
+}  // namespace ballast

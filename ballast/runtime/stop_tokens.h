@@ -1,0 +1,15 @@
+// Which tokens end a text, as the files of a model say it.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "ballast/archive/model_folder.h"
+#include "ballast/base/token_id.h"
+
+namespace ballast {
+
+// generation_config.json where it says, else config.json: "eos_token_id", one or a list. None where neither does.
+Result<std::vector<TokenId>> find_stop_tokens(const ModelFolder& folder);
+
+}  // namespace ballast

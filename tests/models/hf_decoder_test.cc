@@ -1,0 +1,233 @@
+// Every recorded model of Hugging Face's families against what transformers computed with it.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "ballast/archive/open.h"
+#include "ballast/backends/backends.h"
+#include "ballast/params/budget.h"
+#include "ballast/text/generator.h"
+#include "tests/support/recorded_decoders.h"
+#include "tests/support/test_files.h"
+
+namespace ballast::testing {
+namespace {
+
+// The recordings are f32 themselves, up to 2e-5 away from f64; a wrong epsilon shows from 6e-4 on.
+constexpr double kDecoderTolerance = 1e-4;
+
+std::vector<std::string> decoder_names() {
+  std::vector<std::string> names;
+  for (const RecordedDecoder& decoder : recorded_decoders()) names.push_back(decoder.name);
+  return names;
+}
+
+class HfDecoder : public ::testing::TestWithParam<std::string> {
+ protected:
+  const RecordedDecoder& recorded() const { return recorded_decoder(GetParam()); }
+  std::unique_ptr<LoadedModel> load(const LoadOptions& options = {}) const {
+    return load_or_die(recorded().path, options);
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Every, HfDecoder, ::testing::ValuesIn(decoder_names()),
+                         [](const auto& name) { return name.param; });
+
+RecordedTensor last_of(const Tensor& logits) {
+  const uint64_t width = logits.dims()[1];
+  const float* row = logits.f32() + (logits.dims()[0] - 1) * width;
+  return {{width}, {row, row + width}};
+}
+
+double distance(const Tensor& logits, const RecordedDecoder& decoder, const RecordedInput& input) {
+  if (!input.logits.empty()) return largest_difference(logits, decoder.tensor(input.logits));
+  const RecordedTensor expected = decoder.tensor(input.last_row), got = last_of(logits);
+  double largest = got.dims == expected.dims ? 0 : HUGE_VAL;
+  for (size_t i = 0; i < std::min(got.values.size(), expected.values.size()); ++i) {
+    largest = std::max(largest, std::abs(static_cast<double>(got.values[i]) - static_cast<double>(expected.values[i])));
+  }
+  return largest;
+}
+
+TEST_P(HfDecoder, LogitsAreThoseOfTransformersOnEveryBackend) {
+  for (const Backend* backend : all_backends()) {
+    const auto model = load({.backend = std::string(backend->name)});
+    EXPECT_THAT(model->report().unused, ::testing::IsEmpty());
+    double largest = 0;
+    for (const RecordedInput& input : recorded().inputs) {
+      const auto logits = model->forward(TokenInput{input.ids});
+      ASSERT_TRUE(logits) << logits.error().message;
+      const double here = distance(*logits, recorded(), input);
+      EXPECT_LE(here, kDecoderTolerance) << backend->name << ", " << input.ids.size() << " tokens";
+      largest = std::max(largest, here);
+    }
+    RecordProperty("largest_" + std::string(backend->name), std::to_string(largest));
+  }
+}
+
+// What the model shows where transformers reports hidden states.
+class HiddenStates final : public TraceSink {
+ public:
+  Status on_output(std::string_view name, std::string_view, const Tensor& output) override {
+    outputs_.insert_or_assign(std::string(name), output);
+    return {};
+  }
+  const Tensor& at(const std::string& name) const { return outputs_.at(name); }
+
+ private:
+  std::map<std::string, Tensor> outputs_;
+};
+
+TEST_P(HfDecoder, HiddenStatesAreThoseOfTransformers) {
+  size_t compared = 0;
+  const auto model = load();
+  for (const RecordedInput& input : recorded().inputs) {
+    if (input.hidden.empty()) continue;
+    HiddenStates states;
+    model->context().trace = &states;
+    ASSERT_TRUE(model->forward(TokenInput{input.ids}));
+    model->context().trace = nullptr;
+    const RecordedTensor expected = recorded().tensor(input.hidden);
+    ASSERT_EQ(expected.dims.size(), 3U);
+    const size_t each = expected.dims[1] * expected.dims[2];
+    for (size_t i = 0; i < expected.dims[0]; ++i) {
+      const std::string name = i == 0                      ? "embeddings"
+                               : i + 1 == expected.dims[0] ? "final_norm"
+                                                           : "blocks." + std::to_string(i - 1) + ".output";
+      const RecordedTensor state{{expected.dims[1], expected.dims[2]},
+                                 {expected.values.begin() + static_cast<ptrdiff_t>(i * each),
+                                  expected.values.begin() + static_cast<ptrdiff_t>((i + 1) * each)}};
+      EXPECT_LE(largest_difference(states.at(name), state), kDecoderTolerance) << name;
+      ++compared;
+    }
+  }
+  EXPECT_GE(compared, 3U);
+}
+
+std::vector<TokenId> write(LoadedModel& model, const std::vector<TokenId>& prompt, const GenerateOptions& options,
+                           StopReason reason = StopReason::kMaxTokens) {
+  auto generator = Generator::start(*model.as_causal_lm(), model.context(), prompt, options);
+  EXPECT_TRUE(generator) << generator.error().message;
+  if (!generator) return {};
+  for (;;) {
+    const auto token = generator->next();
+    EXPECT_TRUE(token) << token.error().message;
+    if (!token || !*token) break;
+  }
+  EXPECT_EQ(generator->stop_reason(), reason);
+  const auto tokens = generator->tokens();
+  return {tokens.begin() + static_cast<ptrdiff_t>(prompt.size()), tokens.end()};
+}
+
+GenerateOptions greedily(size_t count) {
+  GenerateOptions options;
+  options.max_tokens = count;
+  options.sampling.temperature = 0;
+  return options;
+}
+
+TEST_P(HfDecoder, GreedyTextsAreThoseOfTransformersWithAndWithoutACache) {
+  const auto model = load();
+  for (const RecordedContinuation& text : recorded().texts) {
+    GenerateOptions options = greedily(text.cached.size());
+    EXPECT_EQ(write(*model, text.prompt, options), text.cached);
+    options.kv_cache = false;
+    EXPECT_EQ(write(*model, text.prompt, options), text.recomputed);
+  }
+}
+
+TEST_P(HfDecoder, StopsWhereTheFilesSay) {
+  const auto model = load();
+  EXPECT_THAT(model->stop_tokens(), ::testing::Not(::testing::IsEmpty()));
+  for (const RecordedContinuation& text : recorded().texts) {
+    if (text.until_stop.empty()) continue;
+    GenerateOptions options = greedily(text.cached.size());
+    options.stop_tokens.assign(model->stop_tokens().begin(), model->stop_tokens().end());
+    std::vector<TokenId> expected = text.until_stop;
+    const bool stops = std::ranges::find(options.stop_tokens, expected.back()) != options.stop_tokens.end();
+    if (stops) expected.pop_back();  // transformers counts it in, we do not
+    EXPECT_EQ(write(*model, text.prompt, options, stops ? StopReason::kStopToken : StopReason::kMaxTokens), expected);
+  }
+}
+
+// Logits of the longest input and the tokens of the first text: everything that must not depend on how it is run.
+struct Outcome {
+  std::vector<float> logits;
+  std::vector<TokenId> tokens;
+  bool operator==(const Outcome&) const = default;
+};
+
+Outcome run(LoadedModel& model, const RecordedDecoder& decoder) {
+  Outcome outcome;
+  const auto longest =
+      std::ranges::max_element(decoder.inputs, {}, [](const RecordedInput& input) { return input.ids.size(); });
+  const auto logits = model.forward(TokenInput{longest->ids});
+  EXPECT_TRUE(logits) << logits.error().message;
+  if (logits) outcome.logits.assign(logits->f32(), logits->f32() + logits->count());
+  outcome.tokens = write(model, decoder.texts.front().prompt, greedily(4));
+  return outcome;
+}
+
+TEST_P(HfDecoder, NeitherThreadsNorABudgetChangeABit) {
+  const Outcome one = run(*load({.threads = 1}), recorded());
+  ASSERT_FALSE(one.logits.empty());
+  for (const unsigned threads : {2U, 3U}) {
+    EXPECT_TRUE(run(*load({.threads = threads}), recorded()) == one) << threads << " threads";
+  }
+  auto archive = open_archive(recorded().path);
+  ASSERT_TRUE(archive);
+  const auto source = make_param_source(std::make_shared<const Archive>(std::move(*archive)));
+  const uint64_t budget = smallest_budget(*source) + 4096;
+  ASSERT_LT(budget, total_bytes(*source) / 2) << "no budget to speak of";
+  const auto tight = load({.threads = 2, .param_budget = budget});
+  EXPECT_TRUE(run(*tight, recorded()) == one) << "within " << budget << " bytes";
+  EXPECT_LE(tight->residency().peak, budget);
+}
+
+TEST(HfDecoders, TheOlderSpellingOfLongropeIsTheSameModel) {
+  const RecordedDecoder& decoder = recorded_decoder("phi3_longrope");
+  LoadOptions options;
+  options.config_text = read_text_file(decoder.path + "/config.su.json");
+  const auto model = load_or_die(decoder.path + "/model.safetensors", options);
+  for (const RecordedInput& input : decoder.inputs) {
+    const auto logits = model->forward(TokenInput{input.ids});
+    ASSERT_TRUE(logits) << logits.error().message;
+    EXPECT_LE(distance(*logits, decoder, input), kDecoderTolerance);
+  }
+}
+
+// A text that outgrows the short table on its way is computed again with the long one, from its beginning.
+TEST(HfDecoders, LongropeForgetsItsPastWhereTheTableChanges) {
+  const RecordedDecoder& decoder = recorded_decoder("phi3_longrope");
+  const auto model = load_or_die(decoder.path);
+  const std::vector<TokenId>& ids = decoder.inputs[3].ids;  // as long as the short table reaches
+  ASSERT_EQ(ids.size(), 24U);
+  GenerateOptions options = greedily(6);
+  const auto cached = write(*model, ids, options);
+  options.kv_cache = false;
+  EXPECT_EQ(cached, write(*model, ids, options));
+}
+
+// A prompt that is taken up in pieces gives the same logits as one that is not.
+TEST(HfDecoders, PiecesOfAPromptCountWithTheWholeOfIt) {
+  for (const char* name : {"llama_rope_dynamic", "phi3_longrope"}) {
+    const RecordedDecoder& decoder = recorded_decoder(name);
+    const auto model = load_or_die(decoder.path);
+    const CausalLm* text = model->as_causal_lm();
+    const std::vector<TokenId>& ids = decoder.inputs.back().ids;
+    auto cache = KvCache::make(text->cache_shape());
+    ASSERT_TRUE(cache);
+    cache->expect(ids.size());
+    const std::span all(ids);
+    ASSERT_TRUE(text->forward_cached(model->context(), all.first(20), *cache, CausalLm::Rows::kLast));
+    const auto logits = text->forward_cached(model->context(), all.subspan(20), *cache, CausalLm::Rows::kLast);
+    ASSERT_TRUE(logits) << logits.error().message;
+    RecordedTensor expected = decoder.tensor(decoder.inputs.back().last_row);
+    expected.dims.insert(expected.dims.begin(), 1);
+    EXPECT_LE(largest_difference(*logits, expected), kDecoderTolerance) << name;
+  }
+}
+
+}  // namespace
+}  // namespace ballast::testing

@@ -1,0 +1,39 @@
+// Tiny models of Hugging Face's families, and what transformers computed with them: tests/data/hf.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "tests/support/recorded_models.h"
+
+namespace ballast::testing {
+
+struct RecordedInput {
+  std::vector<TokenId> ids;
+  // Names of tensors; empty: not recorded.
+  std::string logits;    // [t, v]
+  std::string last_row;  // [v]
+  std::string hidden;    // [layers + 1, t, width]: embeddings, after each layer; the last behind the final norm
+};
+
+struct RecordedContinuation {
+  std::vector<TokenId> prompt;
+  std::vector<TokenId> cached;      // greedy, as `generate` goes on
+  std::vector<TokenId> recomputed;  // the same without a cache
+  std::vector<TokenId> until_stop;  // with the stop token at its end; empty: not recorded
+};
+
+struct RecordedDecoder {
+  std::string name;
+  std::string path;  // of the folder
+  std::vector<RecordedInput> inputs;
+  std::vector<RecordedContinuation> texts;
+
+  RecordedTensor tensor(const std::string& name) const;
+};
+
+// All of them, by name.
+const std::vector<RecordedDecoder>& recorded_decoders();
+const RecordedDecoder& recorded_decoder(const std::string& name);
+
+}  // namespace ballast::testing
