@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kLongestValue = 160;  // of metadata and config; --json has everything
 constexpr size_t kMostConfigRows = 40;
-constexpr size_t kMostElements = 16;  // of a list in the metadata
+constexpr size_t kMostListed = 16;  // of a list in the metadata
 
 Table field_table() { return Table({{""}, {"", Align::kLeft, true}}); }
 
@@ -115,7 +115,7 @@ void print_metadata(const Inspection& inspection, Console& console) {
   console.heading("metadata");
   Table table = field_table();
   for (const MetaEntry& entry : description.metadata) {
-    const std::string text = std::visit(ValueText{inspection.full ? SIZE_MAX : kMostElements}, entry.value);
+    const std::string text = std::visit(ValueText{inspection.full ? SIZE_MAX : kMostListed}, entry.value);
     if (inspection.full) table.add_row(Cell(printable(entry.key), Paint::kDim), printable(text));
     else add_field(table, entry.key, text);
   }
