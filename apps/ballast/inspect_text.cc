@@ -32,7 +32,11 @@ struct ValueText {
   std::string operator()(const std::string& value) const { return value; }
   std::string operator()(int64_t value) const { return std::to_string(value); }
   std::string operator()(uint64_t value) const { return std::to_string(value); }
-  std::string operator()(double value) const { return fmt::format("{}", value); }
+  // What is a float is shown as one: 1e-05, not 9.999999747378752e-06.
+  std::string operator()(double value) const {
+    const auto narrow = static_cast<float>(value);
+    return static_cast<double>(narrow) == value ? fmt::format("{}", narrow) : fmt::format("{}", value);
+  }
   std::string operator()(bool value) const { return value ? "true" : "false"; }
   std::string operator()(const MetaArray& value) const { return value.to_text(most_elements); }
 };

@@ -51,7 +51,6 @@ const std::vector<Sample>& samples() {
       {"gguf", "gguf/small/zero_tensors.gguf", {""}},
       {"gguf", "gguf/small/ranks.gguf", {""}},
       {"gguf", "gguf/small/v3_big_endian.gguf", {""}, false},
-      {"gguf", "gguf/small/long_names.gguf", {""}, false},
   };
   return kSamples;
 }
