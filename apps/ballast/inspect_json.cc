@@ -13,7 +13,7 @@ namespace ballast::cli {
 
 namespace {
 
-constexpr size_t kMostElements = 64;  // of a list, unless --full
+constexpr size_t kMostInJson = 64;  // of a list, unless --full
 
 void add_metadata(JsonWriter& json, const Description& description) {
   json.key("metadata").begin_object();
@@ -184,7 +184,7 @@ std::string inspection_json(const Inspection& inspection) {
   add_files(json, archive);
   add_model(json, description);
   add_metadata(json, description);
-  add_scalars(json, description, inspection.full ? SIZE_MAX : kMostElements);
+  add_scalars(json, description, inspection.full ? SIZE_MAX : kMostInJson);
   add_config(json, description);
   if (description.origin) add_text(json, "origin", origin_summary(*description.origin));
   if (inspection.hashed) add_text(json, "digest", to_hex(archive_digest(archive.tensors(), inspection.digests)));

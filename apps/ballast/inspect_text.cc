@@ -18,7 +18,7 @@ namespace {
 
 constexpr size_t kLongestValue = 160;  // of metadata and config; --json has everything
 constexpr size_t kMostConfigRows = 40;
-constexpr size_t kMostElements = 16;  // of a list in the metadata
+constexpr size_t kMostListed = 16;  // of a list in the metadata
 
 Table field_table() { return Table({{""}, {"", Align::kLeft, true}}); }
 
@@ -32,7 +32,11 @@ struct ValueText {
   std::string operator()(const std::string& value) const { return value; }
   std::string operator()(int64_t value) const { return std::to_string(value); }
   std::string operator()(uint64_t value) const { return std::to_string(value); }
-  std::string operator()(double value) const { return fmt::format("{}", value); }
+  // What is a float is shown as one: 1e-05, not 9.999999747378752e-06.
+  std::string operator()(double value) const {
+    const auto narrow = static_cast<float>(value);
+    return static_cast<double>(narrow) == value ? fmt::format("{}", narrow) : fmt::format("{}", value);
+  }
   std::string operator()(bool value) const { return value ? "true" : "false"; }
   std::string operator()(const MetaArray& value) const { return value.to_text(most_elements); }
 };
@@ -115,7 +119,7 @@ void print_metadata(const Inspection& inspection, Console& console) {
   console.heading("metadata");
   Table table = field_table();
   for (const MetaEntry& entry : description.metadata) {
-    const std::string text = std::visit(ValueText{inspection.full ? SIZE_MAX : kMostElements}, entry.value);
+    const std::string text = std::visit(ValueText{inspection.full ? SIZE_MAX : kMostListed}, entry.value);
     if (inspection.full) table.add_row(Cell(printable(entry.key), Paint::kDim), printable(text));
     else add_field(table, entry.key, text);
   }

@@ -21,7 +21,7 @@ constexpr std::array kFileTypes = {
     FileTypeName{23, "IQ3_XXS"}, FileTypeName{24, "IQ1_S"},  FileTypeName{25, "IQ4_NL"}, FileTypeName{26, "IQ3_S"},
     FileTypeName{27, "IQ3_M"},   FileTypeName{28, "IQ2_S"},  FileTypeName{29, "IQ2_M"},  FileTypeName{30, "IQ4_XS"},
     FileTypeName{31, "IQ1_M"},   FileTypeName{32, "BF16"},   FileTypeName{36, "TQ1_0"},  FileTypeName{37, "TQ2_0"},
-    FileTypeName{38, "MXFP4"},
+    FileTypeName{38, "MXFP4"},   FileTypeName{39, "NVFP4"},  FileTypeName{40, "Q1_0"},
 };
 
 class SummaryKeys {
