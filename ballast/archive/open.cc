@@ -32,13 +32,19 @@ struct FolderContents {
   std::vector<fs::path> archives;  // by extension only: the user pointed at the folder, not at a file
 };
 
+// Formats that are only read (.pt) lie beside models as what training left there: optimizer.pt, rng_state.pth.
+bool is_model_extension(const std::string& name) {
+  const FormatDriver* format = format_for_extension(name);
+  return format != nullptr && format->plan_write != nullptr;
+}
+
 Result<FolderContents> list_folder(const fs::path& folder) {
   FolderContents contents;
   std::error_code failure;
   for (fs::directory_iterator it(folder, failure), end; !failure && it != end; it.increment(failure)) {
     const std::string name = it->path().filename().string();
     if (name.ends_with(".index.json")) contents.indexes.push_back(it->path());
-    else if (is_file(it->path()) && format_for_extension(name) != nullptr) contents.archives.push_back(it->path());
+    else if (is_file(it->path()) && is_model_extension(name)) contents.archives.push_back(it->path());
   }
   if (failure) {
     return make_error(ErrorCode::kIo,

@@ -63,13 +63,18 @@ void swap_blocks(DType dtype, MutableByteSpan payload) {
 
 void gather_strided(std::span<const uint64_t> dims, std::span<const uint64_t> strides, size_t element_size, ByteSpan in,
                     MutableByteSpan out) {
-  const size_t rank = dims.size();
+  // The last axes that lie in one piece are copied as one.
+  size_t rank = dims.size();
+  size_t piece = element_size;
+  while (rank > 0 && (dims[rank - 1] == 1 || strides[rank - 1] * element_size == piece)) {
+    piece *= static_cast<size_t>(dims[--rank]);
+  }
   std::vector<size_t> stride(rank);
   for (size_t k = 0; k < rank; ++k) stride[k] = static_cast<size_t>(strides[k]) * element_size;
   std::vector<uint64_t> index(rank, 0);
   size_t from = 0;
-  for (size_t to = 0; to < out.size(); to += element_size) {
-    std::memcpy(out.data() + to, in.data() + from, element_size);
+  for (size_t to = 0; to < out.size(); to += piece) {
+    std::memcpy(out.data() + to, in.data() + from, piece);
     for (size_t k = rank; k-- > 0;) {
       from += stride[k];
       if (++index[k] < dims[k]) break;

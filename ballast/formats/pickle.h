@@ -74,7 +74,7 @@ class PickleTree {
   bool boolean(PickleValue value) const { return nodes_[value].number != 0; }
   int64_t integer(PickleValue value) const { return static_cast<int64_t>(nodes_[value].number); }
   double real(PickleValue value) const;
-  // Of kText and kBytes.
+  // Of kText and kBytes; of a kBigInteger its bytes, little-endian in two's complement.
   std::string_view text(PickleValue value) const;
   // A kBigInteger in decimal digits.
   std::string digits(PickleValue value) const;
