@@ -186,8 +186,8 @@ TEST_P(CpuBlocks, FastProductsShowBrokenActivations) {
   }
 }
 
-TEST(CpuBlocks, ActivationsNearZeroAndZeroAreKept) {
-  for (const float size : {0.0F, 1e-20F, 1e-37F, 3e38F}) {
+TEST(CpuBlockActivations, MayBeOfAnySize) {
+  for (const float size : {0.0F, 1e-37F, 1e-20F, 1e30F}) {
     BlockOperands operands(DType::kQ8_0, {1, 4, 64});
     for (float& value : operands.a) value = size;
     for_each_form([&](const KernelTable<float>& kernels) {

@@ -204,18 +204,84 @@ void multiply_format(const BlockProduct& p) {
   }
 }
 
-void multiply(const BlockProduct& p) {
-  switch (p.dtype) {
-    case DType::kQ4_0: return multiply_format<Q4_0Format>(p);
-    case DType::kQ4_1: return multiply_format<Q4_1Format>(p);
-    case DType::kQ5_0: return multiply_format<Q5_0Format>(p);
-    case DType::kQ5_1: return multiply_format<Q5_1Format>(p);
-    case DType::kQ8_0: return multiply_format<Q8_0Format>(p);
-    case DType::kIQ4NL: return multiply_format<IQ4NLFormat>(p);
-    case DType::kMXFP4: return multiply_format<MXFP4Format>(p);
-    case DType::kQ4K: return multiply_format<Q4KFormat>(p);
-    case DType::kQ5K: return multiply_format<Q5KFormat>(p);
-    case DType::kQ6K: return multiply_format<Q6KFormat>(p);
-    default: return;
+// ---------------------------------------------------------------- values
+// The values of 16 numbers of a block, each exact or rounded once.
+template <class Format>
+HWY_INLINE void widen_half(const uint8_t* numbers, float scale, float minimum, float* out) {
+  BALLAST_UNROLL for (size_t i = 0; i < 16; i += kLanes) {
+    IntVector number;
+    if constexpr (Format::kSigned) {
+      const hn::Rebind<int8_t, Ints> octets;
+      number = hn::PromoteTo(Ints(), hn::LoadU(octets, reinterpret_cast<const int8_t*>(numbers) + i));
+    } else {
+      const hn::Rebind<uint8_t, Ints> octets;
+      number = hn::PromoteTo(Ints(), hn::LoadU(octets, numbers + i));
+      if constexpr (Format::kShift >= 0) number = hn::Sub(number, hn::Set(Ints(), 1 << Format::kShift));
+    }
+    Vector value = hn::Mul(hn::ConvertTo(Floats(), number), splat(scale));
+    if constexpr (Format::kHasMinima) value = hn::Add(value, splat(minimum));
+    store(value, out + i);
+  }
+}
+
+template <class Format, class Place>
+HWY_INLINE void widen_stripe(const std::byte* w, const Place& place, size_t blocks, float* out) {
+  const std::byte* const rows[4] = {w, w, w, w};
+  BALLAST_UNROLL for (size_t part = 0; part < kParts; ++part) {
+    HWY_ALIGN uint8_t numbers[2][16 * kBlocks];
+    HWY_ALIGN float scales[2][kLanes];
+    HWY_ALIGN float minima[kLanes];
+    OctetVector first, second;
+    Format::load(w, place, part, first, second);
+    hn::Store(first, Octets(), numbers[0]);
+    hn::Store(second, Octets(), numbers[1]);
+    const Scales of = Format::scales(rows, place, part);
+    hn::Store(of.of[0], Floats(), scales[0]);
+    hn::Store(Format::kSplit ? of.of[1] : of.of[0], Floats(), scales[1]);
+    hn::Store(of.minima, Floats(), minima);
+    for (size_t block = 0; block < kBlocks && part * kBlocks + block < blocks; ++block) {
+      float* to = out + (part * kBlocks + block) * 32;
+      widen_half<Format>(numbers[0] + 16 * block, scales[0][4 * block], minima[4 * block], to);
+      widen_half<Format>(numbers[1] + 16 * block, scales[1][4 * block], minima[4 * block], to + 16);
+    }
+  }
+}
+
+template <class Format>
+HWY_NOINLINE void widen_format(const std::byte* w, float* out, size_t count) {
+  if constexpr (Format::kElements == 256) {
+    for (size_t i = 0; i < count; i += 256, w += Format::kBytes) {
+      widen_stripe<Format>(w, Half<0>(), 4, out + i);
+      widen_stripe<Format>(w, Half<1>(), 4, out + i + 128);
+    }
+  } else {
+    size_t i = 0;
+    for (; i + kStripe <= count; i += kStripe, w += 4 * Format::kBytes) {
+      widen_stripe<Format>(w, Whole<Format::kBytes>(), 4, out + i);
+    }
+    const size_t rest = (count - i) / 32;
+    if (rest != 0) widen_stripe<Format>(w, Rest<Format::kBytes>{rest - 1}, rest, out + i);
+  }
+}
+
+// ---------------------------------------------------------------- formats
+template <class Format>
+struct FormatKernels {
+  static constexpr BlockKernels kAll = {multiply_format<Format>, widen_format<Format>};
+};
+
+BlockKernels kernels_of(DType dtype) {
+  switch (dtype) {
+    case DType::kQ4_0: return FormatKernels<Q4_0Format>::kAll;
+    case DType::kQ4_1: return FormatKernels<Q4_1Format>::kAll;
+    case DType::kQ5_0: return FormatKernels<Q5_0Format>::kAll;
+    case DType::kQ5_1: return FormatKernels<Q5_1Format>::kAll;
+    case DType::kQ8_0: return FormatKernels<Q8_0Format>::kAll;
+    case DType::kIQ4NL: return FormatKernels<IQ4NLFormat>::kAll;
+    case DType::kMXFP4: return FormatKernels<MXFP4Format>::kAll;
+    case DType::kQ4K: return FormatKernels<Q4KFormat>::kAll;
+    case DType::kQ5K: return FormatKernels<Q5KFormat>::kAll;
+    case DType::kQ6K: return FormatKernels<Q6KFormat>::kAll;
+    default: return {nullptr, nullptr};
   }
 }

@@ -96,28 +96,20 @@ HWY_POP_ATTRIBUTES
 HWY_BEFORE_NAMESPACE();
 namespace ballast::cpu::HWY_NAMESPACE {
 
-// Whether this target has products of bytes of its own, and whether there are some with the instruction.
-bool has_products() { return BALLAST_HAS_BYTES != 0; }
-bool has_dot_products() {
-#ifdef BALLAST_DOT_TARGET
-  return true;
-#else
-  return false;
-#endif
-}
-
-void multiply_plain(const BlockProduct& product) {
+BlockKernels plain_kernels(DType dtype) {
 #if BALLAST_HAS_BYTES
-  plain::multiply(product);
+  return plain::kernels_of(dtype);
 #else
-  (void)product;
+  (void)dtype;
+  return {nullptr, nullptr};
 #endif
 }
-void multiply_dotted(const BlockProduct& product) {
+BlockKernels dotted_kernels(DType dtype) {
 #ifdef BALLAST_DOT_TARGET
-  dotted::multiply(product);
+  return dotted::kernels_of(dtype);
 #else
-  (void)product;
+  (void)dtype;
+  return {nullptr, nullptr};
 #endif
 }
 
@@ -133,11 +125,9 @@ HWY_AFTER_NAMESPACE();
 
 namespace ballast::cpu {
 
-HWY_EXPORT(has_products);
-HWY_EXPORT(has_dot_products);
 HWY_EXPORT(round_row);
-HWY_EXPORT(multiply_plain);
-HWY_EXPORT(multiply_dotted);
+HWY_EXPORT(plain_kernels);
+HWY_EXPORT(dotted_kernels);
 
 namespace {
 
@@ -156,60 +146,39 @@ std::atomic<bool> dot_is_used{machine_has_dot()};
 
 // AVX-512 without the instruction does as AVX2: few machines are worth a third form.
 #if HWY_ARCH_X86 && (HWY_TARGETS & HWY_AVX2)
-constexpr bool kHasStandIn = true;
-void multiply_instead(const BlockProduct& product) { N_AVX2::multiply_plain(product); }
-#else
-constexpr bool kHasStandIn = false;
-void multiply_instead(const BlockProduct&) {}
-#endif
-
-enum class Form { kNone, kPlain, kDotted, kStandIn };
-
-Form chosen_form() {
-  const bool could = HWY_DYNAMIC_DISPATCH(has_dot_products)();
-  if (could && dot_is_used.load(std::memory_order_relaxed)) return Form::kDotted;
-  if (HWY_DYNAMIC_DISPATCH(has_products)()) return Form::kPlain;
-  return could && kHasStandIn ? Form::kStandIn : Form::kNone;
+BlockKernels stand_in(DType dtype) {
+  const bool is_below = HWY_DYNAMIC_DISPATCH(dotted_kernels)(dtype).multiply == nullptr;
+  return is_below ? BlockKernels{nullptr, nullptr} : N_AVX2::plain_kernels(dtype);
 }
+#else
+BlockKernels stand_in(DType) { return {nullptr, nullptr}; }
+#endif
 
 }  // namespace
 
 void use_dot_instructions(bool use) { dot_is_used = use && machine_has_dot(); }
 
-std::string_view block_instructions() {
-  switch (chosen_form()) {
-    case Form::kNone: return "";
-    case Form::kDotted: return HWY_ARCH_ARM ? "integers, neon dotprod" : "integers, avx512 vnni";
-    default: return HWY_ARCH_ARM ? "integers, neon" : "integers, avx2";
+BlockKernels block_kernels(DType dtype) {
+  if (dot_is_used.load(std::memory_order_relaxed)) {
+    const BlockKernels dotted = HWY_DYNAMIC_DISPATCH(dotted_kernels)(dtype);
+    if (dotted.multiply != nullptr) return dotted;
   }
+  const BlockKernels plain = HWY_DYNAMIC_DISPATCH(plain_kernels)(dtype);
+  return plain.multiply != nullptr ? plain : stand_in(dtype);
 }
 
-bool multiplies_blocks(DType dtype) {
-  switch (dtype) {
-    case DType::kQ4_0:
-    case DType::kQ4_1:
-    case DType::kQ5_0:
-    case DType::kQ5_1:
-    case DType::kQ8_0:
-    case DType::kIQ4NL:
-    case DType::kMXFP4:
-    case DType::kQ4K:
-    case DType::kQ5K:
-    case DType::kQ6K: return chosen_form() != Form::kNone;
-    default: return false;
-  }
+bool multiplies_blocks(DType dtype) { return block_kernels(dtype).multiply != nullptr; }
+
+std::string_view block_instructions(DType dtype) {
+  if (!multiplies_blocks(dtype)) return "f32";
+  const bool is_dotted = dot_is_used && HWY_DYNAMIC_DISPATCH(dotted_kernels)(dtype).multiply != nullptr;
+  if (HWY_ARCH_ARM) return is_dotted ? "integers, neon dotprod" : "integers, neon";
+  return is_dotted ? "integers, avx512 vnni" : "integers, avx2";
 }
 
 void round_activations(const float* x, size_t k, RoundedStripe* out) { HWY_DYNAMIC_DISPATCH(round_row)(x, k, out); }
 
-void multiply_blocks(const BlockProduct& product) {
-  switch (chosen_form()) {
-    case Form::kPlain: return HWY_DYNAMIC_DISPATCH(multiply_plain)(product);
-    case Form::kDotted: return HWY_DYNAMIC_DISPATCH(multiply_dotted)(product);
-    case Form::kStandIn: return multiply_instead(product);
-    case Form::kNone: return;
-  }
-}
+void multiply_blocks(const BlockProduct& product) { block_kernels(product.dtype).multiply(product); }
 
 }  // namespace ballast::cpu
 #endif

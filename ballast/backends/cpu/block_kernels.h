@@ -34,8 +34,8 @@ void widen_blocks(DType dtype, const std::byte* blocks, float* out, size_t count
 
 // Whether the level has products of this type by integers.
 bool multiplies_blocks(DType dtype);
-// What computes them: "integers, avx512 vnni"; empty where nothing does.
-std::string_view block_instructions();
+// What fast products of this type are computed with: "integers, avx512 vnni", "f32".
+std::string_view block_instructions(DType dtype);
 
 // k must be a multiple of 32. Infinity and NaN make the products of their row NaN.
 void round_activations(const float* x, size_t k, RoundedStripe* out);
@@ -52,6 +52,13 @@ struct BlockProduct {
   size_t begin = 0, end = 0;
 };
 void multiply_blocks(const BlockProduct& product);
+
+// What a level has for a type; null where it has nothing.
+struct BlockKernels {
+  void (*multiply)(const BlockProduct&);
+  void (*widen)(const std::byte* blocks, float* out, size_t count);
+};
+BlockKernels block_kernels(DType dtype);
 
 // For tests: without the instructions that multiply and add four bytes at once, where the machine has them.
 void use_dot_instructions(bool use);

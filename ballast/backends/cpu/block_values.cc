@@ -12,6 +12,7 @@ size_t bytes_of_blocks(DType dtype, size_t count) {
 }
 
 void widen_blocks(DType dtype, const std::byte* blocks, float* out, size_t count) {
+  if (const auto widen = block_kernels(dtype).widen) return widen(blocks, out, count);
   dequantize_blocks(dtype, {blocks, bytes_of_blocks(dtype, count)}, {out, count});
 }
 

@@ -30,7 +30,7 @@ int64_t runnable_targets() { return hwy::SupportedTargets() & HWY_TARGETS; }
 std::string_view chosen_level() { return level_name(best_of(runnable_targets())); }
 
 std::string_view block_arithmetic(DType dtype, Numerics numerics) {
-  return numerics == Numerics::kFast && cpu::multiplies_blocks(dtype) ? cpu::block_instructions() : "f32";
+  return numerics == Numerics::kFast ? cpu::block_instructions(dtype) : "f32";
 }
 
 }  // namespace
