@@ -1,7 +1,7 @@
 // Model configs of other programs, as ours.
 #pragma once
 
-#include <span>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,12 +10,16 @@
 
 namespace ballast {
 
-// A row of the table: whose rules a ModelConfig follows, and how it becomes {"kind", "config"}.
+// A row of the table: whose rules a ModelConfig follows, and how its text becomes {"kind", "config"}.
 struct ConfigSchema {
   std::string_view name;  // ModelConfig::schema
-  Result<std::string> (*to_model_config)(const ModelConfig& config, const Description& file);
+  std::string (*to_model_config)(const std::string& text);
 };
 // Null where nobody knows how to run such a file.
 const ConfigSchema* find_config_schema(std::string_view name);
+
+// The config that a file carries, if it is one of these. Of a GGUF file, whose config is its metadata: that as one
+// object, without the lists of its tokenizer.
+std::optional<ModelConfig> runnable_config(const Description& file);
 
 }  // namespace ballast

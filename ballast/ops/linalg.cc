@@ -180,7 +180,7 @@ Result<Tensor> run_matmul(Context& context, const MatmulArgs& args) {
   return c;
 }
 
-Status check_rows(std::string_view role, const Param& weight, WeightLayout layout, const RowRange& rows) {
+Status check_weight_rows(std::string_view role, const Param& weight, WeightLayout layout, const RowRange& rows) {
   const bool is_stack = rows.count != 0 && weight.valid() && weight.shape().rank() == 3;
   BALLAST_CHECK(check_weight(role, weight, is_stack ? 3 : 2));
   if (rows.count == 0) return {};
@@ -193,7 +193,7 @@ Status check_rows(std::string_view role, const Param& weight, WeightLayout layou
 Status check_product(std::string_view x_role, const Tensor& x, std::string_view w_role, const Param& weight,
                      WeightLayout layout, const RowRange& rows = {}) {
   BALLAST_CHECK(check_activation(x_role, x));
-  BALLAST_CHECK(check_rows(w_role, weight, layout, rows));
+  BALLAST_CHECK(check_weight_rows(w_role, weight, layout, rows));
   if (x.dims().rank() == 0) return refused(named(x_role, x), "it must have a dimension");
   const uint64_t k = size_of(weight, layout).k;
   if (x.dims().back() == k) return {};

@@ -144,12 +144,12 @@ struct RopeScaling {
   };
   Kind kind = Kind::kNone;
   double factor = 1;
-  uint64_t original_context = 0;
-  double low_frequency = 1, high_frequency = 4;  // kLlama3: turns within the original context
   std::optional<double> mscale{}, mscale_all_dim{};
   double beta_fast = 32, beta_slow = 1;
+  uint64_t original_context = 0;
   bool truncate = true;
   std::optional<double> attention_factor{};             // kYarn, kLongRope: instead of what follows from the factor
+  double low_frequency = 1, high_frequency = 4;         // kLlama3: turns within the original context
   std::vector<double> short_factors{}, long_factors{};  // kLongRope: rotary_dim / 2; no long ones: always the short
 };
 enum class RopeLayout : uint8_t {

@@ -65,18 +65,12 @@ Result<ModelConfig> find_config(const Description& file, const ModelFolder& fold
   auto layers = layers_config(file);
   if (!layers) return std::move(layers).error().with_context(path);
   if (*layers) return ModelConfig{std::string(kOurSchema), **std::move(layers)};
-  if (file.config && find_config_schema(file.config->schema) != nullptr) return *file.config;
+  if (auto config = runnable_config(file)) return *std::move(config);
   if (folder.config && file.format == "safetensors") return *folder.config;
   return make_error(ErrorCode::kUnsupported,
                     fmt::format("{}: the file holds weights but no model config that says how to compute with them; "
                                 "give one with --config, or make a checkpoint with `ballast import`",
                                 path));
-}
-
-Result<ModelDescription> describe_model(const ModelConfig& config, const Description& file, const std::string& path) {
-  auto text = find_config_schema(config.schema)->to_model_config(config, file);
-  if (!text) return std::move(text).error().with_context(path);
-  return parse_model_config(*text, path);
 }
 
 // What stands beside a file of weights belongs to it; other files carry what they need.
@@ -193,8 +187,9 @@ Result<std::unique_ptr<LoadedModel>> load_model(const std::string& path, const L
     BALLAST_TRY(Archive mapped, open_archive(path));
     BALLAST_TRY(const ModelFolder folder, find_model_folder(path, mapped.description()));
     BALLAST_TRY(const ModelConfig config, find_config(mapped.description(), folder, path, options));
-    BALLAST_TRY(const ModelDescription model, describe_model(config, mapped.description(), path));
-    BALLAST_TRY(state->stop_tokens, find_stop_tokens(folder));
+    BALLAST_TRY(const ModelDescription model,
+                parse_model_config(find_config_schema(config.schema)->to_model_config(config.text), path));
+    BALLAST_TRY(state->stop_tokens, find_stop_tokens(folder, mapped.description()));
     state->config_text = config.text;
     BALLAST_TRY(const ModelKind* kind, choose_kind(model.kind, options.more_kinds));
     BALLAST_TRY(state->registry, make_registry(model, options));

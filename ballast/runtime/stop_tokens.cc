@@ -1,6 +1,5 @@
 #include "ballast/runtime/stop_tokens.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "ballast/models/config_reader.h"
@@ -19,16 +18,29 @@ Result<std::vector<uint64_t>> end_tokens(std::string_view name, std::string_view
   return std::vector<uint64_t>{id};
 }
 
+std::vector<uint64_t> gguf_end_tokens(const Description& file) {
+  std::vector<uint64_t> ids;
+  for (const MetaEntry& entry : file.metadata) {
+    if (entry.key != "tokenizer.ggml.eos_token_id" && entry.key != "tokenizer.ggml.eot_token_id") continue;
+    if (const auto* id = std::get_if<uint64_t>(&entry.value)) ids.push_back(*id);
+  }
+  return ids;
+}
+
+Result<std::vector<uint64_t>> said_end_tokens(const ModelFolder& folder, const Description& file) {
+  if (file.format == "gguf") return gguf_end_tokens(file);
+  if (folder.generation_config) {
+    BALLAST_TRY(auto ids, end_tokens("generation_config.json", *folder.generation_config));
+    if (!ids.empty()) return ids;
+  }
+  if (folder.config) return end_tokens("config.json", folder.config->text);
+  return std::vector<uint64_t>();
+}
+
 }  // namespace
 
-Result<std::vector<TokenId>> find_stop_tokens(const ModelFolder& folder) {
-  std::vector<uint64_t> ids;
-  if (folder.generation_config) {
-    BALLAST_TRY(ids, end_tokens("generation_config.json", *folder.generation_config));
-  }
-  if (ids.empty() && folder.config) {
-    BALLAST_TRY(ids, end_tokens("config.json", folder.config->text));
-  }
+Result<std::vector<TokenId>> find_stop_tokens(const ModelFolder& folder, const Description& file) {
+  BALLAST_TRY(const std::vector<uint64_t> ids, said_end_tokens(folder, file));
   std::vector<TokenId> stops;
   for (const uint64_t id : ids) {
     // What no vocabulary holds never comes.

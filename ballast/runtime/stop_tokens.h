@@ -9,7 +9,8 @@
 
 namespace ballast {
 
-// generation_config.json where it says, else config.json: "eos_token_id", one or a list. None where neither does.
-Result<std::vector<TokenId>> find_stop_tokens(const ModelFolder& folder);
+// generation_config.json where it says, else config.json: "eos_token_id", one or a list; of a GGUF file the ends of a
+// text and of a turn. None where nothing is said.
+Result<std::vector<TokenId>> find_stop_tokens(const ModelFolder& folder, const Description& file);
 
 }  // namespace ballast

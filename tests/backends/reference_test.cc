@@ -268,6 +268,42 @@ TEST_P(Reference, AttentionOfSeveralSequences) {
   expect(ops::attention(context, config, tensor(kQkv, {3, 8})), {3, 4}, {1, -1, 1, -1, 2, 0, 2, 0, -3, 4, -3, 4});
 }
 
+TEST_P(Reference, AttentionWithAWindowAndACap) {
+  const Tensor qkv = tensor({1, 2, 3, 0.5, -1, 4, 2, 1, -2, 1, 0.5, 1}, {4, 3});
+  ops::AttentionConfig config{.q_heads = 1, .kv_heads = 1, .head_dim = 1, .window = 2};
+  expect(ops::attention(context, config, qkv), {4, 1}, {3, 3.182425524, -1.89208274, -0.8673779936});
+  config = {.q_heads = 1, .kv_heads = 1, .head_dim = 1, .scale = 0.5F, .soft_cap = 1.5F};
+  expect(ops::attention(context, config, qkv), {4, 1}, {3, 3.325199176, 1.22100326, 1.302056387});
+  config = {.q_heads = 1, .kv_heads = 1, .head_dim = 1, .window = 3, .scale = 0.25F, .soft_cap = 0.5F};
+  expect(ops::attention(context, config, qkv), {4, 1}, {3, 3.412529598, 1.238512569, 0.560689538});
+}
+
+TEST_P(Reference, Experts) {
+  const Tensor scores = tensor({1, 2, 0.5, 2, -1, 0, 3, 1}, {2, 4});
+  // Of equal ones the first.
+  expect(ops::expert_gates(context, scores, 1, false), {2, 4}, {0, 0.3859499399, 0, 0, 0, 0, 0.8309526605, 0});
+  expect(ops::expert_gates(context, scores, 3, false), {2, 4},
+         {0.1419830482, 0.3859499399, 0, 0.3859499399, 0, 0.04137069692, 0.8309526605, 0.1124572137});
+  expect(ops::expert_gates(context, scores, 2, true), {2, 4}, {0, 0.5, 0, 0.5, 0, 0, 0.8807970780, 0.1192029220});
+  // Two experts, each one channel wide: relu(gate) * up * down.
+  const Param& gate_up = param({2, 2, 1}, {1, 2, 3, -1});
+  const Param& down = param({2, 1, 1}, {0.5, 4});
+  const ops::Expert experts[] = {{{gate_up, {0, 1}}, {gate_up, {1, 1}}, {down, {0, 1}}},
+                                 {{gate_up, {2, 1}}, {gate_up, {3, 1}}, {down, {1, 1}}}};
+  const Tensor gates = tensor({0.25, 0, 0, 0.5, 1, 2}, {3, 2});
+  expect(ops::expert_mlp(context, tensor({2, 3, 1}, {3, 1}), gates, experts, Activation::kRelu), {3, 1},
+         {0.25 * 4, 0.5 * -108, 1 - 24});
+}
+
+TEST_P(Reference, RopeOfPairs) {
+  const auto tables =
+      ops::rope_tables(context, {.rotary_dim = 4, .theta = 100, .layout = ops::RopeLayout::kPairs}, 3, 1, GetParam());
+  ASSERT_TRUE(tables) << tables.error().message;
+  // What the halves make of 1, 2, 3, 4 in the places of pairs.
+  expect(ops::apply_rope(context, tensor({1, 3, 2, 4, 5}, {1, 1, 5}), *tables), {1, 1, 5},
+         {-1.413352521, -2.828857482, 0.7285921516, 4.41238637, 5});
+}
+
 TEST_P(Reference, Rope) {
   const auto tables = ops::rope_tables(context, {.rotary_dim = 4, .theta = 100}, 3, 2, GetParam());
   ASSERT_TRUE(tables) << tables.error().message;
@@ -304,6 +340,28 @@ TEST_P(Reference, RopeScaling) {
                               .truncate = false});
   expect(scaled.cosines, {1, 4}, {0.2636706653, 0.8157336078, 0.9292263749, 0.9295227662});
   expect(scaled.sines, {1, 4}, {-0.8913426407, 0.445637301, 0.0235003649, 0.001161904063});
+}
+
+TEST_P(Reference, RopeScalingOfLaterFamilies) {
+  using ops::RopeScaling;
+  const auto tables = [&](const RopeScaling& scaling, uint64_t position, uint64_t length) {
+    const ops::RopeConfig config{.rotary_dim = 4, .theta = 100, .scaling = scaling};
+    return *ops::rope_tables(context, config, position, 1, GetParam(), length);
+  };
+  const auto llama3 = tables({.kind = RopeScaling::Kind::kLlama3, .factor = 8, .original_context = 20}, 5, 0);
+  expect(llama3.cosines, {1, 2}, {-0.7856234423, 0.9980475107});
+  expect(llama3.sines, {1, 2}, {-0.6187049434, 0.06245931784});
+  const RopeScaling dynamic{.kind = RopeScaling::Kind::kDynamic, .factor = 2, .original_context = 8};
+  expect(tables(dynamic, 11, 0).cosines, {1, 2}, {0.004425697988, 0.8525245221});
+  expect(tables(dynamic, 11, 12).sines, {1, 2}, {-0.9999902066, 0.5226872289});
+  const RopeScaling longrope{.kind = RopeScaling::Kind::kLongRope,
+                             .factor = 4,
+                             .original_context = 8,
+                             .short_factors = {1, 1.5},
+                             .long_factors = {2, 3}};
+  expect(tables(longrope, 5, 0).cosines, {1, 2}, {0.3662063067, 1.219934172});
+  expect(tables(longrope, 9, 0).cosines, {1, 2}, {-0.2721362069, 1.233334104});
+  expect(tables(longrope, 9, 0).sines, {1, 2}, {-1.261985955, 0.3815149463});
 }
 
 TEST_P(Reference, Convolution) {

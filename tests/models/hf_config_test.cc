@@ -104,7 +104,7 @@ TEST(HfConfig, ATensorThatIsMissingIsNamedWithItsFile) {
               AllOf(HasSubstr("mistral_swa"), HasSubstr("model.layers.0.self_attn.q_norm.weight")));
 }
 
-DecoderDescription describe(const std::string& config) {
+DecoderDescription describe_hf(const std::string& config) {
   auto description = describe_huggingface(config);
   EXPECT_TRUE(description) << description.error().message;
   return description ? *description : DecoderDescription{};
@@ -118,7 +118,7 @@ std::string llama_like(const std::string& type, const std::string& more) {
 
 std::vector<uint64_t> windows(const std::string& type, const std::string& more) {
   std::vector<uint64_t> windows;
-  for (const DecoderLayer& layer : describe(llama_like(type, more)).layers) windows.push_back(layer.window);
+  for (const DecoderLayer& layer : describe_hf(llama_like(type, more)).layers) windows.push_back(layer.window);
   return windows;
 }
 
@@ -138,25 +138,25 @@ TEST(HfConfig, EachFamilyHasItsOwnRuleForWindows) {
 }
 
 TEST(HfConfig, WhatTheFileDoesNotSayIsTheFamilysOwn) {
-  EXPECT_EQ(describe(llama_like("qwen3", "")).head_dim, 128U);
-  EXPECT_EQ(describe(llama_like("llama", "")).head_dim, 8U);
-  EXPECT_EQ(describe(llama_like("gemma2", "")).head_dim, 256U);
-  EXPECT_EQ(describe(llama_like("smollm3", "")).rope.theta, 2e6);
-  EXPECT_TRUE(describe(llama_like("smollm3", "")).tied);
-  EXPECT_EQ(describe(llama_like("phi3", "")).eps, 1e-5F);
-  EXPECT_EQ(describe(llama_like("gemma2", "")).soft_cap, 50);
-  EXPECT_EQ(describe(llama_like("gemma2", R"(, "attn_logit_softcapping": null)")).soft_cap, 0);
+  EXPECT_EQ(describe_hf(llama_like("qwen3", "")).head_dim, 128U);
+  EXPECT_EQ(describe_hf(llama_like("llama", "")).head_dim, 8U);
+  EXPECT_EQ(describe_hf(llama_like("gemma2", "")).head_dim, 256U);
+  EXPECT_EQ(describe_hf(llama_like("smollm3", "")).rope.theta, 2e6);
+  EXPECT_TRUE(describe_hf(llama_like("smollm3", "")).tied);
+  EXPECT_EQ(describe_hf(llama_like("phi3", "")).eps, 1e-5F);
+  EXPECT_EQ(describe_hf(llama_like("gemma2", "")).soft_cap, 50);
+  EXPECT_EQ(describe_hf(llama_like("gemma2", R"(, "attn_logit_softcapping": null)")).soft_cap, 0);
 }
 
 TEST(HfConfig, AModelThatAlsoSeesHasItsReaderInside) {
   const std::string inner = llama_like("gemma3_text", "");
-  EXPECT_EQ(describe(fmt::format(R"({{"model_type": "gemma3", "text_config": {}}})", inner)).family, "gemma3_text");
+  EXPECT_EQ(describe_hf(fmt::format(R"({{"model_type": "gemma3", "text_config": {}}})", inner)).family, "gemma3_text");
 }
 
 TEST(HfConfig, BothSpellingsOfRopeMeanTheSame) {
-  const auto old_one = describe(llama_like("llama", R"(, "rope_theta": 5e5, "max_position_embeddings": 64,
+  const auto old_one = describe_hf(llama_like("llama", R"(, "rope_theta": 5e5, "max_position_embeddings": 64,
       "rope_scaling": {"type": "linear", "factor": 2}, "partial_rotary_factor": 0.5)"));
-  const auto new_one = describe(llama_like("llama", R"(, "max_position_embeddings": 64, "rope_parameters":
+  const auto new_one = describe_hf(llama_like("llama", R"(, "max_position_embeddings": 64, "rope_parameters":
       {"rope_type": "linear", "factor": 2, "rope_theta": 5e5, "partial_rotary_factor": 0.5})"));
   for (const DecoderDescription& d : {old_one, new_one}) {
     EXPECT_EQ(d.rope.theta, 5e5);

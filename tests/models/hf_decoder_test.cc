@@ -40,7 +40,7 @@ RecordedTensor last_of(const Tensor& logits) {
   return {{width}, {row, row + width}};
 }
 
-double distance(const Tensor& logits, const RecordedDecoder& decoder, const RecordedInput& input) {
+double logit_distance(const Tensor& logits, const RecordedDecoder& decoder, const RecordedInput& input) {
   if (!input.logits.empty()) return largest_difference(logits, decoder.tensor(input.logits));
   const RecordedTensor expected = decoder.tensor(input.last_row), got = last_of(logits);
   double largest = got.dims == expected.dims ? 0 : HUGE_VAL;
@@ -58,7 +58,7 @@ TEST_P(HfDecoder, LogitsAreThoseOfTransformersOnEveryBackend) {
     for (const RecordedInput& input : recorded().inputs) {
       const auto logits = model->forward(TokenInput{input.ids});
       ASSERT_TRUE(logits) << logits.error().message;
-      const double here = distance(*logits, recorded(), input);
+      const double here = logit_distance(*logits, recorded(), input);
       EXPECT_LE(here, kDecoderTolerance) << backend->name << ", " << input.ids.size() << " tokens";
       largest = std::max(largest, here);
     }
@@ -105,8 +105,8 @@ TEST_P(HfDecoder, HiddenStatesAreThoseOfTransformers) {
   EXPECT_GE(compared, 3U);
 }
 
-std::vector<TokenId> write(LoadedModel& model, const std::vector<TokenId>& prompt, const GenerateOptions& options,
-                           StopReason reason = StopReason::kMaxTokens) {
+std::vector<TokenId> write_on(LoadedModel& model, const std::vector<TokenId>& prompt, const GenerateOptions& options,
+                              StopReason reason = StopReason::kMaxTokens) {
   auto generator = Generator::start(*model.as_causal_lm(), model.context(), prompt, options);
   EXPECT_TRUE(generator) << generator.error().message;
   if (!generator) return {};
@@ -131,9 +131,9 @@ TEST_P(HfDecoder, GreedyTextsAreThoseOfTransformersWithAndWithoutACache) {
   const auto model = load();
   for (const RecordedContinuation& text : recorded().texts) {
     GenerateOptions options = greedily(text.cached.size());
-    EXPECT_EQ(write(*model, text.prompt, options), text.cached);
+    EXPECT_EQ(write_on(*model, text.prompt, options), text.cached);
     options.kv_cache = false;
-    EXPECT_EQ(write(*model, text.prompt, options), text.recomputed);
+    EXPECT_EQ(write_on(*model, text.prompt, options), text.recomputed);
   }
 }
 
@@ -147,7 +147,8 @@ TEST_P(HfDecoder, StopsWhereTheFilesSay) {
     std::vector<TokenId> expected = text.until_stop;
     const bool stops = std::ranges::find(options.stop_tokens, expected.back()) != options.stop_tokens.end();
     if (stops) expected.pop_back();  // transformers counts it in, we do not
-    EXPECT_EQ(write(*model, text.prompt, options, stops ? StopReason::kStopToken : StopReason::kMaxTokens), expected);
+    EXPECT_EQ(write_on(*model, text.prompt, options, stops ? StopReason::kStopToken : StopReason::kMaxTokens),
+              expected);
   }
 }
 
@@ -165,7 +166,7 @@ Outcome run(LoadedModel& model, const RecordedDecoder& decoder) {
   const auto logits = model.forward(TokenInput{longest->ids});
   EXPECT_TRUE(logits) << logits.error().message;
   if (logits) outcome.logits.assign(logits->f32(), logits->f32() + logits->count());
-  outcome.tokens = write(model, decoder.texts.front().prompt, greedily(4));
+  outcome.tokens = write_on(model, decoder.texts.front().prompt, greedily(4));
   return outcome;
 }
 
@@ -193,7 +194,7 @@ TEST(HfDecoders, TheOlderSpellingOfLongropeIsTheSameModel) {
   for (const RecordedInput& input : decoder.inputs) {
     const auto logits = model->forward(TokenInput{input.ids});
     ASSERT_TRUE(logits) << logits.error().message;
-    EXPECT_LE(distance(*logits, decoder, input), kDecoderTolerance);
+    EXPECT_LE(logit_distance(*logits, decoder, input), kDecoderTolerance);
   }
 }
 
@@ -204,9 +205,9 @@ TEST(HfDecoders, LongropeForgetsItsPastWhereTheTableChanges) {
   const std::vector<TokenId>& ids = decoder.inputs[3].ids;  // as long as the short table reaches
   ASSERT_EQ(ids.size(), 24U);
   GenerateOptions options = greedily(6);
-  const auto cached = write(*model, ids, options);
+  const auto cached = write_on(*model, ids, options);
   options.kv_cache = false;
-  EXPECT_EQ(cached, write(*model, ids, options));
+  EXPECT_EQ(cached, write_on(*model, ids, options));
 }
 
 // A prompt that is taken up in pieces gives the same logits as one that is not.

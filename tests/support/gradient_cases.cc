@@ -173,6 +173,9 @@ void add_norms(Cases& cases) {
         cases, "rms_norm", name, {{dims}, {features}},
         [](Trial& t) { return ops::rms_norm(t.context, t.x[0], t.params[0], 1e-2F); }, tolerance);
     add(
+        cases, "rms_norm", name + " shifted", {{dims}, {features}},
+        [](Trial& t) { return ops::rms_norm(t.context, t.x[0], t.params[0], 1e-2F, 1); }, tolerance);
+    add(
         cases, "batch_norm_training", name, {{dims}, {features, features}},
         [](Trial& t) -> Result<Tensor> {
           Tape* const tape = std::exchange(t.context.tape, nullptr);
@@ -222,6 +225,23 @@ void add_attention_slopes(Cases& cases) {
       }
     }
   }
+  for (const uint64_t window : {0U, 1U, 3U}) {
+    for (const float soft_cap : {0.0F, 0.4F}) {
+      const ops::AttentionConfig config{
+          .q_heads = 4, .kv_heads = 2, .head_dim = 3, .window = window, .scale = 0.9F, .soft_cap = soft_cap};
+      add(cases, "attention", fmt::format("window {}, cap {}", window, soft_cap), {{{7, 24}}},
+          [=](Trial& t) { return ops::attention(t.context, config, t.x[0]); });
+    }
+  }
+  add(cases, "apply_rope", "pairs", {{{5, 3, 7}}}, [](Trial& t) -> Result<Tensor> {
+    const ops::RopeConfig rope{.rotary_dim = 4, .layout = ops::RopeLayout::kPairs};
+    BALLAST_TRY(const auto tables, ops::rope_tables(t.context, rope, 3, 5, t.dtype));
+    return ops::apply_rope(t.context, t.x[0], tables);
+  });
+  add(cases, "attention", "70 positions, window 40, cap", {{{70, 4 * 33}}}, [](Trial& t) {
+    const ops::AttentionConfig config{.q_heads = 2, .kv_heads = 1, .head_dim = 33, .window = 40, .soft_cap = 0.5F};
+    return ops::attention(t.context, config, t.x[0]);
+  });
   // More keys than a block of the vectorised kernel.
   const ops::AttentionConfig config{2, 1, 33};
   add(cases, "attention", "70 positions", {{{70, 4 * 33}}},

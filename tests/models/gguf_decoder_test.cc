@@ -1,0 +1,163 @@
+// GGUF files as models, against what llama.cpp computed with them.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "ballast/base/json.h"
+#include "ballast/models/decoder_config.h"
+#include "ballast/text/generator.h"
+#include "tests/support/json_path.h"
+#include "tests/support/recorded_models.h"
+#include "tests/support/test_files.h"
+
+namespace ballast::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+struct GgufModel {
+  std::string name, type;
+  // llama.cpp looks GELU up in a table of f16 values, which moves logits of GPT-2 by up to 0.012.
+  double tolerance;
+};
+
+const std::vector<GgufModel>& gguf_models() {
+  static const std::vector<GgufModel> all = {{"tiny_llama", "f32", 1e-4},
+                                             {"tiny_llama", "f16", 1e-4},
+                                             {"tiny_llama", "bf16", 1e-4},
+                                             {"tiny_qwen2", "f32", 1e-4},
+                                             {"tiny_gpt2", "f32", 0.02}};
+  return all;
+}
+
+std::string gguf_path(const GgufModel& model) {
+  return test_file_path(fmt::format("gguf/tiny/{}.{}.gguf", model.name, model.type));
+}
+
+class GgufDecoder : public ::testing::TestWithParam<GgufModel> {
+ protected:
+  // What is recorded of one run; of 16-bit files, with f32 arithmetic on the same weights.
+  std::string recorded(size_t run, const std::string& path) const {
+    static std::map<std::string, std::string> texts;
+    std::string& text = texts[GetParam().name];
+    if (text.empty()) text = read_text_file(test_file_path(fmt::format("gguf/tiny/{}.json", GetParam().name)));
+    const std::string file = fmt::format("files/{}.{}.gguf/runs/{}", GetParam().name, GetParam().type, run);
+    return json_at(text, file + path);
+  }
+  std::vector<TokenId> ids(size_t run, const std::string& path) const {
+    const std::string list = recorded(run, path);
+    JsonReader reader(list, path);
+    const auto numbers = reader.read_u64_array();
+    EXPECT_TRUE(numbers) << path;
+    return {numbers->begin(), numbers->end()};
+  }
+};
+
+INSTANTIATE_TEST_SUITE_P(Every, GgufDecoder, ::testing::ValuesIn(gguf_models()),
+                         [](const auto& model) { return model.param.name + "_" + model.param.type; });
+
+TEST_P(GgufDecoder, LogitsAreThoseOfLlamaCpp) {
+  const auto model = load_or_die(gguf_path(GetParam()));
+  EXPECT_THAT(model->report().unused, ::testing::IsEmpty());
+  for (size_t run = 0; run < 6; ++run) {
+    const auto logits = model->forward(TokenInput{ids(run, "/ids")});
+    ASSERT_TRUE(logits) << logits.error().message;
+    const std::string suffix = GetParam().type == "f32" ? "" : "_f32_same_weights";
+    const RecordedTensor expected = recorded_tensor(fmt::format("../gguf/tiny/{}.logits.npz", GetParam().name),
+                                                    fmt::format("{}.{}.logits{}", GetParam().type, run, suffix));
+    EXPECT_LE(largest_difference(*logits, expected), GetParam().tolerance) << "run " << run;
+  }
+}
+
+TEST_P(GgufDecoder, GreedyTextsAreThoseOfLlamaCpp) {
+  const auto model = load_or_die(gguf_path(GetParam()));
+  const std::string place = GetParam().type == "f32" ? "/greedy" : "/f32_same_weights/greedy";
+  for (size_t run = 0; run < 6; ++run) {
+    const auto prompt = ids(run, "/ids"), expected = ids(run, place);
+    for (const bool cached : {true, false}) {
+      GenerateOptions options;
+      options.max_tokens = expected.size();
+      options.sampling.temperature = 0;
+      options.kv_cache = cached;
+      auto generator = Generator::start(*model->as_causal_lm(), model->context(), prompt, options);
+      ASSERT_TRUE(generator) << generator.error().message;
+      while (*generator->next()) continue;
+      EXPECT_THAT(generator->tokens().subspan(prompt.size()), ::testing::ElementsAreArray(expected)) << "run " << run;
+    }
+  }
+}
+
+TEST(GgufDecoders, TheEndOfATextIsInTheMetadata) {
+  EXPECT_THAT(load_or_die(gguf_path(gguf_models()[0]))->stop_tokens(), ::testing::ElementsAre(2));
+}
+
+struct GgufLie {
+  std::string file;
+  std::string word;
+};
+
+class GgufModelLie : public ::testing::TestWithParam<GgufLie> {};
+INSTANTIATE_TEST_SUITE_P(Every, GgufModelLie,
+                         ::testing::Values(GgufLie{"model_arch_missing", "general.architecture"},
+                                           GgufLie{"model_arch_unknown", "there is no architecture"},
+                                           GgufLie{"model_arch_is_int", "general.architecture"},
+                                           GgufLie{"model_tensor_missing", "there is no parameter"},
+                                           GgufLie{"model_tensor_shape", "attn_q"},
+                                           GgufLie{"model_heads_zero", "attention.head_count"},
+                                           GgufLie{"model_blocks_huge", "4294967295"},
+                                           GgufLie{"model_vocab_larger", "token_embd.weight"}),
+                         [](const auto& lie) { return lie.param.file; });
+
+TEST_P(GgufModelLie, IsAnErrorThatNamesIt) {
+  const std::string message = load_failure(test_file_path(fmt::format("gguf/hostile/{}.gguf", GetParam().file)));
+  EXPECT_THAT(message, HasSubstr(GetParam().word));
+}
+
+// ---------------------------------------------------------------- metadata without a file
+
+DecoderDescription describe_metadata(const std::string& architecture, const std::string& more) {
+  const auto key = [&](std::string_view name, int value) {
+    return fmt::format(", \"{}.{}\": {}", architecture, name, value);
+  };
+  std::string text = fmt::format(R"({{"general.architecture": "{}")", architecture);
+  text += key("block_count", 6) + key("context_length", 64) + key("embedding_length", 32) +
+          key("feed_forward_length", 16) + key("attention.head_count", 4) +
+          fmt::format(", \"{}.attention.layer_norm_rms_epsilon\": 1e-6", architecture) + more + "}";
+  auto description = describe_gguf(text);
+  EXPECT_TRUE(description) << description.error().message;
+  return description ? *description : DecoderDescription{};
+}
+
+TEST(GgufConfig, RowsThatTheConverterReorderedTurnInPairs) {
+  EXPECT_EQ(describe_metadata("llama", "").rope.layout, ops::RopeLayout::kPairs);
+  EXPECT_EQ(describe_metadata("smollm3", "").rope.layout, ops::RopeLayout::kPairs);
+  EXPECT_EQ(describe_metadata("qwen3", "").rope.layout, ops::RopeLayout::kHalves);
+}
+
+TEST(GgufConfig, GemmaHasItsOneAddedAlready) {
+  const DecoderDescription d = describe_metadata("gemma3", R"(, "gemma3.attention.sliding_window": 5)");
+  EXPECT_EQ(d.norm_shift, 0);
+  EXPECT_EQ(d.layers[0].window, 5U);
+  EXPECT_EQ(d.layers[0].rope, DecoderLayer::Rope::kLocal);
+  EXPECT_EQ(d.layers[5].window, 0U);
+  EXPECT_EQ(d.layers[5].rope, DecoderLayer::Rope::kMain);
+}
+
+TEST(GgufConfig, AListOfWindowsBeatsThePattern) {
+  const DecoderDescription d = describe_metadata("gemma2", R"(, "gemma2.attention.sliding_window": 5,
+      "gemma2.attention.sliding_window_pattern": [0, 0, 1, 1, 0, 0])");
+  EXPECT_EQ(d.layers[0].window, 0U);
+  EXPECT_EQ(d.layers[2].window, 5U);
+}
+
+TEST(GgufConfig, HeadsThatDifferBetweenLayersAreRefused) {
+  const auto d = describe_gguf(R"({"general.architecture": "llama", "llama.block_count": 2, "llama.context_length": 8,
+      "llama.embedding_length": 32, "llama.attention.head_count": [4, 2]})");
+  ASSERT_FALSE(d);
+  EXPECT_THAT(d.error().message, HasSubstr("llama.attention.head_count"));
+}
+
+}  // namespace
+}  // namespace ballast::testing
