@@ -203,6 +203,8 @@ Result<Edited> edit(MetadataFlags& flags, const Output& output, Console& console
 
 // ---------------------------------------------------------------- saying so
 
+constexpr size_t kShownElements = 8;  // of a list
+
 std::string value_text(const std::optional<MetaValue>& value) {
   if (!value) return "(none)";
   JsonWriter json;
@@ -210,13 +212,15 @@ std::string value_text(const std::optional<MetaValue>& value) {
   if (const auto* integer = std::get_if<int64_t>(&*value)) json.signed_number(*integer);
   else if (const auto* natural = std::get_if<uint64_t>(&*value)) json.number(*natural);
   else if (const auto* real = std::get_if<double>(&*value)) json.real(*real);
-  else json.boolean(std::get<bool>(*value));
+  else if (const auto* truth = std::get_if<bool>(&*value)) json.boolean(*truth);
+  else return printable(std::get<MetaArray>(*value).to_text(kShownElements));
   return json.take();
 }
 
 void add_value(JsonWriter& json, std::string_view key, const std::optional<MetaValue>& value) {
   if (!value) add_null(json, key);
   else if (const auto* text = std::get_if<std::string>(&*value)) add_text(json, key, *text);
+  else if (const auto* array = std::get_if<MetaArray>(&*value)) add_text(json, key, array->to_text(kShownElements));
   else json.key(key).raw(value_text(value));
 }
 

@@ -21,6 +21,7 @@ struct InspectOptions {
   std::vector<std::string> only;
   InspectSort sort = InspectSort::kStored;
   bool flat = false;
+  bool full = false;
   bool hash = false;
   bool json = false;
   unsigned threads = 0;
@@ -55,7 +56,8 @@ Status inspect(const InspectOptions& options, Console& console) {
   BALLAST_TRY(const Archive archive, open_input(options.path));
   BALLAST_TRY(std::vector<size_t> shown, select_tensors(archive, options.only));
   sort_tensors(archive, options.sort, shown);
-  Inspection inspection{options.path, archive, std::move(shown), {}, options.hash, {}, options.sort, options.flat};
+  Inspection inspection{options.path, archive,      std::move(shown), {},          options.hash,
+                        {},           options.sort, options.flat,     options.full};
   if (options.hash) BALLAST_CHECK(assign(inspection.digests, hash_tensors(archive, options.threads, console)));
   inspection.tied = options.hash ? tied_by_digest(archive, inspection.digests) : tied_by_extent(archive);
   if (options.json) console.out() = inspection_json(inspection);
@@ -81,6 +83,7 @@ RunCommand add_inspect(CLI::App& program, Console& console) {
   auto options = std::make_shared<InspectOptions>();
   command.path("PATH", options->path, "What to look at");
   command.flag("--flat", options->flat, "One line per tensor instead of a tree");
+  command.flag("--full", options->full, "Show long metadata values and lists whole");
   command.choice("--sort", "KEY", options->sort,
                  {{"name", InspectSort::kName}, {"size", InspectSort::kSize}, {"offset", InspectSort::kOffset}},
                  "Order by name, size (largest first) or offset in the file");

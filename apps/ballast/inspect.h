@@ -22,6 +22,7 @@ struct Inspection {
   std::vector<TiedGroup> tied;  // by content when `hashed`, otherwise those that share their bytes
   InspectSort sort = InspectSort::kStored;
   bool flat = false;
+  bool full = false;  // long metadata stands there whole
 };
 
 std::string inspection_json(const Inspection& inspection);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <bit>
 
 #include "apps/ballast/inspect.h"
@@ -11,6 +12,8 @@ namespace ballast::cli {
 
 namespace {
 
+constexpr size_t kMostElements = 64;  // of a list, unless --full
+
 void add_metadata(JsonWriter& json, const Description& description) {
   json.key("metadata").begin_object();
   for (const MetaEntry& entry : description.metadata) {
@@ -19,9 +22,31 @@ void add_metadata(JsonWriter& json, const Description& description) {
   json.end_object();
 }
 
+// The first elements of a list, in the array that is open; gives how many were left out.
+uint64_t add_elements(JsonWriter& json, const MetaArray& array, size_t most) {
+  const auto shown = static_cast<size_t>(std::min<uint64_t>(array.size(), most));
+  const auto add = [&](const auto& elements, auto&& write) {
+    for (size_t i = 0; i < std::min(shown, elements.size()); ++i) write(elements[i]);
+  };
+  if (array.element() == MetaType::kBool) add(array.integers(), [&](int64_t value) { json.boolean(value != 0); });
+  else if (array.element() == MetaType::kU64)
+    add(array.integers(), [&](int64_t value) { json.number(static_cast<uint64_t>(value)); });
+  else if (array.element() == MetaType::kF32 || array.element() == MetaType::kF64)
+    add(array.numbers(), [&](double value) { json.real(value); });
+  else add(array.integers(), [&](int64_t value) { json.signed_number(value); });
+  add(array.texts(), [&](std::string_view text) { json.string(json_text(text)); });
+  add(array.arrays(), [&](const MetaArray& inner) {
+    json.begin_array();
+    add_elements(json, inner, most);
+    json.end_array();
+  });
+  return array.size() - shown;
+}
+
 // Values that are not text. "bits" keeps what a JSON number cannot: the payload of a NaN.
 struct ScalarWriter {
   JsonWriter& json;
+  size_t most_elements;  // of a list
 
   void operator()(const std::string&) const {}
   void operator()(int64_t value) const { typed("int").signed_number(value); }
@@ -33,6 +58,15 @@ struct ScalarWriter {
     for (size_t i = 0; i < 8; ++i) bits[i] = static_cast<std::byte>(std::bit_cast<uint64_t>(value) >> (56 - 8 * i));
     add_text(json, "bits", to_hex(bits));
   }
+  void operator()(const MetaArray& value) const {
+    add_text(json, "type", "array");
+    add_text(json, "element", meta_type_name(value.element()));
+    add_number(json, "count", value.size());
+    json.key("values").begin_array();
+    const uint64_t left_out = add_elements(json, value, most_elements);
+    json.end_array();
+    if (left_out != 0) add_number(json, "left_out", left_out);
+  }
 
  private:
   JsonWriter& typed(std::string_view type) const {
@@ -41,12 +75,12 @@ struct ScalarWriter {
   }
 };
 
-void add_scalars(JsonWriter& json, const Description& description) {
+void add_scalars(JsonWriter& json, const Description& description, size_t most_elements) {
   json.key("scalars").begin_object();
   for (const MetaEntry& entry : description.metadata) {
     if (std::holds_alternative<std::string>(entry.value)) continue;
     json.key(json_text(entry.key)).begin_object();
-    std::visit(ScalarWriter{json}, entry.value);
+    std::visit(ScalarWriter{json, most_elements}, entry.value);
     json.end_object();
   }
   json.end_object();
@@ -122,7 +156,7 @@ std::string inspection_json(const Inspection& inspection) {
   add_number(json, "bytes", archive.stored_size());
   add_files(json, archive);
   add_metadata(json, description);
-  add_scalars(json, description);
+  add_scalars(json, description, inspection.full ? SIZE_MAX : kMostElements);
   add_config(json, description);
   if (description.origin) add_text(json, "origin", origin_summary(*description.origin));
   if (inspection.hashed) add_text(json, "digest", to_hex(archive_digest(archive.tensors(), inspection.digests)));

@@ -17,6 +17,7 @@ namespace {
 
 constexpr size_t kLongestValue = 160;  // of metadata and config; --json has everything
 constexpr size_t kMostConfigRows = 40;
+constexpr size_t kMostElements = 16;  // of a list in the metadata
 
 Table field_table() { return Table({{""}, {"", Align::kLeft, true}}); }
 
@@ -25,11 +26,14 @@ void add_field(Table& table, std::string_view key, std::string_view value) {
 }
 
 struct ValueText {
+  size_t most_elements;
+
   std::string operator()(const std::string& value) const { return value; }
   std::string operator()(int64_t value) const { return std::to_string(value); }
   std::string operator()(uint64_t value) const { return std::to_string(value); }
   std::string operator()(double value) const { return fmt::format("{}", value); }
   std::string operator()(bool value) const { return value ? "true" : "false"; }
+  std::string operator()(const MetaArray& value) const { return value.to_text(most_elements); }
 };
 
 // ---------------------------------------------------------------- the head
@@ -57,12 +61,15 @@ void print_head(const Inspection& inspection, Console& console) {
   table.append_to(console.out(), console.output());
 }
 
-void print_metadata(const Description& description, Console& console) {
+void print_metadata(const Inspection& inspection, Console& console) {
+  const Description& description = inspection.archive.description();
   if (description.metadata.empty()) return;
   console.heading("metadata");
   Table table = field_table();
   for (const MetaEntry& entry : description.metadata) {
-    add_field(table, entry.key, std::visit(ValueText{}, entry.value));
+    const std::string text = std::visit(ValueText{inspection.full ? SIZE_MAX : kMostElements}, entry.value);
+    if (inspection.full) table.add_row(Cell(printable(entry.key), Paint::kDim), printable(text));
+    else add_field(table, entry.key, text);
   }
   table.append_to(console.out(), console.output());
 }
@@ -222,7 +229,7 @@ void append_tree(const Inspection& inspection, Console& console) {
 void print_inspection(const Inspection& inspection, Console& console) {
   const Description& description = inspection.archive.description();
   print_head(inspection, console);
-  print_metadata(description, console);
+  print_metadata(inspection, console);
   print_config(description, console);
   if (inspection.shown.empty()) {
     console.out() += description.tensors.empty() ? "\nno tensors\n" : "\nno tensor has such a name\n";

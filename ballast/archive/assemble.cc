@@ -35,6 +35,7 @@ std::string shown(const MetaValue& value) {
     std::string operator()(int64_t number) const { return std::to_string(number); }
     std::string operator()(uint64_t number) const { return std::to_string(number); }
     std::string operator()(double number) const { return fmt::format("{}", number); }
+    std::string operator()(const MetaArray& array) const { return array.to_text(4); }
   };
   return std::visit(Show(), value);
 }

@@ -15,23 +15,39 @@ namespace ballast {
 namespace {
 
 constexpr uint64_t kOriginVersion = 1;
+// Behind an entry whose key is no UTF-8 and therefore stands in hexadecimal.
+constexpr std::string_view kHexKey = "x";
 
 // ---------------------------------------------------------------- metadata values
 
+// What a JSON text cannot hold stands in hexadecimal, under a type of its own.
+void write_text(JsonWriter& json, const std::string& text) {
+  if (is_valid_utf8(text)) json.string("s").string(text);
+  else json.string("x").string(to_hex(as_bytes(text)));
+}
+
+void write_array(JsonWriter& json, const MetaArray& array) {
+  json.string("a").string(
+      fmt::format("{}:{}:{}", meta_type_name(array.element()), array.size(), to_hex(array.encoded())));
+}
+
 void write_value(JsonWriter& json, const MetaValue& value) {
-  if (const auto* text = std::get_if<std::string>(&value)) json.string("s").string(*text);
+  if (const auto* text = std::get_if<std::string>(&value)) write_text(json, *text);
   else if (const auto* integer = std::get_if<int64_t>(&value)) json.string("i").string(std::to_string(*integer));
   else if (const auto* natural = std::get_if<uint64_t>(&value)) json.string("u").string(std::to_string(*natural));
   else if (const auto* real = std::get_if<double>(&value))
     json.string("f").string(fmt::format("{:016x}", std::bit_cast<uint64_t>(*real)));
-  else json.string("b").string(std::get<bool>(value) ? "1" : "0");
+  else if (const auto* truth = std::get_if<bool>(&value)) json.string("b").string(*truth ? "1" : "0");
+  else write_array(json, std::get<MetaArray>(value));
 }
 
 void write_metadata(JsonWriter& json, const std::vector<MetaEntry>& metadata) {
   json.begin_array();
   for (const MetaEntry& entry : metadata) {
-    json.begin_array().string(entry.key);
+    const bool is_text = is_valid_utf8(entry.key);
+    json.begin_array().string(is_text ? entry.key : to_hex(as_bytes(entry.key)));
     write_value(json, entry.value);
+    if (!is_text) json.string(kHexKey);
     json.end_array();
   }
   json.end_array();
@@ -47,9 +63,32 @@ Result<T> parse_number(const std::string& text, int base = 10) {
   return value;
 }
 
+Result<std::string> parse_hex_text(std::string_view hex) {
+  const auto bytes = parse_hex(hex);
+  if (!bytes) return make_error(ErrorCode::kCorrupt, "ballast.origin: not hexadecimal");
+  return std::string(as_text(*bytes));
+}
+
+Result<MetaValue> parse_array(std::string_view text) {
+  const size_t first = text.find(':');
+  const size_t second = first == std::string_view::npos ? first : text.find(':', first + 1);
+  const auto element = parse_meta_type(text.substr(0, first));
+  if (second == std::string_view::npos || !element)
+    return make_error(ErrorCode::kCorrupt, "ballast.origin: not a list");
+  BALLAST_TRY(const uint64_t count, parse_number<uint64_t>(std::string(text.substr(first + 1, second - first - 1))));
+  BALLAST_TRY(const std::string encoded, parse_hex_text(text.substr(second + 1)));
+  BALLAST_TRY(MetaArray array, MetaArray::decode(*element, count, as_bytes(encoded)));
+  return MetaValue(std::move(array));
+}
+
 Result<MetaValue> parse_value(const std::string& type, std::string text) {
   if (type == "s") return MetaValue(std::move(text));
   if (type == "b") return MetaValue(text == "1");
+  if (type == "a") return parse_array(text);
+  if (type == "x") {
+    BALLAST_TRY(std::string bytes, parse_hex_text(text));
+    return MetaValue(std::move(bytes));
+  }
   if (type == "i") {
     BALLAST_TRY(const int64_t value, parse_number<int64_t>(text));
     return MetaValue(value);
@@ -69,6 +108,17 @@ Result<std::string> next_string(JsonReader& json) {
   return json.read_string();
 }
 
+// The end of an entry: nothing more, or that its key stands in hexadecimal.
+Status read_key_form(JsonReader& json, std::string& key) {
+  BALLAST_TRY(const bool marked, json.next_element());
+  if (!marked) return {};
+  BALLAST_TRY(const std::string mark, json.read_string());
+  BALLAST_TRY(const bool extra, json.next_element());
+  if (extra || mark != kHexKey) return json.error_here("too long a list");
+  BALLAST_TRY(key, parse_hex_text(key));
+  return {};
+}
+
 Result<std::vector<MetaEntry>> read_metadata(JsonReader& json) {
   std::vector<MetaEntry> metadata;
   BALLAST_CHECK(json.enter_array());
@@ -79,8 +129,7 @@ Result<std::vector<MetaEntry>> read_metadata(JsonReader& json) {
     BALLAST_TRY(std::string key, next_string(json));
     BALLAST_TRY(const std::string type, next_string(json));
     BALLAST_TRY(std::string text, next_string(json));
-    BALLAST_TRY(const bool extra, json.next_element());
-    if (extra) return json.error_here("too long a list");
+    BALLAST_CHECK(read_key_form(json, key));
     BALLAST_TRY(MetaValue value, parse_value(type, std::move(text)));
     metadata.push_back({std::move(key), std::move(value)});
   }

@@ -93,13 +93,20 @@ bool has_word(const Speller& speller, const TensorInfo& tensor) {
 
 // ---------------------------------------------------------------- metadata
 
-// Entries in the order of their keys; of two with the same key, the last.
+// Entries in the order of their keys; of two with the same key, the last. Lists, and bytes that are no UTF-8, have no
+// place here and travel in the origin.
 using SortedEntries = std::vector<const MetaEntry*>;
+
+bool has_place(const MetaEntry& entry) {
+  const auto* text = std::get_if<std::string>(&entry.value);
+  if (!is_valid_utf8(entry.key) || (text != nullptr && !is_valid_utf8(*text))) return false;
+  return !std::holds_alternative<MetaArray>(entry.value);
+}
 
 SortedEntries sort_entries(const Description& description, bool texts) {
   SortedEntries entries;
   for (const MetaEntry& entry : description.metadata) {
-    if (std::holds_alternative<std::string>(entry.value) == texts) entries.push_back(&entry);
+    if (has_place(entry) && std::holds_alternative<std::string>(entry.value) == texts) entries.push_back(&entry);
   }
   std::ranges::stable_sort(entries, {}, &MetaEntry::key);
   SortedEntries unique;
@@ -108,15 +115,6 @@ SortedEntries sort_entries(const Description& description, bool texts) {
     else unique.push_back(entry);
   }
   return unique;
-}
-
-Status check_entries(const SortedEntries& entries) {
-  for (const MetaEntry* entry : entries) {
-    const auto* text = std::get_if<std::string>(&entry->value);
-    if (is_valid_utf8(entry->key) && (text == nullptr || is_valid_utf8(*text))) continue;
-    return make_error(ErrorCode::kUnsupported, fmt::format("metadata \"{}\" is not UTF-8", entry->key));
-  }
-  return {};
 }
 
 void write_texts(CborWriter& cbor, const SortedEntries& entries) {
@@ -219,8 +217,6 @@ Result<std::string> make_metadata(const Description& description, const Speller&
   if (description.origin) {
     texts.insert(std::ranges::upper_bound(texts, origin.key, {}, &MetaEntry::key), &origin);
   }
-  BALLAST_CHECK(check_entries(texts));
-  BALLAST_CHECK(check_entries(scalars));
   CborWriter cbor;
   cbor.map(1 + (texts.empty() ? 0 : 1) + (scalars.empty() ? 0 : 1)).text("tensors").map(tensors.size());
   for (const uint32_t i : by_name) BALLAST_CHECK(write_tensor(cbor, speller, tensors[i], places[i]));

@@ -14,11 +14,13 @@
 
 #include "ballast/base/dtype.h"
 #include "ballast/base/shape.h"
+#include "ballast/formats/meta_array.h"
 
 namespace ballast {
 
 // A metadata value keeps its type and every bit: Int -1, UInt 2^64-1 and a NaN's payload all survive.
-using MetaValue = std::variant<std::string, int64_t, uint64_t, double, bool>;
+// Texts are bytes: most formats take them only where they are UTF-8.
+using MetaValue = std::variant<std::string, int64_t, uint64_t, double, bool, MetaArray>;
 
 struct MetaEntry {
   std::string key;

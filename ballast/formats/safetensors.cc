@@ -405,8 +405,9 @@ void append_metadata(std::string& json, const Description& description) {
     append_json_string(fields, value);
   };
   for (const MetaEntry& entry : description.metadata) {
-    // Values of other types have no place here and travel in the origin.
-    if (const auto* text = std::get_if<std::string>(&entry.value)) append(entry.key, *text);
+    // Values of other types, and bytes that are no UTF-8, have no place here and travel in the origin.
+    const auto* text = std::get_if<std::string>(&entry.value);
+    if (text != nullptr && is_valid_utf8(entry.key) && is_valid_utf8(*text)) append(entry.key, *text);
   }
   if (description.origin) append(kOriginKey, *description.origin);
   const bool keeps_empty =

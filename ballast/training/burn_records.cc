@@ -93,6 +93,9 @@ class OptimizerReader {
       return {};
     }
     const auto name = split_name(entry.key);
+    if (std::holds_alternative<MetaArray>(entry.value)) {
+      return not_a_record(where_, fmt::format("metadata \"{}\" is a list", entry.key));
+    }
     if (!name) return not_a_record(where_, fmt::format("scalar \"{}\" is not called <id>.<field>", entry.key));
     if (name->field != kRank) {
       entry_of(name->id).scalars.push_back({std::string(name->field), entry.value});
@@ -118,7 +121,7 @@ void write_scalar(JsonWriter& json, const MetaValue& value) {
   else if (const auto* number = std::get_if<int64_t>(&value)) json.key("i64").signed_number(*number);
   else if (const auto* count = std::get_if<uint64_t>(&value)) json.key("u64").number(*count);
   else if (const auto* real = std::get_if<double>(&value)) json.key("f64").real(*real);
-  else json.key("bool").boolean(std::get<bool>(value));
+  else if (const auto* truth = std::get_if<bool>(&value)) json.key("bool").boolean(*truth);
   json.end_object();
 }
 
