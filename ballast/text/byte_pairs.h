@@ -26,6 +26,7 @@ struct BytePairVocabulary {
     std::string right;
   };
   std::vector<Token> tokens;        // of two with the same bytes, or the same id, the last counts
+  std::vector<Token> unreachable;   // have an id, but no text leads to them
   std::vector<Merge> merges;        // in order of rank; of two equal ones the last counts
   std::optional<TokenId> unknown;   // stands for bytes that no token spells; absent: they vanish before any merge
   bool whole_pieces_first = false;  // a piece that is a token is that token, whether or not merges lead to it
