@@ -35,8 +35,6 @@ constexpr std::array kSignatures = {
               "the repository was cloned without Git LFS, so that this text stands where the weights should be", ""},
     Signature{0, "/annex/objects/"sv, "git_annex_pointer", "a git-annex pointer",
               "the repository holds the file's key only; its content was not fetched", "git annex get FILE"},
-    Signature{0, "GGUF"sv, "gguf", "a GGUF file (llama.cpp)", kOtherFormat,
-              "get the safetensors files that it was made from; quantised weights cannot be turned back"},
     Signature{0, "lmgg"sv, "ggml", "an old GGML file (llama.cpp)", kOtherFormat,
               "get the original weights as safetensors"},
     Signature{0, "tjgg"sv, "ggml", "an old GGML file (llama.cpp)", kOtherFormat,

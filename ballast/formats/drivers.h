@@ -5,6 +5,7 @@
 
 namespace ballast {
 
+extern const FormatDriver kGgufDriver;
 extern const FormatDriver kGptrsCheckpointDriver;
 extern const FormatDriver kGptrsTensorsDriver;
 extern const FormatDriver kNetclCheckpointDriver;

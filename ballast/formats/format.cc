@@ -13,7 +13,7 @@ namespace ballast {
 namespace {
 
 constexpr std::array kFormats = {
-    &kGptrsCheckpointDriver, &kGptrsTensorsDriver,    &kBurnpackDriver, &kSafetensorsDriver,
+    &kGptrsCheckpointDriver, &kGptrsTensorsDriver,    &kBurnpackDriver, &kSafetensorsDriver, &kGgufDriver,
     &kNetclDriver,  // before npz: a netcl model is an NPZ with something more
     &kNetclLegacyDriver,     &kNetclCheckpointDriver, &kNpzDriver,      &kNpyDriver,
 };

@@ -1,6 +1,7 @@
 #include "ballast/formats/payload_order.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 namespace ballast {
@@ -34,9 +35,52 @@ void reverse_axes(std::span<const uint64_t> dims, ByteSpan in, MutableByteSpan o
   }
 }
 
+// Of ggml's blocks, those whose only numbers of several bytes are halves at the front or at the back. Of the others
+// nobody has settled which words a big-endian file swaps: ggml reads the same bytes now as words, now as bytes.
+struct BlockHalves {
+  DType dtype;
+  uint8_t front;
+  uint8_t back;
+};
+constexpr std::array kBlockHalves = {
+    BlockHalves{DType::kQ1_0, 1, 0},  BlockHalves{DType::kQ2_0, 1, 0},  BlockHalves{DType::kQ4_0, 1, 0},
+    BlockHalves{DType::kQ4_1, 2, 0},  BlockHalves{DType::kQ8_0, 1, 0},  BlockHalves{DType::kQ8_1, 2, 0},
+    BlockHalves{DType::kQ2K, 0, 2},   BlockHalves{DType::kQ3K, 0, 1},   BlockHalves{DType::kQ4K, 2, 0},
+    BlockHalves{DType::kQ5K, 2, 0},   BlockHalves{DType::kQ6K, 0, 1},   BlockHalves{DType::kIQ4NL, 1, 0},
+    BlockHalves{DType::kTQ1_0, 0, 1}, BlockHalves{DType::kTQ2_0, 0, 1}, BlockHalves{DType::kMXFP4, 0, 0},
+    BlockHalves{DType::kNVFP4, 0, 0},
+};
+
+const BlockHalves* find_halves(DType dtype) {
+  const auto* found = std::ranges::find(kBlockHalves, dtype, &BlockHalves::dtype);
+  return found == kBlockHalves.end() ? nullptr : found;
+}
+
+void swap_blocks(DType dtype, MutableByteSpan payload) {
+  const BlockHalves* halves = find_halves(dtype);
+  const size_t block = dtype_info(dtype).block_bytes;
+  if (halves == nullptr) return;
+  for (size_t at = 0; at + block <= payload.size(); at += block) {
+    const MutableByteSpan bytes = payload.subspan(at, block);
+    for (size_t i = 0; i < halves->front; ++i) std::swap(bytes[2 * i], bytes[2 * i + 1]);
+    for (size_t i = 1; i <= halves->back; ++i) std::swap(bytes[block - 2 * i], bytes[block - 2 * i + 1]);
+  }
+}
+
 }  // namespace
 
+bool is_byte_order_free(DType dtype) {
+  const DTypeInfo& info = dtype_info(dtype);
+  if (info.kind == DTypeKind::kBlock)
+    return find_halves(dtype) != nullptr && find_halves(dtype)->front == 0 && find_halves(dtype)->back == 0;
+  return info.bits <= 8;
+}
+
+bool can_swap_byte_order(DType dtype) { return !is_block(dtype) || find_halves(dtype) != nullptr; }
+
 void swap_byte_order(DType dtype, MutableByteSpan payload) {
+  if (is_byte_order_free(dtype)) return;
+  if (is_block(dtype)) return swap_blocks(dtype, payload);
   const DTypeInfo& info = dtype_info(dtype);
   const size_t component = info.bits / 8 / (info.kind == DTypeKind::kComplex ? 2 : 1);
   for (size_t at = 0; at + component <= payload.size(); at += component) {

@@ -7,7 +7,12 @@
 
 namespace ballast {
 
-// Reverses the bytes of every component (a complex number has two) in place. Only types of fixed whole-byte size.
+// Whether both byte orders store this type alike: bytes, and blocks of nothing else.
+bool is_byte_order_free(DType dtype);
+// False for block types of which it is not settled what a big-endian file swaps.
+bool can_swap_byte_order(DType dtype);
+// Reverses the bytes of every component (a complex number has two; of blocks, their scales) in place. Only types of
+// fixed whole-byte size.
 void swap_byte_order(DType dtype, MutableByteSpan payload);
 
 // Column-major <-> row-major for a tensor of this shape; `in` and `out` have the same size, a whole number of bytes per

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <map>
 
-#include "ballast/base/checked.h"
 #include "ballast/base/json.h"
 #include "ballast/formats/drivers.h"
 #include "ballast/formats/safetensors.h"
+#include "ballast/formats/shards.h"
 
 namespace ballast {
 
@@ -212,23 +212,6 @@ class ShardedWrite final : public PlannedWrite {
   std::vector<PlannedFile> files_;
   std::string index_;
 };
-
-// Tensors in their order, a new shard whenever the next one would exceed the limit; one larger than the limit stands
-// alone.
-std::vector<std::vector<size_t>> assign_shards(const std::vector<TensorInfo>& tensors, uint64_t limit) {
-  std::vector<std::vector<size_t>> shards(1);
-  uint64_t used = 0;
-  for (size_t i = 0; i < tensors.size(); ++i) {
-    const auto next = checked_add(used, tensors[i].byte_size);
-    if (!shards.back().empty() && (!next || *next > limit)) {
-      shards.emplace_back();
-      used = 0;
-    }
-    shards.back().push_back(i);
-    used += tensors[i].byte_size;
-  }
-  return shards;
-}
 
 std::string index_json(const Description& description, const std::map<std::string_view, std::string_view>& weight_map) {
   uint64_t total = 0;

@@ -278,7 +278,6 @@ TEST(Doctor, RecognisesTheUsualSuspects) {
       {"version https://git-lfs.github.com/spec/v1\noid sha256:abc\nsize 1234\n"s, "git_lfs_pointer"},
       {"/annex/objects/SHA256E-s1234--abc.safetensors\n"s, "git_annex_pointer"},
       {"{\"error\": \"Repository not found\"}"s, "json"},
-      {"GGUF\x03\0\0\0"s, "gguf"},
       {"\x89HDF\r\n\x1a\n"s, "hdf5"},
       {"\x1c\0\0\0TFL3"s, "tflite"},
       {"\x1f\x8b\x08\0"s, "gzip"},

@@ -9,6 +9,7 @@
 #include "ballast/formats/drivers.h"
 #include "tests/formats/numpy_expectations.h"
 #include "tests/formats/zip_builder.h"
+#include "tests/support/memory_siblings.h"
 #include "tests/support/mutation.h"
 
 namespace ballast::testing {
@@ -17,17 +18,6 @@ namespace {
 using ::testing::HasSubstr;
 
 // ---------------------------------------------------------------- files beside each other
-
-class MemorySiblings final : public SiblingOpener {
- public:
-  std::map<std::string, ByteVector, std::less<>> files;
-
-  Result<std::shared_ptr<const ByteSource>> open_sibling(std::string_view name) override {
-    const auto found = files.find(name);
-    if (found == files.end()) return make_error(ErrorCode::kNotFound, fmt::format("{}: no such file", name));
-    return std::shared_ptr<const ByteSource>(MemorySource::owning(found->second, found->first));
-  }
-};
 
 // Opens `name` of the siblings, by content.
 Result<Archive> open_named(MemorySiblings& siblings, const std::string& name, const std::string& companion = "") {
