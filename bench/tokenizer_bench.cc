@@ -31,7 +31,7 @@ Status bench(const std::string& tokenizer_path, const std::string& text_path, in
   std::vector<TokenId> ids;
   for (int i = 0; i < runs; ++i) {
     const auto start = std::chrono::steady_clock::now();
-    ids = tokenizer.encode(as_text(bytes), {.special_tokens = false});
+    BALLAST_TRY(ids, tokenizer.encode(as_text(bytes), {.special_tokens = false, .add_special_tokens = false}));
     const std::chrono::duration<double, std::milli> taken = std::chrono::steady_clock::now() - start;
     milliseconds.push_back(taken.count());
   }

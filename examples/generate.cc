@@ -15,7 +15,8 @@ ballast::Status generate(const std::string& path, const std::string& prompt) {
   ballast::GenerateOptions options;
   options.max_tokens = 40;
   options.sampling = {.temperature = 0.7, .top_k = 40, .seed = 7};
-  BALLAST_TRY(auto generator, ballast::Generator::start(*writer, model->context(), tokenizer.encode(prompt), options));
+  BALLAST_TRY(auto ids, tokenizer.encode(prompt));
+  BALLAST_TRY(auto generator, ballast::Generator::start(*writer, model->context(), std::move(ids), options));
   ballast::StreamDecoder decoder(tokenizer);  // whole characters only
   for (;;) {
     BALLAST_TRY(const auto token, generator.next());

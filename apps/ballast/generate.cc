@@ -54,7 +54,7 @@ Result<std::vector<TokenId>> make_prompt(const GenerateFlags& flags, const Token
   if (!flags.tokens.empty()) return parse_token_list(flags.tokens);
   std::string text = flags.prompt;
   if (is_stream(text)) BALLAST_CHECK(assign(text, read_text_input()));
-  std::vector<TokenId> ids = tokenizer->encode(text);
+  BALLAST_TRY(std::vector<TokenId> ids, tokenizer->encode(text));
   if (!ids.empty()) return ids;
   // Nothing said: the model begins a text of its own.
   if (const auto start = tokenizer->find(kEndOfText)) return std::vector<TokenId>{*start};

@@ -31,7 +31,8 @@ Result<ModelInput> text_input(const InputFlags& flags, RunningModel& running) {
   BALLAST_TRY(const Tokenizer tokenizer, find_tokenizer(flags.tokenizer, running.path()));
   std::string text = flags.text;
   if (is_stream(text)) BALLAST_CHECK(assign(text, read_text_input()));
-  return ModelInput(TokenInput{tokenizer.encode(text)});
+  BALLAST_TRY(std::vector<TokenId> ids, tokenizer.encode(text));
+  return ModelInput(TokenInput{std::move(ids)});
 }
 
 // A tensor of a file: images for models that take nothing else, anything for others.

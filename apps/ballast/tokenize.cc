@@ -89,7 +89,7 @@ void print_pieces(const Tokenizer& tokenizer, const std::vector<TokenId>& ids, C
 
 Status encode(const TokenizeFlags& flags, const Tokenizer& tokenizer, Console& console) {
   BALLAST_TRY(const std::string text, read_text(flags));
-  const std::vector<TokenId> ids = tokenizer.encode(text, {.special_tokens = !flags.plain});
+  BALLAST_TRY(const std::vector<TokenId> ids, tokenizer.encode(text, {.special_tokens = !flags.plain}));
   if (flags.json) console.out() += encoded_json(tokenizer, text, ids, flags.count);
   else if (flags.count) console.out() += fmt::format("{}\n", ids.size());
   else if (flags.ids) print_ids(ids, console);

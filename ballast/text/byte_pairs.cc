@@ -108,13 +108,18 @@ Status BytePairEncoder::add_merges(const BytePairVocabulary& vocabulary) {
     const Symbol symbol = symbols.of({&kBytes[byte], 1});
     if (symbol < ids.size() || vocabulary.unknown) byte_symbols_[byte] = symbol;
   }
-  pairs_.resize(std::bit_ceil(std::max<size_t>(vocabulary.merges.size() * 2, 16)));
+  merges_ = MergeTable(vocabulary.merges.size());
   for (size_t rank = 0; rank < vocabulary.merges.size(); ++rank) {
     const auto& [left, right] = vocabulary.merges[rank];
     if (left.empty() || right.empty()) {
       return make_error(ErrorCode::kCorrupt, fmt::format("merge {} has an empty side", rank));
     }
-    add_pair({symbols.of(left), symbols.of(right), static_cast<uint32_t>(rank), symbols.of_joined(left, right)});
+    const Pair pair{symbols.of(left), symbols.of(right), static_cast<uint32_t>(rank), symbols.of_joined(left, right)};
+    if (std::max({pair.left, pair.right, pair.merged}) >= ids.size()) {
+      return make_error(ErrorCode::kCorrupt, fmt::format("merge {} joins \"{}\" and \"{}\", but not all three are tokens",
+                                                         rank, left, right));
+    }
+    merges_.add(pair);
   }
   ids_.assign(symbols.size(), vocabulary.unknown.value_or(0));
   std::ranges::copy(ids, ids_.begin());
@@ -157,25 +162,6 @@ std::optional<TokenId> BytePairEncoder::find_whole_piece(const ShortPiece& piece
     if (whole_pieces_[at].piece == piece) return whole_pieces_[at].id;
   }
   return std::nullopt;
-}
-
-void BytePairEncoder::add_pair(const Pair& pair) {
-  const size_t mask = pairs_.size() - 1;
-  size_t at = mix(uint64_t{pair.left} << 32 | pair.right) & mask;
-  while (pairs_[at].rank != kNoRank && (pairs_[at].left != pair.left || pairs_[at].right != pair.right)) {
-    at = (at + 1) & mask;
-  }
-  pairs_[at] = pair;
-}
-
-const BytePairEncoder::Pair* BytePairEncoder::find_pair(Symbol left, Symbol right) const {
-  const size_t mask = pairs_.size() - 1;
-  size_t at = mix(uint64_t{left} << 32 | right) & mask;
-  while (pairs_[at].rank != kNoRank) {
-    if (pairs_[at].left == left && pairs_[at].right == right) return &pairs_[at];
-    at = (at + 1) & mask;
-  }
-  return nullptr;
 }
 
 // ---------------------------------------------------------------- encoding
@@ -245,7 +231,7 @@ void BytePairEncoder::merge_short(std::string_view piece, std::vector<TokenId>& 
   }
   if (count == 0) return;
   const auto look_up = [&](size_t at) {
-    const Pair* pair = at + 1 < count ? find_pair(parts[at].symbol, parts[at + 1].symbol) : nullptr;
+    const Pair* pair = at + 1 < count ? merges_.find(parts[at].symbol, parts[at + 1].symbol) : nullptr;
     parts[at].rank = pair != nullptr ? pair->rank : kNoRank;
     parts[at].merged = pair != nullptr ? pair->merged : kNoSymbol;
   };
@@ -264,80 +250,16 @@ void BytePairEncoder::merge_short(std::string_view piece, std::vector<TokenId>& 
   for (size_t i = 0; i < count; ++i) emit(parts[i].symbol, out);
 }
 
-// A list of what is left and a heap of the pairs in it. A pair in the heap that is no longer what stands at its place
-// is stale and dropped when it comes up.
-class BytePairEncoder::Merger {
- public:
-  Merger(const BytePairEncoder& encoder, std::string_view piece) : encoder_(encoder) {
-    nodes_.reserve(piece.size());
-    for (const char c : piece) {
-      const Symbol symbol = encoder.byte_symbols_[static_cast<unsigned char>(c)];
-      const auto at = static_cast<uint32_t>(nodes_.size());
-      if (symbol != kNoSymbol) nodes_.push_back({symbol, at - 1, at + 1});
-    }
-    heap_.reserve(nodes_.size());
-    for (uint32_t i = 0; i + 1 < nodes_.size(); ++i) {
-      if (look_up(i)) heap_.push_back(candidate(i));
-    }
-    std::ranges::make_heap(heap_, std::greater<>());
-  }
-
-  void run(std::vector<TokenId>& out) {
-    while (!heap_.empty()) {
-      std::ranges::pop_heap(heap_, std::greater<>());
-      const uint64_t best = heap_.back();
-      heap_.pop_back();
-      const auto at = static_cast<uint32_t>(best);
-      if (nodes_[at].rank == best >> 32) merge(at);
-    }
-    for (size_t at = 0; at < nodes_.size(); at = nodes_[at].next) encoder_.emit(nodes_[at].symbol, out);
-  }
-
- private:
-  struct Node {
-    Symbol symbol;
-    uint32_t previous;        // wraps around before the first
-    uint32_t next;            // the size behind the last
-    uint32_t rank = kNoRank;  // of the pair with the next; none for a node that was merged away
-    Symbol merged = kNoSymbol;
-  };
-
-  // Ordered by rank, then from left to right.
-  uint64_t candidate(uint32_t at) const { return uint64_t{nodes_[at].rank} << 32 | at; }
-
-  bool look_up(uint32_t at) {
-    Node& node = nodes_[at];
-    const Pair* pair = node.next < nodes_.size() ? encoder_.find_pair(node.symbol, nodes_[node.next].symbol) : nullptr;
-    node.rank = pair != nullptr ? pair->rank : kNoRank;
-    node.merged = pair != nullptr ? pair->merged : kNoSymbol;
-    return pair != nullptr;
-  }
-
-  void offer(uint32_t at) {
-    if (!look_up(at)) return;
-    heap_.push_back(candidate(at));
-    std::ranges::push_heap(heap_, std::greater<>());
-  }
-
-  void merge(uint32_t at) {
-    Node& left = nodes_[at];
-    Node& right = nodes_[left.next];
-    left.symbol = left.merged;
-    left.next = right.next;
-    right.rank = kNoRank;
-    if (left.next < nodes_.size()) nodes_[left.next].previous = at;
-    offer(at);
-    if (left.previous < nodes_.size()) offer(left.previous);
-  }
-
-  const BytePairEncoder& encoder_;
-  std::vector<Node> nodes_;
-  std::vector<uint64_t> heap_;
-};
-
 void BytePairEncoder::merge(std::string_view piece, std::vector<TokenId>& out) const {
-  if (piece.size() <= kShort) merge_short(piece, out);
-  else Merger(*this, piece).run(out);
+  if (piece.size() <= kShort) return merge_short(piece, out);
+  std::vector<Symbol> symbols;
+  symbols.reserve(piece.size());
+  for (const char c : piece) {
+    const Symbol symbol = byte_symbols_[static_cast<unsigned char>(c)];
+    if (symbol != kNoSymbol) symbols.push_back(symbol);
+  }
+  merges_.merge(symbols);
+  for (const Symbol symbol : symbols) emit(symbol, out);
 }
 
 }  // namespace ballast

@@ -11,6 +11,7 @@
 
 #include "ballast/base/result.h"
 #include "ballast/base/token_id.h"
+#include "ballast/text/merge_table.h"
 
 namespace ballast {
 
@@ -25,6 +26,7 @@ struct BytePairVocabulary {
     std::string right;
   };
   std::vector<Token> tokens;        // of two with the same bytes, or the same id, the last counts
+  std::vector<Token> unreachable;   // have an id, but no text leads to them
   std::vector<Merge> merges;        // in order of rank; of two equal ones the last counts
   std::optional<TokenId> unknown;   // stands for bytes that no token spells; absent: they vanish before any merge
   bool whole_pieces_first = false;  // a piece that is a token is that token, whether or not merges lead to it
@@ -67,16 +69,11 @@ class BytePairEncoder {
   void encode_pieces(std::span<const std::string_view> pieces, Cache& cache, std::vector<TokenId>& out) const;
 
  private:
-  using Symbol = uint32_t;
-  static constexpr Symbol kNoSymbol = UINT32_MAX;
-  static constexpr uint32_t kNoRank = UINT32_MAX;
+  using Symbol = MergeTable::Symbol;
+  using Pair = MergeTable::Pair;
+  static constexpr Symbol kNoSymbol = MergeTable::kNoSymbol;
+  static constexpr uint32_t kNoRank = MergeTable::kNoRank;
 
-  struct Pair {
-    Symbol left = kNoSymbol;
-    Symbol right = kNoSymbol;
-    uint32_t rank = kNoRank;
-    Symbol merged = kNoSymbol;
-  };
   struct WholePiece {
     ShortPiece piece;
     TokenId id = 0;
@@ -85,12 +82,8 @@ class BytePairEncoder {
     using is_transparent = void;
     size_t operator()(std::string_view text) const { return std::hash<std::string_view>()(text); }
   };
-  class Merger;
-
   Status add_merges(const BytePairVocabulary& vocabulary);
   void add_whole_pieces(const BytePairVocabulary& vocabulary);
-  const Pair* find_pair(Symbol left, Symbol right) const;
-  void add_pair(const Pair& pair);
   void add_whole_piece(const ShortPiece& piece, TokenId id);
   std::optional<TokenId> find_whole_piece(const ShortPiece& piece, uint64_t hash) const;
   void encode_short(std::string_view piece, const ShortPiece& key, uint64_t hash, Cache& cache,
@@ -102,9 +95,9 @@ class BytePairEncoder {
 
   std::vector<Symbol> byte_symbols_;  // of the 256 bytes; kNoSymbol for those that vanish
   std::vector<TokenId> ids_;          // by symbol; the unknown token for those without an id of their own
-  std::vector<Pair> pairs_;           // open addressing; a power of two, at most half full
-  // Short pieces that end as one token, so that most of a text needs no merging. As `pairs_`, but a crowded place may
-  // leave pieces out.
+  MergeTable merges_;
+  // Short pieces that end as one token, so that most of a text needs no merging. Open addressing; a power
+  // of two, at most half full; a crowded place may leave pieces out.
   std::vector<WholePiece> whole_pieces_;
   // The tokens that are too long for it; only where whole pieces come first.
   std::unordered_map<std::string, TokenId, TextHash, std::equal_to<>> long_tokens_;

@@ -4,84 +4,258 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
 #include "ballast/base/utf8.h"
+#include "ballast/text/byte_alphabet.h"
 #include "ballast/text/word_split.h"
 
 namespace ballast {
 
 namespace {
 
-constexpr std::string_view kReplacement = "\xEF\xBF\xBD";  // U+FFFD
+template <typename... Cases>
+struct Overloaded : Cases... {
+  using Cases::operator()...;
+};
+template <typename... Cases>
+Overloaded(Cases...) -> Overloaded<Cases...>;
 
-// How many bytes the character that `lead` begins has; 0 for a byte that begins none.
-size_t length_from_lead(unsigned char lead) {
-  if (lead < 0x80) return 1;
-  if (lead >= 0xC2 && lead <= 0xDF) return 2;
-  if (lead >= 0xE0 && lead <= 0xEF) return 3;
-  if (lead >= 0xF0 && lead <= 0xF4) return 4;
-  return 0;
+// ---------------------------------------------------------------- no text becomes a special token
+
+using Texts = std::set<std::string, std::less<>>;
+
+// Tokens that only the tokenizer itself may give, in the spelling of the model.
+Texts special_texts(const TokenizerDescription& description) {
+  Texts texts;
+  for (const AddedToken& token : description.added) {
+    if (token.special) texts.insert(token.text);
+  }
+  return texts;
 }
 
-// True when bytes that may still come could complete the character at `at`.
-bool may_be_completed(std::string_view text, size_t at) {
-  const size_t wanted = length_from_lead(static_cast<unsigned char>(text[at]));
-  if (wanted <= 1 || text.size() - at >= wanted) return false;
-  // Fill up with the smallest and the largest bytes that may follow: if neither makes a character, nothing does.
-  for (const char filler : {'\x80', '\xBF'}) {
-    std::string filled(text.substr(at));
-    filled.resize(wanted, filler);
-    if (utf8_sequence_length(filled, 0) != 0) return true;
+template <typename Vocabulary>
+void withhold_from_merges(Vocabulary& vocabulary, const Texts& special) {
+  const auto is_special = [&](std::string_view text) { return special.find(text) != special.end(); };
+  std::erase_if(vocabulary.merges, [&](const auto& merge) {
+    return is_special(merge.left) || is_special(merge.right) || is_special(merge.left + merge.right);
+  });
+}
+
+void withhold(BytePairVocabulary& vocabulary, const Texts& special) {
+  withhold_from_merges(vocabulary, special);
+  std::erase_if(vocabulary.tokens, [&](const auto& token) { return special.contains(token.bytes); });
+}
+
+void withhold(CharPairVocabulary& vocabulary, const Texts& special) {
+  withhold_from_merges(vocabulary, special);
+  const auto withheld = [&](const auto& token) { return special.contains(token.text) && token.text != vocabulary.unknown; };
+  if (vocabulary.scores.empty()) {
+    std::erase_if(vocabulary.tokens, withheld);
+    return;
   }
-  return false;
+  for (size_t i = 0; i < vocabulary.tokens.size(); ++i) {
+    if (special.contains(vocabulary.tokens[i].text)) vocabulary.scores[i].reset();
+  }
+}
+
+void withhold(UnigramVocabulary& vocabulary, const Texts& special) {
+  for (auto& token : vocabulary.tokens) token.in_text = token.in_text && !special.contains(token.text);
+}
+
+void withhold(WordVocabulary& vocabulary, const Texts& special) {
+  std::erase_if(vocabulary.tokens,
+                [&](const auto& token) { return special.contains(token.text) && token.text != vocabulary.unknown; });
+}
+
+// ---------------------------------------------------------------- broken text
+
+std::string with_replacements(std::string_view text) {
+  std::string out;
+  for_each_char(text, [&](const CharAt& c) {
+    if (c.code_point == kBrokenByte) out += "\uFFFD";
+    else out.append(text, c.begin, c.end - c.begin);
+  });
+  return out;
 }
 
 }  // namespace
 
-Result<Tokenizer> Tokenizer::make(TokenizerDescription description) {
-  BALLAST_TRY(BytePairEncoder encoder, BytePairEncoder::make(description.vocabulary));
-  Tokenizer tokenizer(std::move(encoder));
-  auto& texts = tokenizer.texts_;
-  texts.reserve(description.vocabulary.tokens.size() + description.added.size());
-  for (auto& token : description.vocabulary.tokens) texts.push_back({token.id, false, std::move(token.bytes)});
-  for (const AddedToken& token : description.added) texts.push_back({token.id, token.special, token.text});
-  // Of two tokens with one id the last counts, an added one most of all.
-  std::ranges::stable_sort(texts, {}, &IdText::id);
-  const auto last_of_id = [](const IdText& a, const IdText& b) { return a.id == b.id; };
-  std::ranges::reverse(texts);
-  texts.erase(std::unique(texts.begin(), texts.end(), last_of_id), texts.end());
-  std::ranges::reverse(texts);
+TokenizerDescription gpt2_description() {
+  TokenizerDescription description;
+  description.pre_tokenizers = {SplitBytes{.add_prefix_space = false, .cut = true, .spell = false}};
+  return description;
+}
 
-  tokenizer.added_ = std::move(description.added);
-  std::erase_if(tokenizer.added_, [](const AddedToken& token) { return token.text.empty(); });
-  std::ranges::stable_sort(tokenizer.added_, std::greater<>(), [](const AddedToken& t) { return t.text.size(); });
-  for (const AddedToken& token : tokenizer.added_)
-    tokenizer.added_first_byte_[static_cast<unsigned char>(token.text[0])] = true;
-  tokenizer.add_prefix_space_ = description.add_prefix_space;
+// ---------------------------------------------------------------- making
+
+Result<Tokenizer> Tokenizer::make(TokenizerDescription description) {
+  TokenModel vocabulary = description.model;
+  const Texts special = special_texts(description);
+  std::visit([&](auto& tokens) { withhold(tokens, special); }, vocabulary);
+  BALLAST_TRY(Model model,
+              std::visit(Overloaded{[](const BytePairVocabulary& v) -> Result<Model> {
+                                      BALLAST_TRY(BytePairEncoder encoder, BytePairEncoder::make(v));
+                                      return Model(std::move(encoder));
+                                    },
+                                    [](const CharPairVocabulary& v) -> Result<Model> {
+                                      BALLAST_TRY(CharPairEncoder encoder, CharPairEncoder::make(v));
+                                      return Model(std::move(encoder));
+                                    },
+                                    [](const UnigramVocabulary& v) -> Result<Model> {
+                                      BALLAST_TRY(UnigramEncoder encoder, UnigramEncoder::make(v));
+                                      return Model(std::move(encoder));
+                                    },
+                                    [](const WordVocabulary& v) -> Result<Model> {
+                                      BALLAST_TRY(WordEncoder encoder, WordEncoder::make(v));
+                                      return Model(std::move(encoder));
+                                    }},
+                         vocabulary));
+  BALLAST_TRY(AddedTokens added, AddedTokens::make(description.added, description.normalizers));
+  Tokenizer tokenizer(std::move(model), std::move(added));
+  BALLAST_CHECK(tokenizer.add_texts(description));
+  tokenizer.normalizers_ = std::move(description.normalizers);
+  tokenizer.pre_tokenizers_ = std::move(description.pre_tokenizers);
+  tokenizer.post_processor_ = std::move(description.post_processor);
+  tokenizer.truncation_ = description.truncation;
+  tokenizer.padding_ = description.padding;
+  tokenizer.replace_broken_ = description.replace_broken;
+  tokenizer.marks_ = std::move(description.marks);
+  tokenizer.notes_ = std::move(description.notes);
+  if (std::holds_alternative<BytePairEncoder>(tokenizer.model_) && tokenizer.pre_tokenizers_.size() == 1) {
+    const auto* bytes = std::get_if<SplitBytes>(&tokenizer.pre_tokenizers_[0]);
+    if (bytes != nullptr && bytes->cut && !bytes->spell) tokenizer.gpt2_ = *bytes;
+  }
   return tokenizer;
 }
 
-std::vector<TokenId> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
+// The texts of all ids, and what they stand for.
+Status Tokenizer::add_texts(const TokenizerDescription& description) {
+  const bool of_bytes = std::holds_alternative<BytePairVocabulary>(description.model);
+  // Byte-level models spell bytes; what their decoder does to each token was done by the reader.
+  if (!of_bytes) decoders_ = description.decoders;
+  std::visit(Overloaded{[&](const BytePairVocabulary& v) {
+                          for (const auto& [bytes, id] : v.tokens) texts_.push_back({id, false, "", bytes});
+                          for (const auto& [bytes, id] : v.unreachable) texts_.push_back({id, false, "", bytes});
+                        },
+                        [&](const auto& v) {
+                          for (const auto& token : v.tokens) texts_.push_back({token.id, false, token.text, ""});
+                        }},
+             description.model);
+  const bool added_spell_bytes = of_bytes && !description.decoders.empty();
+  for (const AddedToken& token : description.added) {
+    std::string bytes = added_spell_bytes ? from_byte_alphabet(token.text).value_or(token.text) : token.text;
+    texts_.push_back({token.id, token.special, of_bytes ? "" : token.text, std::move(bytes)});
+  }
+  // Of two tokens with one id the last counts, an added one most of all.
+  std::ranges::stable_sort(texts_, {}, &IdText::id);
+  std::ranges::reverse(texts_);
+  const auto same_id = [](const IdText& a, const IdText& b) { return a.id == b.id; };
+  texts_.erase(std::unique(texts_.begin(), texts_.end(), same_id), texts_.end());
+  std::ranges::reverse(texts_);
+  texts_.shrink_to_fit();
+  if (of_bytes) return {};
+  for (IdText& entry : texts_) {
+    if (entry.special) entry.bytes = entry.text;
+    else BALLAST_CHECK(assign(entry.bytes, decode_one(decoders_, entry.text)));
+  }
+  return {};
+}
+
+// ---------------------------------------------------------------- encoding
+
+Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
+  const bool adds = options.add_special_tokens && post_processor_.added_count(false) > 0;
+  if (!adds && !options.fit_length) return encode_text(text, options.special_tokens);
+  BALLAST_TRY(Encoding encoding, encode_full(text, options));
+  return std::move(encoding.ids);
+}
+
+Result<Encoding> Tokenizer::encode_full(std::string_view text, const EncodeOptions& options) const {
+  BALLAST_TRY(std::vector<TokenId> ids, encode_text(text, options.special_tokens));
+  return finish(std::move(ids), nullptr, options);
+}
+
+Result<Encoding> Tokenizer::encode_pair(std::string_view first, std::string_view second,
+                                        const EncodeOptions& options) const {
+  BALLAST_TRY(std::vector<TokenId> first_ids, encode_text(first, options.special_tokens));
+  BALLAST_TRY(std::vector<TokenId> second_ids, encode_text(second, options.special_tokens));
+  return finish(std::move(first_ids), &second_ids, options);
+}
+
+Result<Encoding> Tokenizer::finish(std::vector<TokenId> first, std::vector<TokenId>* second,
+                                   const EncodeOptions& options) const {
+  if (options.fit_length && truncation_) {
+    const size_t added = options.add_special_tokens ? post_processor_.added_count(second != nullptr) : 0;
+    BALLAST_CHECK(truncate(*truncation_, added, first, second));
+  }
+  Encoding encoding = assemble(post_processor_, first, second, options.add_special_tokens);
+  if (options.fit_length && padding_) pad(*padding_, encoding);
+  return encoding;
+}
+
+Result<std::vector<TokenId>> Tokenizer::encode_text(std::string_view text, bool special) const {
+  std::string repaired;
+  if (replace_broken_ && !is_valid_utf8(text)) {
+    repaired = with_replacements(text);
+    text = repaired;
+  }
   std::vector<TokenId> ids;
   ids.reserve(text.size() / 4 + 8);
   BytePairEncoder::Cache cache(text.size());
-  size_t at = 0;
-  while (at < text.size()) {
-    const auto [found, token] = find_added(text, at, options.special_tokens);
-    if (found > at) encode_plain(text.substr(at, found - at), cache, ids);
-    if (token == nullptr) break;
-    ids.push_back(token->id);
-    at = found + token->text.size();
+  for (const TextPart& part : added_.split(text, /*normalized=*/false, special)) {
+    if (part.token != nullptr) ids.push_back(part.token->id);
+    else BALLAST_CHECK(encode_between(part.text, special, part.text.data() == text.data(), cache, ids));
   }
   return ids;
 }
 
-void Tokenizer::encode_plain(std::string_view text, BytePairEncoder::Cache& cache, std::vector<TokenId>& out) const {
+// What lies between added tokens that are found in the text as it is.
+Status Tokenizer::encode_between(std::string_view text, bool special, bool first, BytePairEncoder::Cache& cache,
+                                 std::vector<TokenId>& out) const {
+  std::string normalized;
+  if (!normalizers_.empty()) {
+    BALLAST_CHECK(assign(normalized, normalize(normalizers_, text)));
+    text = normalized;
+  }
+  for (const TextPart& part : added_.split(text, /*normalized=*/true, special)) {
+    if (part.token != nullptr) out.push_back(part.token->id);
+    else BALLAST_CHECK(encode_segment(part.text, first && part.text.data() == text.data(), cache, out));
+  }
+  return {};
+}
+
+Status Tokenizer::encode_segment(std::string_view text, bool first, BytePairEncoder::Cache& cache,
+                                 std::vector<TokenId>& out) const {
+  if (gpt2_) {
+    encode_gpt2(text, cache, out);
+    return {};
+  }
+  PieceList list(text, first);
+  for (const PreTokenizer& pre_tokenizer : pre_tokenizers_) BALLAST_CHECK(list.apply(pre_tokenizer));
+  if (const auto* bytes = std::get_if<BytePairEncoder>(&model_)) {
+    std::vector<std::string_view> pieces;
+    pieces.reserve(list.pieces().size());
+    for (const auto& piece : list.pieces()) pieces.push_back(piece.text);
+    bytes->encode_pieces(pieces, cache, out);
+    return {};
+  }
+  for (const auto& piece : list.pieces()) {
+    BALLAST_CHECK(std::visit(
+        Overloaded{[](const BytePairEncoder&) { return Status(); },
+                   [&](const auto& model) { return model.encode(piece.text, out); }},
+        model_));
+  }
+  return {};
+}
+
+void Tokenizer::encode_gpt2(std::string_view text, BytePairEncoder::Cache& cache, std::vector<TokenId>& out) const {
   std::string prefixed;
-  if (add_prefix_space_ && !text.starts_with(' ')) {
+  if (gpt2_->add_prefix_space && !text.starts_with(' ')) {
     prefixed = fmt::format(" {}", text);
     text = prefixed;
   }
+  const auto& encoder = std::get<BytePairEncoder>(model_);
   std::array<std::string_view, BytePairEncoder::kBatch> pieces;
   for (size_t at = 0; at < text.size();) {
     size_t count = 0;
@@ -90,20 +264,11 @@ void Tokenizer::encode_plain(std::string_view text, BytePairEncoder::Cache& cach
       pieces[count++] = text.substr(at, end - at);
       at = end;
     }
-    encoder_.encode_pieces(std::span(pieces).first(count), cache, out);
+    encoder.encode_pieces(std::span(pieces).first(count), cache, out);
   }
 }
 
-std::pair<size_t, const AddedToken*> Tokenizer::find_added(std::string_view text, size_t from, bool special) const {
-  if (added_.empty()) return {text.size(), nullptr};
-  for (size_t at = from; at < text.size(); ++at) {
-    if (!added_first_byte_[static_cast<unsigned char>(text[at])]) continue;
-    for (const AddedToken& token : added_) {
-      if ((special || !token.special) && text.substr(at).starts_with(token.text)) return {at, &token};
-    }
-  }
-  return {text.size(), nullptr};
-}
+// ---------------------------------------------------------------- what ids are
 
 const Tokenizer::IdText* Tokenizer::find_id(TokenId id) const {
   // Ids are dense in nearly every vocabulary.
@@ -124,8 +289,11 @@ bool Tokenizer::is_special(TokenId id) const {
 }
 
 std::optional<TokenId> Tokenizer::find(std::string_view text) const {
-  for (const AddedToken& token : added_) {
+  for (const AddedToken& token : added_.tokens()) {
     if (token.text == text) return token.id;
+  }
+  for (const IdText& entry : texts_) {
+    if (!entry.text.empty() && entry.text == text) return entry.id;
   }
   for (const IdText& entry : texts_) {
     if (entry.bytes == text) return entry.id;
@@ -134,44 +302,20 @@ std::optional<TokenId> Tokenizer::find(std::string_view text) const {
 }
 
 Result<std::string> Tokenizer::decode(std::span<const TokenId> ids, const DecodeOptions& options) const {
-  std::string text;
+  std::string bytes;
+  std::vector<std::string> texts;
   for (const TokenId id : ids) {
     const IdText* entry = find_id(id);
     if (entry == nullptr) {
       return make_error(ErrorCode::kInvalidArgument, fmt::format("there is no token {}: the largest id is {}", id,
                                                                  texts_.empty() ? 0 : texts_.back().id));
     }
-    if (!(entry->special && options.skip_special_tokens)) text += entry->bytes;
+    if (entry->special && options.skip_special_tokens) continue;
+    if (decoders_.empty()) bytes += entry->bytes;
+    else texts.push_back(entry->text);
   }
-  return text;
-}
-
-// ---------------------------------------------------------------- streaming
-
-Result<std::string> StreamDecoder::next(TokenId id) {
-  BALLAST_TRY(const std::string bytes, tokenizer_.decode(std::span(&id, 1)));
-  pending_ += bytes;
-  std::string ready;
-  size_t at = 0;
-  while (at < pending_.size()) {
-    const size_t length = utf8_sequence_length(pending_, at);
-    if (length != 0) {
-      ready.append(pending_, at, length);
-      at += length;
-      continue;
-    }
-    if (may_be_completed(pending_, at)) break;
-    ready += kReplacement;
-    ++at;
-  }
-  pending_.erase(0, at);
-  return ready;
-}
-
-std::string StreamDecoder::finish() {
-  if (pending_.empty()) return "";
-  pending_.clear();
-  return std::string(kReplacement);
+  if (decoders_.empty()) return bytes;
+  return decode_tokens(decoders_, std::move(texts));
 }
 
 }  // namespace ballast

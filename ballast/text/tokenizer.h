@@ -2,43 +2,45 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
+#include <variant>
 #include <vector>
 
-#include "ballast/text/byte_pairs.h"
+#include "ballast/text/tokenizer_description.h"
 
 namespace ballast {
 
-// A token that is looked for in the text itself, before anything is cut or merged.
-struct AddedToken {
-  std::string text;
-  TokenId id = 0;
-  bool special = false;  // a mark such as <|endoftext|>, not part of what is said
-};
-
 struct EncodeOptions {
-  // Recognise special tokens in the text. Off for what users typed: they could end a turn by writing its mark.
+  // Recognise special tokens in the text. Off for what users typed: they could end a turn by writing its mark. Without
+  // it no text becomes a special token, except that a model may have only such a one for what it does not know.
   bool special_tokens = true;
+  // Put the tokens around the text that the model expects there, such as a begin of text. Off for a text that a chat
+  // template has made: it has them already.
+  bool add_special_tokens = true;
+  // Cut and fill up to the length that the file asks for.
+  bool fit_length = false;
 };
 
 struct DecodeOptions {
   bool skip_special_tokens = false;
 };
 
-// What a tokenizer file describes, before it is made ready for use.
-struct TokenizerDescription {
-  BytePairVocabulary vocabulary;
-  std::vector<AddedToken> added;
-  bool add_prefix_space = false;
-};
-
-// Byte-level BPE as GPT-2 has it: any bytes can be encoded and come back. Immutable; any number of threads may use it.
+// Immutable; any number of threads may use it.
 class Tokenizer {
  public:
   static Result<Tokenizer> make(TokenizerDescription description);
 
-  std::vector<TokenId> encode(std::string_view text, const EncodeOptions& options = {}) const;
+  // Fails where an expression of the file takes too long, a normalizer makes too much of the text, or a character is
+  // unknown to a model that has no token for the unknown. Byte-level BPE as GPT-2 has it never fails.
+  Result<std::vector<TokenId>> encode(std::string_view text, const EncodeOptions& options = {}) const;
+  // With type ids and what was added.
+  Result<Encoding> encode_full(std::string_view text, const EncodeOptions& options = {}) const;
+  // Two texts for models that compare them.
+  Result<Encoding> encode_pair(std::string_view first, std::string_view second,
+                               const EncodeOptions& options = {}) const;
+
   // Bytes that are no UTF-8 where a character is cut by the end of the ids, or where the ids spell none. An id that
   // does not exist is kInvalidArgument.
   Result<std::string> decode(std::span<const TokenId> ids, const DecodeOptions& options = {}) const;
@@ -46,35 +48,56 @@ class Tokenizer {
   // The bytes that a token stands for; nullopt for an id that does not exist.
   std::optional<std::string_view> bytes_of(TokenId id) const;
   bool is_special(TokenId id) const;
-  // Of an added token's text, or of a token's exact bytes.
+  // Of an added token's text, of a token's text as the file spells it, or of a token's exact bytes.
   std::optional<TokenId> find(std::string_view text) const;
   // Number of different ids.
   size_t size() const { return texts_.size(); }
+  const TokenMarks& marks() const { return marks_; }
+  // What the reader of the file had to guess.
+  const std::vector<std::string>& notes() const { return notes_; }
+  // True where what ids decode to is what each decodes to alone, one after the other.
+  bool decodes_each_alone() const { return decoders_.empty(); }
 
  private:
+  using Model = std::variant<BytePairEncoder, CharPairEncoder, UnigramEncoder, WordEncoder>;
   struct IdText {
     TokenId id;
     bool special;
-    std::string bytes;
+    std::string text;   // as the decoders want it; empty where there are none
+    std::string bytes;  // that it stands for
   };
 
-  explicit Tokenizer(BytePairEncoder encoder) : encoder_(std::move(encoder)) {}
-  void encode_plain(std::string_view text, BytePairEncoder::Cache& cache, std::vector<TokenId>& out) const;
-  // The added token that begins first at or after `from`, the longest of those; its position, or npos.
-  std::pair<size_t, const AddedToken*> find_added(std::string_view text, size_t from, bool special) const;
+  Tokenizer(Model model, AddedTokens added) : model_(std::move(model)), added_(std::move(added)) {}
+  Status add_texts(const TokenizerDescription& description);
+  Result<std::vector<TokenId>> encode_text(std::string_view text, bool special) const;
+  Result<Encoding> finish(std::vector<TokenId> first, std::vector<TokenId>* second, const EncodeOptions& options) const;
+  Status encode_between(std::string_view text, bool special, bool first, BytePairEncoder::Cache& cache,
+                        std::vector<TokenId>& out) const;
+  Status encode_segment(std::string_view text, bool first, BytePairEncoder::Cache& cache,
+                        std::vector<TokenId>& out) const;
+  void encode_gpt2(std::string_view text, BytePairEncoder::Cache& cache, std::vector<TokenId>& out) const;
   const IdText* find_id(TokenId id) const;
 
-  BytePairEncoder encoder_;
-  std::vector<IdText> texts_;      // by id
-  std::vector<AddedToken> added_;  // longest first
-  bool added_first_byte_[256] = {};
-  bool add_prefix_space_ = false;
+  Model model_;
+  AddedTokens added_;
+  std::vector<IdText> texts_;  // by id
+  std::vector<Normalizer> normalizers_;
+  std::vector<PreTokenizer> pre_tokenizers_;
+  std::vector<TokenDecoder> decoders_;  // none: the bytes of the tokens one after the other
+  PostProcessor post_processor_;
+  std::optional<Truncation> truncation_;
+  std::optional<Padding> padding_;
+  bool replace_broken_ = false;
+  std::optional<SplitBytes> gpt2_;  // where that is all that happens between text and model
+  TokenMarks marks_;
+  std::vector<std::string> notes_;
 };
 
 // Turns tokens into text as they arrive, and holds back the beginning of a character until its end is there.
 class StreamDecoder {
  public:
-  explicit StreamDecoder(const Tokenizer& tokenizer) : tokenizer_(tokenizer) {}
+  explicit StreamDecoder(const Tokenizer& tokenizer, const DecodeOptions& options = {})
+      : tokenizer_(tokenizer), options_(options) {}
 
   // What can be shown now that `id` has come. Bytes that cannot become a character any more appear as U+FFFD.
   Result<std::string> next(TokenId id);
@@ -82,7 +105,12 @@ class StreamDecoder {
   std::string finish();
 
  private:
+  Result<std::string> bytes_of_next(TokenId id);
+
   const Tokenizer& tokenizer_;
+  DecodeOptions options_;
+  std::vector<TokenId> window_;  // the last tokens, where what one decodes to depends on those before it
+  size_t shown_ = 0;             // bytes of the window's text that were handed out
   std::string pending_;
 };
 

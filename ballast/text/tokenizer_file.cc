@@ -1,402 +1,236 @@
 #include "ballast/text/tokenizer_file.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
-#include <array>
+#include <unordered_map>
 
-#include "ballast/base/json.h"
-#include "ballast/base/utf8.h"
+#include "ballast/text/byte_alphabet.h"
+#include "ballast/text/tokenizer_json.h"
 
 namespace ballast {
 
 namespace {
 
-// ---------------------------------------------------------------- the byte alphabet
+constexpr std::string_view kEndOfText = "<|endoftext|>";
 
-// Files spell bytes as printable characters: those that are printable themselves, and for the other 68, in ascending
-// order, U+0100 and up.
-class ByteAlphabet {
- public:
-  ByteAlphabet() {
-    uint32_t next = 0x100;
-    for (uint32_t byte = 0; byte < 256; ++byte) {
-      const bool printable = (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
-      byte_of_[printable ? byte : next++] = static_cast<char>(byte);
-    }
+// ---------------------------------------------------------------- the document
+
+Status check_version(const JsonFields& fields) {
+  BALLAST_TRY(const std::string version, fields.text("version", "1.0"));
+  if (version == "1.0") return {};
+  return fields.unsupported(fmt::format("version \"{}\" of tokenizer.json; only 1.0 is known", version));
+}
+
+Status read_stages(const JsonFields& fields, TokenizerDescription& description) {
+  const auto named = [&](std::string_view part) { return fmt::format("{}: {}", fields.where(), part); };
+  if (const auto raw = fields.raw("added_tokens")) {
+    BALLAST_TRY(description.added, parse_added_tokens(*raw, named("added token")));
   }
-
-  // Characters outside the alphabet stand for themselves.
-  std::string to_bytes(std::string_view text) const {
-    std::string bytes;
-    for (size_t at = 0; at < text.size();) {
-      const size_t start = at;
-      const auto code_point = take_code_point(text, at);
-      if (!code_point) {
-        bytes += text[at++];
-        continue;
-      }
-      const auto found = *code_point < byte_of_.size() ? byte_of_[*code_point] : std::nullopt;
-      if (found) bytes += *found;
-      else bytes.append(text, start, at - start);
-    }
-    return bytes;
+  if (const auto raw = fields.raw("normalizer")) {
+    BALLAST_TRY(description.normalizers, parse_normalizer(*raw, named("normalizer")));
   }
-
- private:
-  std::array<std::optional<char>, 0x100 + 68> byte_of_{};
-};
-
-// ---------------------------------------------------------------- reading
-
-class TokenizerJson {
- public:
-  TokenizerJson(std::string_view json, const std::string& where) : json_(json), where_(where) {}
-
-  Result<TokenizerDescription> parse() {
-    JsonReader reader(json_, where_);
-    BALLAST_CHECK(reader.enter_object());
-    std::string key;
-    for (;;) {
-      BALLAST_TRY(const bool more, reader.next_key(key));
-      if (!more) break;
-      BALLAST_CHECK(read_top(reader, key));
-    }
-    BALLAST_CHECK(reader.finish());
-    if (!seen_vocab_) return make_error(ErrorCode::kCorrupt, where_ + ": no vocabulary: this is no tokenizer file");
-    if (hugging_face_ && !seen_pre_tokenizer_) return unsupported("it has no ByteLevel pre-tokenizer");
-    BALLAST_CHECK(settle_unknown());
-    return std::move(description_);
+  if (const auto raw = fields.raw("pre_tokenizer")) {
+    BALLAST_TRY(description.pre_tokenizers, parse_pre_tokenizer(*raw, named("pre-tokenizer")));
   }
-
- private:
-  Status read_top(JsonReader& reader, const std::string& key) {
-    if (key == "vocab") return read_vocab(reader);
-    if (key == "merges") return read_merges(reader);
-    if (key == "unk_token") return read_unknown(reader);
-    if (key == "model") return read_model(reader);
-    if (key == "added_tokens") return read_added(reader);
-    if (key == "pre_tokenizer") return read_pre_tokenizer(reader);
-    if (key == "normalizer") return refuse_unless_null(reader, "normalizer");
-    if (key == "post_processor") return read_post_processor(reader);
-    return reader.skip_value();
+  if (const auto raw = fields.raw("post_processor")) {
+    BALLAST_TRY(description.post_processor, parse_post_processor(*raw, named("post-processor")));
   }
-
-  // ---- the model
-
-  Status read_model(JsonReader& reader) {
-    hugging_face_ = true;
-    BALLAST_CHECK(reader.enter_object());
-    std::string key;
-    for (;;) {
-      BALLAST_TRY(const bool more, reader.next_key(key));
-      if (!more) return {};
-      BALLAST_CHECK(read_model_field(reader, key));
-    }
+  description.decoders = {DecodeJoin{}};
+  if (const auto raw = fields.raw("decoder")) {
+    BALLAST_TRY(description.decoders, parse_token_decoder(*raw, named("decoder")));
   }
-
-  Status read_model_field(JsonReader& reader, const std::string& key) {
-    if (key == "vocab") return read_vocab(reader);
-    if (key == "merges") return read_merges(reader);
-    if (key == "unk_token") return read_unknown(reader);
-    if (key == "type") {
-      BALLAST_TRY(const std::string type, reader.read_string());
-      if (type == "BPE") return {};
-      return unsupported(fmt::format("its model is \"{}\"", type));
-    }
-    if (key == "ignore_merges") {
-      BALLAST_TRY(description_.vocabulary.whole_pieces_first, reader.read_bool());
-      return {};
-    }
-    // What changes the tokens of a byte-level vocabulary must be off.
-    for (const std::string_view name :
-         {"dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback", "fuse_unk"}) {
-      if (key == name) return refuse_unless_off(reader, name);
-    }
-    return reader.skip_value();
+  if (const auto raw = fields.raw("truncation")) {
+    BALLAST_TRY(description.truncation, parse_truncation(*raw, named("truncation")));
   }
-
-  Status read_vocab(JsonReader& reader) {
-    seen_vocab_ = true;
-    BALLAST_TRY(const JsonType type, reader.peek());
-    if (type != JsonType::kObject) return unsupported("its vocabulary is no object of texts and ids");
-    BALLAST_CHECK(reader.enter_object());
-    std::string text;
-    for (;;) {
-      BALLAST_TRY(const bool more, reader.next_key(text));
-      if (!more) return {};
-      BALLAST_TRY(const uint64_t id, reader.read_u64());
-      if (id > UINT32_MAX) return reader.error_here(fmt::format("token id {} does not fit 32 bits", id));
-      description_.vocabulary.tokens.push_back({alphabet_.to_bytes(text), static_cast<TokenId>(id)});
-    }
+  if (const auto raw = fields.raw("padding")) {
+    BALLAST_TRY(description.padding, parse_padding(*raw, named("padding")));
   }
+  return {};
+}
 
-  Status read_merges(JsonReader& reader) {
-    BALLAST_CHECK(reader.enter_array());
-    for (;;) {
-      BALLAST_TRY(const bool more, reader.next_element());
-      if (!more) return {};
-      BALLAST_TRY(const JsonType type, reader.peek());
-      if (type == JsonType::kString) BALLAST_CHECK(read_merge_text(reader));
-      else BALLAST_CHECK(read_merge_pair(reader));
-    }
+bool is_byte_level(const TokenizerDescription& description) {
+  if (description.pre_tokenizers.empty() || description.decoders.size() != 1) return false;
+  const auto* last = std::get_if<SplitBytes>(&description.pre_tokenizers.back());
+  const auto spells = [](const PreTokenizer& stage) { return std::holds_alternative<SplitBytes>(stage); };
+  return last != nullptr && std::ranges::count_if(description.pre_tokenizers, spells) == 1 &&
+         std::holds_alternative<DecodeBytes>(description.decoders[0]);
+}
+
+Result<TokenizerDescription> read_document(const JsonFields& fields) {
+  TokenizerDescription description;
+  BALLAST_CHECK(check_version(fields));
+  BALLAST_CHECK(read_stages(fields, description));
+  BALLAST_TRY(description.model, parse_token_model(*fields.raw("model"), fields.where() + ": model"));
+  auto* pairs = std::get_if<CharPairVocabulary>(&description.model);
+  if (pairs == nullptr || !is_byte_level(description)) return description;
+  description.model = as_byte_pairs(std::move(*pairs));
+  if (std::holds_alternative<BytePairVocabulary>(description.model)) {
+    std::get<SplitBytes>(description.pre_tokenizers.back()).spell = false;
   }
+  return description;
+}
 
-  Status read_merge_text(JsonReader& reader) {
-    std::string merge;
-    BALLAST_CHECK(assign(merge, reader.read_string()));
-    if (merge.starts_with("#version")) return {};
-    const size_t space = merge.find(' ');
-    if (space == std::string::npos) return reader.error_here(fmt::format("merge \"{}\" has no space", merge));
-    add_merge(std::string_view(merge).substr(0, space), std::string_view(merge).substr(space + 1));
-    return {};
+// gpt.rs's own: its mark for the unknown is the end of text in GPT-2's files, and <unk> where none is named.
+Result<TokenizerDescription> read_flat(std::string_view json, const JsonFields& fields) {
+  BALLAST_TRY(TokenModel model, parse_token_model(json, fields.where()));
+  auto* pairs = std::get_if<CharPairVocabulary>(&model);
+  if (pairs == nullptr) return fields.unsupported("a flat file without merges");
+  if (pairs->unknown.empty()) pairs->unknown = "<unk>";
+  TokenizerDescription description = gpt2_description();
+  const auto unknown = std::ranges::find(pairs->tokens, pairs->unknown, &CharPairVocabulary::Token::text);
+  if (unknown == pairs->tokens.end()) {
+    pairs->unknown.clear();
+  } else {
+    description.added.push_back({.text = unknown->text,
+                                 .id = unknown->id,
+                                 .special = true,
+                                 .strip_left = false,
+                                 .strip_right = false,
+                                 .single_word = false,
+                                 .normalized = false});
   }
-
-  Status read_merge_pair(JsonReader& reader) {
-    BALLAST_CHECK(reader.enter_array());
-    std::array<std::string, 2> sides;
-    for (std::string& side : sides) {
-      BALLAST_TRY(const bool more, reader.next_element());
-      if (!more) return reader.error_here("a merge needs two texts");
-      BALLAST_CHECK(assign(side, reader.read_string()));
-    }
-    BALLAST_TRY(const bool more, reader.next_element());
-    if (more) return reader.error_here("a merge has more than two texts");
-    add_merge(sides[0], sides[1]);
-    return {};
+  description.model = as_byte_pairs(std::move(*pairs));
+  if (!std::holds_alternative<BytePairVocabulary>(description.model)) {
+    return fields.unsupported("its texts are not in GPT-2's byte alphabet");
   }
+  return description;
+}
 
-  void add_merge(std::string_view left, std::string_view right) {
-    description_.vocabulary.merges.push_back({alphabet_.to_bytes(left), alphabet_.to_bytes(right)});
+// ---------------------------------------------------------------- tokenizer_config.json
+
+// A token is a text, or an object with its content.
+Result<std::string> token_text(const JsonFields& fields, std::string_view key) {
+  const auto raw = fields.raw(key);
+  if (!raw) return std::string();
+  if (!raw->starts_with('{')) return fields.text(key);
+  BALLAST_TRY(const JsonFields token, JsonFields::parse(*raw, fields.where()));
+  return token.text("content", "");
+}
+
+std::optional<TokenId> id_of_text(const TokenizerDescription& description, std::string_view text) {
+  if (text.empty()) return std::nullopt;
+  for (const AddedToken& token : description.added) {
+    if (token.text == text) return token.id;
   }
-
-  // ---- unknown and added tokens
-
-  Status read_unknown(JsonReader& reader) {
-    BALLAST_TRY(const JsonType type, reader.peek());
-    if (type == JsonType::kNull) return reader.read_null();
-    BALLAST_CHECK(assign(unknown_, reader.read_string()));
-    return {};
-  }
-
-  Status settle_unknown() {
-    // gpt.rs writes its own files with "<unk>" where none is named.
-    if (unknown_.empty() && !hugging_face_) unknown_ = "<unk>";
-    if (unknown_.empty()) return {};
-    const std::string bytes = alphabet_.to_bytes(unknown_);
-    for (const auto& token : description_.vocabulary.tokens) {
-      if (token.bytes == bytes) description_.vocabulary.unknown = token.id;
-    }
-    if (!hugging_face_ && description_.vocabulary.unknown) {
-      // A flat file lists no added tokens; its mark for the unknown is the end of text in GPT-2's.
-      description_.added.push_back({unknown_, *description_.vocabulary.unknown, true});
-    }
-    return {};
-  }
-
-  Status read_added(JsonReader& reader) {
-    BALLAST_TRY(const JsonType type, reader.peek());
-    if (type == JsonType::kNull) return reader.read_null();
-    BALLAST_CHECK(reader.enter_array());
-    for (;;) {
-      BALLAST_TRY(const bool more, reader.next_element());
-      if (!more) return {};
-      BALLAST_CHECK(read_added_token(reader));
-    }
-  }
-
-  Status read_added_token(JsonReader& reader) {
-    AddedToken token;
-    BALLAST_CHECK(reader.enter_object());
-    std::string key;
-    for (;;) {
-      BALLAST_TRY(const bool more, reader.next_key(key));
-      if (!more) break;
-      if (key == "id") {
-        BALLAST_TRY(const uint64_t id, reader.read_u64());
-        if (id > UINT32_MAX) return reader.error_here(fmt::format("token id {} does not fit 32 bits", id));
-        token.id = static_cast<TokenId>(id);
-      } else if (key == "content") {
-        BALLAST_CHECK(assign(token.text, reader.read_string()));
-      } else if (key == "special") {
-        BALLAST_TRY(token.special, reader.read_bool());
-      } else if (key == "lstrip" || key == "rstrip" || key == "single_word") {
-        BALLAST_CHECK(refuse_unless_off(reader, key));
+  const auto find_in = [&](const auto& vocabulary) -> std::optional<TokenId> {
+    for (const auto& token : vocabulary.tokens) {
+      if constexpr (requires { token.bytes; }) {
+        if (token.bytes == text) return token.id;
       } else {
-        BALLAST_CHECK(reader.skip_value());
+        if (token.text == text) return token.id;
       }
     }
-    description_.added.push_back(std::move(token));
-    return {};
-  }
+    return std::nullopt;
+  };
+  return std::visit(find_in, description.model);
+}
 
-  // ---- the parts around the model
-
-  Status read_pre_tokenizer(JsonReader& reader) {
-    hugging_face_ = seen_pre_tokenizer_ = true;
-    BALLAST_TRY(const JsonType type, reader.peek());
-    if (type != JsonType::kObject) return unsupported("it has no ByteLevel pre-tokenizer");
-    BALLAST_TRY(const std::string_view raw, reader.read_raw());
-    BALLAST_TRY(const std::string name, type_in(raw));
-    // A sequence or a pattern of its own may cut as GPT-2 does, but nothing in the file says so.
-    if (name != "ByteLevel") return unsupported(fmt::format("its pre-tokenizer is {}", name));
-    JsonReader fields(raw, where_);
-    BALLAST_CHECK(fields.enter_object());
-    std::string key;
-    for (;;) {
-      BALLAST_TRY(const bool more, fields.next_key(key));
-      if (!more) return {};
-      if (key == "add_prefix_space") {
-        BALLAST_TRY(description_.add_prefix_space, fields.read_bool());
-      } else if (key == "use_regex") {
-        BALLAST_TRY(const bool use, fields.read_bool());
-        if (!use) return unsupported("its ByteLevel pre-tokenizer does not cut the text");
-      } else {
-        BALLAST_CHECK(fields.skip_value());
-      }
-    }
-  }
-
-  // What adds no tokens is fine: ByteLevel only moves offsets, and a template may hold nothing but the text.
-  Status read_post_processor(JsonReader& reader) {
-    BALLAST_TRY(const JsonType type, reader.peek());
-    if (type != JsonType::kObject) return refuse_unless_null(reader, "post-processor");
-    BALLAST_TRY(const std::string_view raw, reader.read_raw());
-    BALLAST_TRY(const std::string name, type_in(raw));
-    if (name == "ByteLevel") return {};
-    if (name != "TemplateProcessing") return unsupported(fmt::format("its post-processor is {}", name));
-    JsonReader fields(raw, where_);
-    BALLAST_CHECK(fields.enter_object());
-    std::string key;
-    for (;;) {
-      BALLAST_TRY(const bool more, fields.next_key(key));
-      if (!more) return {};
-      if (key == "single") BALLAST_CHECK(refuse_unless_plain(fields));
-      else BALLAST_CHECK(fields.skip_value());
-    }
-  }
-
-  // The template of one text: [{"Sequence": ...}] is the text itself, {"SpecialToken": ...} would add one.
-  Status refuse_unless_plain(JsonReader& reader) {
-    BALLAST_CHECK(reader.enter_array());
-    for (;;) {
-      BALLAST_TRY(const bool more, reader.next_element());
-      if (!more) return {};
-      BALLAST_CHECK(reader.enter_object());
-      std::string key;
-      for (;;) {
-        BALLAST_TRY(const bool another, reader.next_key(key));
-        if (!another) break;
-        BALLAST_TRY(const std::string_view raw, reader.read_raw());
-        if (key != "Sequence") {
-          return unsupported(fmt::format("its post-processor adds tokens: {}", raw.substr(0, 60)));
-        }
-      }
-    }
-  }
-
-  // The "type" of one of the parts, with those of its members where it is a sequence: "Sequence" of "Split",
-  // "ByteLevel"
-  Result<std::string> type_in(std::string_view part) {
-    std::string name = "without a type";
-    std::string members;
-    JsonReader reader(part, where_);
-    BALLAST_CHECK(reader.enter_object());
-    std::string key;
-    for (;;) {
-      BALLAST_TRY(const bool more, reader.next_key(key));
-      if (!more) break;
-      if (key == "type") {
-        BALLAST_CHECK(assign(name, reader.read_string()));
-      } else if (key == "pretokenizers" || key == "processors") {
-        BALLAST_CHECK(assign(members, types_in(reader)));
-      } else {
-        BALLAST_CHECK(reader.skip_value());
-      }
-    }
-    return members.empty() ? name : fmt::format("{} of {}", name, members);
-  }
-
-  Result<std::string> types_in(JsonReader& reader) {
-    std::vector<std::string> names;
-    BALLAST_CHECK(reader.enter_array());
-    for (;;) {
-      BALLAST_TRY(const bool more, reader.next_element());
-      if (!more) return fmt::format("{}", fmt::join(names, ", "));
-      BALLAST_CHECK(reader.enter_object());
-      std::string key;
-      for (;;) {
-        BALLAST_TRY(const bool another, reader.next_key(key));
-        if (!another) break;
-        if (key == "type") {
-          BALLAST_TRY(std::string name, reader.read_string());
-          names.push_back(std::move(name));
-        } else {
-          BALLAST_CHECK(reader.skip_value());
-        }
-      }
-    }
-  }
-
-  Status refuse_unless_null(JsonReader& reader, std::string_view part) {
-    BALLAST_TRY(const JsonType type, reader.peek());
-    if (type == JsonType::kNull) return reader.read_null();
-    return unsupported(fmt::format("it has a {}", part));
-  }
-
-  Status refuse_unless_off(JsonReader& reader, std::string_view name) {
-    BALLAST_TRY(const std::string_view raw, reader.read_raw());
-    for (const std::string_view off : {"null", "false", "\"\"", "0", "0.0"}) {
-      if (raw == off) return {};
-    }
-    return unsupported(fmt::format("its \"{}\" is {}", name, raw.substr(0, 40)));
-  }
-
-  Error unsupported(const std::string& what) const {
-    return make_error(ErrorCode::kUnsupported,
-                      fmt::format("{}: {}; only byte-level BPE as GPT-2 has it is understood", where_, what));
-  }
-
-  std::string_view json_;
-  const std::string& where_;
-  ByteAlphabet alphabet_;
-  TokenizerDescription description_;
-  std::string unknown_;
-  bool hugging_face_ = false;
-  bool seen_vocab_ = false;
-  bool seen_pre_tokenizer_ = false;
-};
+void add_begin_and_end(PostProcessor& processor, std::optional<TokenId> begin, std::optional<TokenId> end) {
+  using Part = PostProcessor::Part;
+  const auto around = [&](Part::Kind kind, uint32_t type_id, std::vector<Part>& parts) {
+    if (begin) parts.push_back({Part::Kind::kTokens, type_id, {*begin}});
+    parts.push_back({kind, type_id, {}});
+    if (end) parts.push_back({Part::Kind::kTokens, type_id, {*end}});
+  };
+  processor.single.clear();
+  processor.pair.clear();
+  around(Part::Kind::kFirstText, 0, processor.single);
+  around(Part::Kind::kFirstText, 0, processor.pair);
+  around(Part::Kind::kSecondText, 1, processor.pair);
+}
 
 }  // namespace
 
+TokenModel as_byte_pairs(CharPairVocabulary vocabulary) {
+  if (!vocabulary.continuing_prefix.empty() || !vocabulary.ending.empty() || !vocabulary.scores.empty()) {
+    return vocabulary;
+  }
+  BytePairVocabulary bytes;
+  bytes.whole_pieces_first = vocabulary.whole_pieces == CharPairVocabulary::WholePieces::kAlways;
+  size_t single_bytes = 0;
+  for (const auto& [text, id] : vocabulary.tokens) {
+    auto spelled = from_byte_alphabet(text);
+    if (text == vocabulary.unknown) bytes.unknown = id;
+    if (!spelled) continue;  // no text of bytes leads to it
+    single_bytes += spelled->size() == 1;
+    bytes.tokens.push_back({std::move(*spelled), id});
+  }
+  const bool complete = single_bytes >= 256;
+  if (!complete && (vocabulary.byte_fallback || vocabulary.fuse_unknown)) return vocabulary;
+  if (!complete && !vocabulary.unknown.empty() && !bytes.unknown) return vocabulary;
+  for (const auto& [left, right] : vocabulary.merges) {
+    auto left_bytes = from_byte_alphabet(left);
+    auto right_bytes = from_byte_alphabet(right);
+    if (!left_bytes || !right_bytes) return vocabulary;
+    bytes.merges.push_back({std::move(*left_bytes), std::move(*right_bytes)});
+  }
+  // Tokens that no text leads to still have an id.
+  for (const auto& [text, id] : vocabulary.tokens) {
+    if (!from_byte_alphabet(text)) bytes.unreachable.push_back({text, id});
+  }
+  return bytes;
+}
+
 Result<TokenizerDescription> parse_tokenizer_json(std::string_view json, const std::string& where) {
-  return TokenizerJson(json, where).parse();
+  BALLAST_TRY(const JsonFields fields, JsonFields::parse(json, where));
+  if (fields.has("model")) return read_document(fields);
+  if (fields.has("vocab")) return read_flat(json, fields);
+  return fields.corrupt("no vocabulary: this is no tokenizer file");
+}
+
+Status apply_tokenizer_config(std::string_view json, const std::string& where, TokenizerDescription& description) {
+  BALLAST_TRY(const JsonFields fields, JsonFields::parse(json, where));
+  TokenMarks& marks = description.marks;
+  const auto mark = [&](std::string_view key, std::optional<TokenId>& id) -> Status {
+    BALLAST_TRY(const std::string text, token_text(fields, key));
+    if (!id) id = id_of_text(description, text);
+    return {};
+  };
+  BALLAST_CHECK(mark("bos_token", marks.begin));
+  BALLAST_CHECK(mark("eos_token", marks.end));
+  BALLAST_CHECK(mark("unk_token", marks.unknown));
+  BALLAST_CHECK(mark("sep_token", marks.separator));
+  BALLAST_CHECK(mark("pad_token", marks.padding));
+  BALLAST_CHECK(mark("mask_token", marks.mask));
+  if (marks.end && marks.stops.empty()) marks.stops = {*marks.end};
+  // Where the tokenizer itself says what is around a text, that counts.
+  if (description.post_processor.added_count(false) > 0) return {};
+  BALLAST_TRY(const bool begin, fields.flag("add_bos_token", false));
+  BALLAST_TRY(const bool end, fields.flag("add_eos_token", false));
+  add_begin_and_end(description.post_processor, begin ? marks.begin : std::nullopt, end ? marks.end : std::nullopt);
+  return {};
 }
 
 Result<TokenizerDescription> parse_vocab_and_merges(std::string_view vocab_json, const std::string& vocab_where,
                                                     std::string_view merges, const std::string& merges_where) {
-  constexpr std::string_view kEndOfText = "<|endoftext|>";
-  const ByteAlphabet alphabet;
-  TokenizerDescription description;
+  CharPairVocabulary pairs;
+  TokenizerDescription description = gpt2_description();
   JsonReader reader(vocab_json, vocab_where);
   BALLAST_CHECK(reader.enter_object());
   std::string text;
   for (;;) {
     BALLAST_TRY(const bool more, reader.next_key(text));
     if (!more) break;
-    BALLAST_TRY(const uint64_t id, reader.read_u64());
-    if (id > UINT32_MAX) return reader.error_here(fmt::format("token id {} does not fit 32 bits", id));
-    if (text == kEndOfText) description.added.push_back({text, static_cast<TokenId>(id), true});
-    description.vocabulary.tokens.push_back({alphabet.to_bytes(text), static_cast<TokenId>(id)});
+    BALLAST_TRY(const TokenId id, read_token_id(reader));
+    pairs.tokens.push_back({text, id});
+    if (text == kEndOfText) {
+      description.added.push_back({.text = text,
+                                   .id = id,
+                                   .special = true,
+                                   .strip_left = false,
+                                   .strip_right = false,
+                                   .single_word = false,
+                                   .normalized = false});
+      description.marks.begin = description.marks.end = id;
+      description.marks.stops = {id};
+    }
   }
   BALLAST_CHECK(reader.finish());
-  size_t line_number = 0;
-  while (!merges.empty()) {
+  for (size_t line_number = 1; !merges.empty(); ++line_number) {
     const size_t end = std::min(merges.find('\n'), merges.size());
     std::string_view line = merges.substr(0, end);
     merges.remove_prefix(std::min(end + 1, merges.size()));
-    ++line_number;
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.empty() || (line_number == 1 && line.starts_with("#version"))) continue;
     const size_t space = line.find(' ');
@@ -405,10 +239,13 @@ Result<TokenizerDescription> parse_vocab_and_merges(std::string_view vocab_json,
           ErrorCode::kCorrupt,
           fmt::format("{}: line {}: a merge needs two texts with a space between them", merges_where, line_number));
     }
-    description.vocabulary.merges.push_back(
-        {alphabet.to_bytes(line.substr(0, space)), alphabet.to_bytes(line.substr(space + 1))});
+    pairs.merges.push_back({std::string(line.substr(0, space)), std::string(line.substr(space + 1))});
   }
-  return description;
+  description.model = as_byte_pairs(std::move(pairs));
+  if (std::holds_alternative<BytePairVocabulary>(description.model)) return description;
+  return make_error(ErrorCode::kUnsupported,
+                    fmt::format("{}: its merges are not in GPT-2's byte alphabet; a tokenizer.json says more",
+                                merges_where));
 }
 
 }  // namespace ballast

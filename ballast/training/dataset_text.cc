@@ -79,7 +79,9 @@ struct TokenReader {
     BALLAST_TRY(const auto source, open_file(path, FileAccess::kPositional));
     BALLAST_TRY(const ByteVector bytes, read_bytes(*source, 0, source->size()));
     const std::string_view text = as_text(bytes);
-    std::vector<TokenId> tokens = tokenizer != nullptr ? tokenizer->encode(text) : bytes_as_tokens(text);
+    std::vector<TokenId> tokens;
+    if (tokenizer == nullptr) tokens = bytes_as_tokens(text);
+    else BALLAST_CHECK(assign(tokens, tokenizer->encode(text)));
     if (separator) tokens.push_back(*separator);
     return tokens;
   }

@@ -204,7 +204,7 @@ TEST(TextDataset, ATokenizerAndASeparatorAreUsed) {
   const TempFolder folder;
   const std::string path = folder.write("a.txt", "It is a truth universally acknowledged");
   const Tokenizer tokenizer = value_of(load_tokenizer(test_file_path("gptrs/ministral_yarn/tokenizer.json")));
-  const auto tokens = tokenizer.encode("It is a truth universally acknowledged");
+  const auto tokens = *tokenizer.encode("It is a truth universally acknowledged");
   ASSERT_GT(tokens.size(), 3U);
   const TextDatasets sets = value_of(open_text_datasets({path}, &tokenizer, {.context = tokens.size() - 1}));
   EXPECT_EQ(list(load(*sets.training, {0}).feature_ids()), std::vector<TokenId>(tokens.begin(), tokens.end() - 1));

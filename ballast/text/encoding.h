@@ -1,0 +1,62 @@
+// What a text becomes, and what the model wants around it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ballast/base/result.h"
+#include "ballast/base/token_id.h"
+
+namespace ballast {
+
+// Lists of equal length.
+struct Encoding {
+  std::vector<TokenId> ids;
+  std::vector<uint32_t> type_ids;     // which of two texts a token is of, as the model was taught to see it
+  std::vector<bool> special;          // added around the text, not found in it
+  size_t padding_begin = 0;           // tokens from which to which the text was filled up; equal where it was not
+  size_t padding_end = 0;
+};
+
+// The tokens around one text, and around two.
+struct PostProcessor {
+  struct Part {
+    enum class Kind : uint8_t { kFirstText, kSecondText, kTokens };
+    Kind kind = Kind::kFirstText;
+    uint32_t type_id = 0;
+    std::vector<TokenId> tokens;
+  };
+  std::vector<Part> single = {{Part::Kind::kFirstText, 0, {}}};
+  std::vector<Part> pair = {{Part::Kind::kFirstText, 0, {}}, {Part::Kind::kSecondText, 1, {}}};
+
+  size_t added_count(bool two) const;
+};
+
+struct Truncation {
+  enum class Strategy : uint8_t { kLongestFirst, kOnlyFirst, kOnlySecond };
+  size_t max_length = 0;  // with the tokens that are added
+  Strategy strategy = Strategy::kLongestFirst;
+  bool from_left = false;
+};
+
+struct Padding {
+  static constexpr size_t kMostTokens = size_t{1} << 24;
+  size_t fixed = 0;        // 0: no length of its own
+  size_t multiple_of = 0;  // 0: any
+  bool on_left = false;
+  TokenId id = 0;
+  uint32_t type_id = 0;
+};
+
+// Cuts the texts so that they and what is added around them fit. kInvalidArgument where they cannot.
+Status truncate(const Truncation& how, size_t added, std::vector<TokenId>& first, std::vector<TokenId>* second);
+
+// Puts the texts and, with `add_tokens`, the tokens around them in order.
+Encoding assemble(const PostProcessor& how, const std::vector<TokenId>& first, const std::vector<TokenId>* second,
+                  bool add_tokens);
+
+void pad(const Padding& how, Encoding& encoding);
+
+}  // namespace ballast
