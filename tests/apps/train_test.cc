@@ -166,6 +166,24 @@ TEST(Train, SavesAndStopsAtCtrlC) {
   EXPECT_EQ(step_of((*events)[events->size() - 2]), last->step);
 }
 
+// timeout(1) sends its signal to the process and to the group of which it is part.
+TEST(Train, TakesTwoSignalsAtOnceForOneRequest) {
+  const TempFolder folder;
+  make_digits(folder);
+  ProgramSetting setting;
+  bool told = false;
+  setting.watch = [&](pid_t process, const std::string&) {
+    if (told || !std::filesystem::exists(folder.path("run/step-00000010.json"))) return;
+    told = true;
+    // While it stands still they gather, and arrive in one moment however busy the machine is.
+    for (const int signal : {SIGSTOP, SIGINT, SIGTERM, SIGCONT}) ::kill(process, signal);
+  };
+  const ProgramRun run = train(folder, {"--set", "train.steps=2000000"}, setting);
+  EXPECT_EQ(run.exit_code, 130) << run.err;
+  EXPECT_THAT(run.err, HasSubstr("the same command goes on from here"));
+  EXPECT_EQ(run_ballast({"checkpoints", "verify", folder.path("run")}).exit_code, 0);
+}
+
 TEST(Train, PassesOverADamagedCheckpointAndSaysSo) {
   const TempFolder folder;
   make_digits(folder);
