@@ -154,9 +154,9 @@ TEST_P(Reference, Losses) {
   expect(ops::margin_logits(context, ops::AngularMargin::kCosFace, cosines, own, 0.25, 4), {3, 2},
          {1, -1, -4.875, 3, 0.5, 1});
   expect(ops::margin_logits(context, ops::AngularMargin::kArcFace, cosines, own, 0.5, 4), {3, 2},
-         {0.0943863, -1, -4.8338511, 3, 0.5, 1});
+         {0.0943863412, -1, -4.8338510772, 3, 0.5, 1});
   expect(ops::margin_logits(context, ops::AngularMargin::kEasyArcFace, cosines, own, 0.5, 4), {3, 2},
-         {0.0943863, -1, -3.875, 3, 0.5, 1});
+         {0.0943863412, -1, -3.875, 3, 0.5, 1});
 }
 
 TEST_P(Reference, Products) {
