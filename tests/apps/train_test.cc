@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "ballast/training/burn_records.h"
 #include "ballast/training/train_log.h"
 #include "tests/apps/ballast_program.h"
 #include "tests/support/recorded_netcl.h"
@@ -252,6 +253,40 @@ TEST(Train, ExportsItsWeightsAsNetclFromAnyCheckpoint) {
       run_ballast({"checkpoints", "export", folder.path("run"), "latest", folder.path("again.netcl")});
   ASSERT_EQ(exported.exit_code, 0) << exported.err;
   EXPECT_EQ(run_ballast({"diff", folder.path("again.netcl"), folder.path("out.netcl")}).exit_code, 0);
+}
+
+TEST(Train, ExportsTheOptimizersStateAsBurnsRecord) {
+  const TempFolder folder;
+  make_digits(folder);
+  ASSERT_EQ(train(folder, {"--quiet", "--set", "train.steps=20"}).exit_code, 0);
+  const auto export_with = [&](const std::string& out, const std::string& optimizer) {
+    return run_ballast({"checkpoints", "export", folder.path("run"), "latest", folder.path(out), "--optimizer",
+                        folder.path(optimizer)});
+  };
+  const ProgramRun run = export_with("model.bpk", "optim.bpk");
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("exported step 20: 4 tensors"));
+  const ProgramRun shown = run_ballast({"inspect", folder.path("optim.bpk")});
+  EXPECT_EQ(shown.exit_code, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("moment_1"));
+  const auto records = import_burn_records({folder.path("model.bpk"), folder.path("optim.bpk"), ""});
+  ASSERT_TRUE(records) << records.error().message;
+  EXPECT_EQ(records->snapshot.weights.size(), 4U);
+  EXPECT_EQ(records->snapshot.state.size(), 8U);
+  EXPECT_THAT(records->snapshot.state_json, HasSubstr(R"("1.weight":{"momentum.time":{"u64":20}})"));
+  EXPECT_THAT(export_with("model.safetensors", "optim.bpk").err, HasSubstr("OUT is the name of a .bpk file"));
+  EXPECT_EQ(export_with("model.bpk", "other.bpk").exit_code, 2) << "what is there is not overwritten unasked";
+}
+
+TEST(Train, RefusesABurnRecordOfAnOptimizerThatBurnDoesNotHave) {
+  const TempFolder folder;
+  make_digits(folder);
+  ASSERT_EQ(train(folder, {"--quiet", "--set", "train.steps=10", "--set", "optimizer.type=rmsprop"}).exit_code, 0);
+  const ProgramRun run = run_ballast({"checkpoints", "export", folder.path("run"), "latest", folder.path("model.bpk"),
+                                      "--optimizer", folder.path("optim.bpk")});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("\"square_mean\" of RMSProp"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path("model.bpk")));
 }
 
 TEST(Train, SavesAndStopsAtCtrlC) {
