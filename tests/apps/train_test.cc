@@ -289,6 +289,35 @@ TEST(Train, RefusesABurnRecordOfAnOptimizerThatBurnDoesNotHave) {
   EXPECT_FALSE(std::filesystem::exists(folder.path("model.bpk")));
 }
 
+// ---------------------------------------------------------------- reports
+
+std::string row_of(const TempFolder& folder, const std::string& name) {
+  const std::string page = testing::read_text_file(folder.path("run.html"));
+  const size_t at = page.find("<td>" + name + "</td>");
+  return at == std::string::npos ? "" : page.substr(at, page.find("</tr>", at) - at);
+}
+
+TEST(Train, ReportsTheWholeRunAlsoWhenItWasResumedWithoutALog) {
+  const TempFolder folder, calm;
+  for (const TempFolder* each : {&folder, &calm}) make_digits(*each);
+  const std::vector<std::string> whole{"--quiet", "--set", "train.steps=60", "--report"};
+  const auto report = [&](const TempFolder& in) {
+    std::vector<std::string> words = whole;
+    words.push_back(in.path("run.html"));
+    return train(in, words);
+  };
+  ASSERT_EQ(report(calm).exit_code, 0);
+  ASSERT_EQ(train(folder, {"--quiet", "--set", "train.steps=40"}).exit_code, 0);
+  ASSERT_EQ(report(folder).exit_code, 0);
+  for (const char* name : {"steps", "images", "first loss", "last loss"}) {
+    EXPECT_NE(row_of(calm, name), "");
+    EXPECT_EQ(row_of(folder, name), row_of(calm, name));
+  }
+  // What lies beside the checkpoints is no part of them: damage costs the old curve and nothing else.
+  folder.write("run/history.jsonl", "no log\n");
+  ASSERT_EQ(train(folder, {"--quiet", "--set", "train.steps=70"}).exit_code, 0);
+}
+
 TEST(Train, SavesAndStopsAtCtrlC) {
   const TempFolder folder;
   make_digits(folder);
