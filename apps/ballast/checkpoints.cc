@@ -10,6 +10,7 @@
 #include "apps/ballast/output_flags.h"
 #include "apps/ballast/output_format.h"
 #include "apps/ballast/text.h"
+#include "ballast/training/burn_checkpoint.h"
 #include "ballast/training/checkpoint_export.h"
 
 namespace ballast::cli {
@@ -26,6 +27,7 @@ struct CheckpointsFlags {
   uint64_t keep_every = 0;
   bool larger = false;
   bool with_state = false;
+  std::string optimizer;  // where Burn's record of the optimizer goes
   bool json = false;
   OutputFlags output;
   std::vector<std::string> given;
@@ -211,12 +213,35 @@ Result<int> prune(const CheckpointsFlags& flags, Console& console) {
   return kExitYes;
 }
 
+// The two files that Burn's trainer goes on from, at once or not at all.
+Status export_burn(const CheckpointsFlags& flags, const LoadedCheckpoint& checkpoint, const FormatDriver& format,
+                   Console& console) {
+  const bool dry = flags.output.options.dry_run;
+  if (format.name != "burnpack" || flags.with_state || flags.output.path == "-") {
+    return bad_usage(
+        "--optimizer writes Burn's record beside weights in Burnpack: OUT is the name of a .bpk file then, "
+        "and --with-state has no place");
+  }
+  BALLAST_TRY(const ImportedBurnRecords records, make_burn_snapshot(checkpoint));
+  CommitOptions commit;
+  commit.overwrite = flags.output.options.write.commit.overwrite;
+  commit.sync = !flags.output.no_sync;
+  if (!dry) BALLAST_CHECK(export_burn_records(records.snapshot, {flags.output.path, flags.optimizer, ""}, commit));
+  if (flags.json) {
+    console.out() += burn_export_json(flags.folder, records.snapshot, flags.output.path, flags.optimizer, dry);
+  } else {
+    print_burn_export(records.snapshot, flags.output.path, flags.optimizer, dry, console);
+  }
+  return {};
+}
+
 Status export_to(CheckpointsFlags& flags, const Output& output, Console& console) {
   BALLAST_TRY(const FormatDriver* format, choose_format(flags.output.format, flags.output.path));
   BALLAST_TRY(const CheckpointList found, list_checkpoints(flags.folder));
   BALLAST_CHECK(check_metric(found, flags.metric));
   BALLAST_TRY(const CheckpointManifest* manifest, choose(flags, found));
   BALLAST_TRY(const LoadedCheckpoint checkpoint, LoadedCheckpoint::open(flags.folder, *manifest));
+  if (!flags.optimizer.empty()) return export_burn(flags, checkpoint, *format, console);
   ProgressBar bar(console.errors());
   BALLAST_CHECK(finish_options(flags.output, output, bar));
   const ExportOptions options{flags.with_state, flags.output.options};
@@ -259,7 +284,8 @@ constexpr const char* kCheckpointsFooter =
     "  ballast checkpoints verify runs/digits latest --json\n"
     "  ballast checkpoints prune runs/digits --keep-last 2 --keep-best loss --dry-run\n"
     "  ballast checkpoints export runs/digits latest digits.safetensors\n"
-    "  ballast checkpoints export runs/digits best best.bpk --keep-best loss --with-state\n";
+    "  ballast checkpoints export runs/digits best best.bpk --keep-best loss --with-state\n"
+    "  ballast checkpoints export runs/digits latest digits.bpk --optimizer optim.bpk\n";
 
 }  // namespace
 
@@ -278,6 +304,8 @@ RunCommand add_checkpoints(CLI::App& program, Console& console) {
   command->count("--keep-every", "N", flags->keep_every, "Keep those whose step is a multiple of N", 1);
   command->flag("--with-state", flags->with_state,
                 "Export what training adds, too, under names that begin with state.");
+  command->text("--optimizer", "FILE", flags->optimizer,
+                "Export the optimizer's state as Burn's record, beside weights in .bpk");
   add_output_flags(*command, flags->output);
   command->json(flags->json);
   command->footer(kCheckpointsFooter);

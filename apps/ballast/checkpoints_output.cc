@@ -189,6 +189,30 @@ std::string checkpoint_export_json(const std::string& folder, uint64_t step, con
   return json.take() + '\n';
 }
 
+std::string burn_export_json(const std::string& folder, const TrainingSnapshot& snapshot, const std::string& module,
+                             const std::string& optimizer, bool dry_run) {
+  JsonWriter json;
+  json.begin_object();
+  add_text(json, "folder", folder);
+  add_number(json, "step", snapshot.step);
+  add_text(json, "destination", module);
+  add_text(json, "optimizer", optimizer);
+  add_text(json, "format", "burnpack");
+  add_boolean(json, "dry_run", dry_run);
+  add_number(json, "tensors", snapshot.weights.size());
+  add_number(json, "optimizer_tensors", snapshot.state.size());
+  json.end_object();
+  return json.take() + '\n';
+}
+
+void print_burn_export(const TrainingSnapshot& snapshot, const std::string& module, const std::string& optimizer,
+                       bool dry_run, Console& console) {
+  print_line(console, Paint::kBold, dry_run ? "would export" : "exported",
+             fmt::format("step {}: {} to {}, the optimizer's {} to {} (burnpack)", grouped(snapshot.step),
+                         counted(snapshot.weights.size(), "tensor"), printable(module), snapshot.state.size(),
+                         printable(optimizer)));
+}
+
 void print_checkpoint_export(uint64_t step, const std::string& destination, const ConvertReport& report,
                              const ConvertOptions& options, Console& console) {
   print_line(console, Paint::kBold, options.dry_run ? "would export" : "exported",

@@ -33,6 +33,11 @@ void print_checkpoint_prune(const PruneReport& report, bool dry_run, Console& co
 
 std::string checkpoint_export_json(const std::string& folder, uint64_t step, const std::string& destination,
                                    const ConvertReport& report, bool dry_run);
+// The weights and what the optimizer keeps of them, as Burn's records.
+std::string burn_export_json(const std::string& folder, const TrainingSnapshot& snapshot, const std::string& module,
+                             const std::string& optimizer, bool dry_run);
+void print_burn_export(const TrainingSnapshot& snapshot, const std::string& module, const std::string& optimizer,
+                       bool dry_run, Console& console);
 void print_checkpoint_export(uint64_t step, const std::string& destination, const ConvertReport& report,
                              const ConvertOptions& options, Console& console);
 

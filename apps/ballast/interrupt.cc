@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <cstdint>
+#include <ctime>
 #include <string_view>
 
 #include "apps/ballast/console.h"
@@ -15,11 +17,23 @@ namespace {
 
 // Handlers reach only what is global.
 std::atomic<int> cancel_scopes{0};
-std::atomic<bool> was_interrupted{false};
-static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
+std::atomic<int64_t> first_interrupt{0};  // when, in milliseconds; 0: never
+static_assert(std::atomic<int>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free);
+
+// Signals so close to each other are one request: timeout(1) tells the process and its group, a shell its jobs as well.
+constexpr int64_t kSameRequestMilliseconds = 1000;
+
+int64_t now_milliseconds() {
+  struct timespec now = {};
+  ::clock_gettime(CLOCK_MONOTONIC, &now);
+  return int64_t{1000} * now.tv_sec + now.tv_nsec / 1'000'000 + 1;
+}
 
 void on_interrupt(int) {
-  if (!was_interrupted.exchange(true) && cancel_scopes > 0) return;
+  const int64_t now = now_milliseconds();
+  int64_t first = 0;
+  if (first_interrupt.compare_exchange_strong(first, now)) first = now;
+  if (cancel_scopes > 0 && now - first < kSameRequestMilliseconds) return;
   remove_temporaries_on_signal();
   ::_exit(kExitInterrupted);
 }
@@ -57,6 +71,6 @@ void install_signal_handlers() {
 CancelScope::CancelScope() { ++cancel_scopes; }
 CancelScope::~CancelScope() { --cancel_scopes; }
 
-bool interrupted() { return was_interrupted; }
+bool interrupted() { return first_interrupt != 0; }
 
 }  // namespace ballast::cli

@@ -3,8 +3,9 @@
 
 namespace ballast::cli {
 
-// - SIGINT, SIGTERM, SIGHUP: work that can be cancelled is (see CancelScope); a second signal, or one while nothing can
-//   be cancelled, removes this process's temporary files and ends it with exit code 130.
+// - SIGINT, SIGTERM, SIGHUP: work that can be cancelled is (see CancelScope); another signal a second later or more, or
+//   one while nothing can be cancelled, removes this process's temporary files and ends it with exit code 130. Signals
+//   within a second of the first are the same request, sent twice.
 // - SIGBUS (a mapped file was truncated by someone else) removes them too, says so and ends with exit code 2.
 // - SIGPIPE is ignored: writing to a reader that went away is an ordinary error.
 void install_signal_handlers();

@@ -142,6 +142,8 @@ Result<PreparedRun> prepare(const TrainFlags& flags, Console& console) {
   return run;
 }
 
+constexpr std::string_view kHistoryName = "history.jsonl";
+
 // Shows and writes down what happens, and stops at Ctrl-C.
 class Watcher final : public RunObserver {
  public:
@@ -159,16 +161,28 @@ class Watcher final : public RunObserver {
     auto log = run_.resumed ? TrainLog::resume(path, *run_.resumed) : TrainLog::create(path);
     if (!log) return std::move(log).error();
     log_.emplace(std::move(*log));
-    if (!run_.resumed) return {};
-    // The report is of the whole run, also of what was done before.
-    BALLAST_TRY(const auto events, read_train_log(path));
-    for (const TrainEvent& event : events) history_.add(event);
     return {};
+  }
+
+  // A report is of the whole run, also of what was done before: checkpoints have all steps beside them. Training goes
+  // on without what cannot be read or written there.
+  void open_history(Console& console) {
+    if (run_.checkpoints == nullptr) return;
+    const std::string path = fmt::format("{}/{}", run_.config.checkpoint.folder, kHistoryName);
+    auto kept = run_.resumed ? TrainLog::resume(path, *run_.resumed) : TrainLog::create(path);
+    if (!kept) {
+      console.remark(fmt::format("a report will begin here: {}\n", printable(kept.error().message)));
+      kept = TrainLog::create(path);
+    }
+    if (kept) kept_.emplace(std::move(*kept));
+    if (run_.resumed) recall(path);
+    if (run_.resumed && history_.last().step == 0) recall(run_.config.log.file);
   }
 
   Status on_event(const TrainEvent& event) override {
     display_.show(event);
     history_.add(event);
+    if (kept_ && !kept_->write(event)) kept_.reset();
     if (!log_) return {};
     const auto* step = std::get_if<StepRecord>(&event);
     if (step != nullptr && step->step % run_.config.log.every != 0) return {};
@@ -180,10 +194,17 @@ class Watcher final : public RunObserver {
   const TrainHistory& history() const { return history_; }
 
  private:
+  void recall(const std::string& path) {
+    const auto events = read_train_log(path);
+    if (!events) return;
+    for (const TrainEvent& event : *events) history_.add(event);
+  }
+
   PreparedRun& run_;
   TrainDisplay display_;
   TrainHistory history_;
   std::optional<TrainLog> log_;
+  std::optional<TrainLog> kept_;  // beside the checkpoints
   CancelScope cancel_;
 };
 
@@ -254,6 +275,7 @@ int train(const TrainFlags& flags, Console& console) {
   }
   Watcher watcher(flags, *run);
   if (const Status opened = watcher.open_log(); !opened) return console.fail(opened.error(), flags.json);
+  watcher.open_history(console);
   if (run->resumed) {
     const ResumeRecord resumed{*run->resumed, checkpoint_manifest_name(*run->resumed)};
     if (const Status told = watcher.on_event(resumed); !told) return console.fail(told.error(), flags.json);

@@ -66,6 +66,9 @@ constexpr auto kFunctionals = std::to_array<FunctionalInfo>({
     {OURS "cross_entropy", "cross_entropy", "cross_entropy_logits_targets", "mean cross-entropy of rows of logits"},
     {OURS "element_loss", "element_loss", "element_loss_loss_predictions_targets", "one loss per element"},
     {OURS "hinge_loss", "hinge_loss", "hinge_loss_logits_labels_margin", "mean hinge loss of rows of scores"},
+    {OURS "square_distances", "square_distances", "square_distances_a_b", "squares of distances between rows"},
+    {OURS "margin_logits", "margin_logits", "margin_logits_kind_cosines_labels_margin_scale",
+     "scaled cosines with a margin for the class of the row"},
 });
 
 #undef GPTRS

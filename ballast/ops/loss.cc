@@ -7,6 +7,7 @@
 #include "ballast/ops/builtins.h"
 #include "ballast/ops/check.h"
 #include "ballast/ops/gradient_access.h"
+#include "ballast/ops/metric.h"
 #include "ballast/ops/reduction.h"
 
 namespace ballast::ops {
@@ -189,6 +190,8 @@ void add_loss(Registry& registry) {
   add_builtin(registry, supports_cross_entropy, run_cross_entropy);
   add_builtin<HingeLossArgs>(registry, nullptr, run_hinge);
   add_element_loss(registry);
+  add_square_distances(registry);
+  add_margin_logits(registry);
 }
 
 }  // namespace ballast::ops

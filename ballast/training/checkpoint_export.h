@@ -18,8 +18,9 @@ struct ExportOptions {
 
 // A plan over a checkpoint, which must outlive it: the weights with their ids, the model's configuration where there
 // is one, and the step as metadata. Every tensor is checked against its digest while it is drawn.
-WritePlan make_export_plan(const LoadedCheckpoint& checkpoint, bool with_state);
-WritePlan make_export_plan(LoadedCheckpoint&&, bool with_state) = delete;
+// Names are those of the format: see name_in_checkpoint_file().
+WritePlan make_export_plan(const LoadedCheckpoint& checkpoint, std::string_view format, bool with_state);
+WritePlan make_export_plan(LoadedCheckpoint&&, std::string_view format, bool with_state) = delete;
 
 // What the format has no field for (ids in safetensors, ...) travels in `ballast.origin`, as in every conversion.
 Result<ConvertReport> export_checkpoint(const LoadedCheckpoint& checkpoint, const std::string& destination,

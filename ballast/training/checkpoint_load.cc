@@ -68,8 +68,9 @@ struct LoadedCheckpoint::State {
 
 Result<size_t> LoadedCheckpoint::State::locate(const CheckpointTensor& tensor) const {
   const Archive& archive = archives[tensor.file];
-  const auto found = archive.find(tensor.info.name);
-  if (!found) return corrupt(path_of(tensor), fmt::format("lacks tensor \"{}\"", tensor.info.name));
+  const std::string name = name_in_checkpoint_file(tensor.info.name, manifest.files[tensor.file].format);
+  const auto found = archive.find(name);
+  if (!found) return corrupt(path_of(tensor), fmt::format("lacks tensor \"{}\"", name));
   const TensorInfo& stored = archive.tensors()[*found];
   // Some formats have no rank 0 and store it as [1]; the digest is that of the tensor as it was saved.
   if (stored.dtype == tensor.info.dtype && stored.byte_size == tensor.info.byte_size) return *found;

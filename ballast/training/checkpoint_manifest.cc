@@ -311,6 +311,13 @@ bool is_checkpoint_file_name(std::string_view name) {
          name.find('/') == std::string_view::npos && name.find('\0') == std::string_view::npos;
 }
 
+std::string name_in_checkpoint_file(const std::string& name, std::string_view format) {
+  std::string text = name;
+  const size_t dot = format == "netcl" ? text.find('.') : std::string::npos;
+  if (dot != std::string::npos) text[dot] = ':';
+  return text;
+}
+
 uint64_t CheckpointManifest::payload_bytes() const {
   uint64_t total = 0;
   for (const auto* part : {&weights, &state}) {

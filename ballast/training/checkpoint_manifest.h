@@ -22,4 +22,7 @@ std::optional<uint64_t> step_of_manifest_name(std::string_view name);
 std::string checkpoint_file_name(uint64_t step, CheckpointPart part, const Digest& content, std::string_view extension);
 bool is_checkpoint_file_name(std::string_view name);
 
+// What a tensor is called in a file of this format: "3.weight" is "3:weight" in netcl's, all others keep the name.
+std::string name_in_checkpoint_file(const std::string& name, std::string_view format);
+
 }  // namespace ballast

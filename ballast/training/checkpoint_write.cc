@@ -168,7 +168,9 @@ class Writer {
     std::vector<TensorDigest> digests;
     for (size_t i = 0; i < tensors(part).size(); ++i) {
       if (chosen(part)[i] != nullptr) continue;
-      plan.add_tensor(source(part)[i].info, source(part)[i].bytes);
+      TensorInfo info = source(part)[i].info;
+      info.name = name_in_checkpoint_file(info.name, format_of(part));
+      plan.add_tensor(std::move(info), source(part)[i].bytes);
       digests.push_back({tensors(part)[i].digest, {}});
     }
     std::optional<CheckpointFile> fresh;

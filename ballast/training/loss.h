@@ -15,7 +15,7 @@ namespace ballast {
 // What is absent is netcl's way, which differs from loss to loss; what a loss does not have is an error.
 struct LossConfig {
   // cross_entropy (mean), mse (sum), l1 (sum), l2 (sum), smooth_l1 (sum; beta 1), bce (none), bce_with_logits (none),
-  // hinge (mean; margin 1)
+  // weighted_bce (sum; needs weights; probabilities are clamped to [1e-7, 1 - 1e-7]), hinge (mean; margin 1)
   std::string name = "cross_entropy";
   std::optional<std::string> reduction{};  // "mean", "sum", "none"
   std::optional<double> beta{}, margin{};
@@ -43,9 +43,12 @@ struct MetricLossConfig {
 // max(0, d(anchor, positive) - d(anchor, negative) + margin)
 Result<Tensor> triplet_loss(Context& context, const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                             const MetricLossConfig& config = {});
-// For each row the farthest of its own label and the nearest of another. Rows without both count as 0.
+// For each row the farthest of its own label and the nearest of another. Rows without both count as 0. "mean" or "sum".
 Result<Tensor> batch_hard_triplet_loss(Context& context, const Tensor& rows, std::span<const uint32_t> labels,
                                        const MetricLossConfig& config = {});
+// Every row with every other of its label and every one of another label. The mean is over the triples above 0.
+Result<Tensor> batch_all_triplet_loss(Context& context, const Tensor& rows, std::span<const uint32_t> labels,
+                                      const MetricLossConfig& config = {});
 // y d^2 + (1 - y) max(0, margin - d)^2; label 1: similar, 0: not.
 Result<Tensor> contrastive_loss(Context& context, const Tensor& a, const Tensor& b, std::span<const uint32_t> labels,
                                 const MetricLossConfig& config = {});
@@ -59,5 +62,17 @@ struct InfoNceConfig {
 // Row i of the keys is the one that row i of the queries belongs to.
 Result<Tensor> info_nce_loss(Context& context, const Tensor& queries, const Tensor& keys,
                              const InfoNceConfig& config = {});
+
+// ---------------------------------------------------------------- boxes
+struct BoxLossConfig {
+  double beta = 0.05;
+  double area_ref = 0.01, area_gain = 1.5;  // 1 + gain * sqrt(area / ref), the root 6 at most: large boxes count more
+  double miss_gain = 2;                     // 1 + gain * (1 - IoU)^2; no gradient goes through it
+  double center_gain = 3, size_gain = 1;    // of the first two and the last two coordinates
+};
+// Sum of the smooth L1 losses of boxes [n, 4], center x, center y, width, height in parts of the picture, each
+// multiplied by the factors above.
+Result<Tensor> weighted_box_smooth_l1_loss(Context& context, const Tensor& boxes, const Tensor& targets,
+                                           const BoxLossConfig& config = {});
 
 }  // namespace ballast

@@ -3,10 +3,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
+#include <optional>
 
+#include "ballast/ops/metric.h"
 #include "ballast/training/loss.h"
-#include "ballast/training/loss_reduce.h"
+#include "ballast/training/loss_parts.h"
 
 namespace ballast {
 
@@ -14,25 +15,22 @@ namespace {
 
 constexpr double kRootShift = 1e-8;  // under the root, as in netcl: a distance of 0 has a slope
 
-Result<Tensor> square_distances(Context& context, const Tensor& a, const Tensor& b) {
-  BALLAST_TRY(const Tensor difference, ops::binary(context, BinaryOp::kSub, a, b));
-  BALLAST_TRY(const Tensor squares, ops::unary(context, UnaryOp::kSquare, difference));
-  return ops::sum_last_dim(context, squares);
-}
-
 Result<Tensor> root(Context& context, const Tensor& x) {
   BALLAST_TRY(const Tensor shifted, ops::unary(context, UnaryOp::kShift, x, kRootShift));
   return ops::unary(context, UnaryOp::kSqrt, shifted);
 }
 
-Result<Tensor> distances(Context& context, const Tensor& a, const Tensor& b, bool euclidean) {
-  BALLAST_TRY(Tensor squares, square_distances(context, a, b));
-  if (!euclidean) return squares;
-  return root(context, squares);
+// Between row i of a and row i of b.
+Result<Tensor> row_squares(Context& context, const Tensor& a, const Tensor& b) {
+  BALLAST_TRY(const Tensor difference, ops::binary(context, BinaryOp::kSub, a, b));
+  BALLAST_TRY(const Tensor squares, ops::unary(context, UnaryOp::kSquare, difference));
+  return ops::sum_last_dim(context, squares);
 }
 
-Result<Tensor> filled(Context& context, const std::vector<float>& values) {
-  return context.workspace().from(values, {values.size()});
+Result<Tensor> row_distances(Context& context, const Tensor& a, const Tensor& b, bool euclidean) {
+  BALLAST_TRY(Tensor squares, row_squares(context, a, b));
+  if (!euclidean) return squares;
+  return root(context, squares);
 }
 
 Status check_labels(std::string_view loss, const Tensor& rows, std::span<const uint32_t> labels) {
@@ -42,66 +40,89 @@ Status check_labels(std::string_view loss, const Tensor& rows, std::span<const u
                                 rows.dims().to_string(), labels.size()));
 }
 
-struct HardPairs {
-  std::vector<uint32_t> anchors, positives, negatives;
+// The triples of a batch that count. Which ones do depends on values alone, and no gradient goes through the choice:
+// their losses together are the sum of factors[i, j] * distance(i, j), and one margin for each.
+struct Triples {
+  Triples(const Tensor& of, std::span<const uint32_t> row_labels, double m)
+      : distances(of), labels(row_labels), margin(m), factors(row_labels.size() * row_labels.size()) {}
+
+  double distance(size_t i, size_t j) const { return value_at(distances, i * labels.size() + j); }
+  void add(size_t anchor, size_t positive, size_t negative) {
+    if (!(distance(anchor, positive) - distance(anchor, negative) + margin > 0)) return;
+    factors[anchor * labels.size() + positive] += 1;
+    factors[anchor * labels.size() + negative] -= 1;
+    ++count;
+  }
+
+  const Tensor& distances;  // [n, n]
+  std::span<const uint32_t> labels;
+  double margin;
+  std::vector<double> factors;
+  uint64_t count = 0;
 };
 
-// Which rows are farthest and nearest depends on values alone, and no gradient goes through the choice.
-HardPairs find_hard(const Tensor& rows, std::span<const uint32_t> labels) {
-  const uint64_t d = rows.dims()[1];
-  const auto distance = [&](size_t i, size_t j) {
-    double sum = 0;
-    for (uint64_t k = 0; k < d; ++k) {
-      const double step = static_cast<double>(rows.f32()[i * d + k]) - static_cast<double>(rows.f32()[j * d + k]);
-      sum += step * step;
-    }
-    return sum;
-  };
-  HardPairs pairs;
+void add_hardest(Triples& triples) {
+  const auto& labels = triples.labels;
   for (size_t i = 0; i < labels.size(); ++i) {
     std::optional<size_t> far, near;
-    double farthest = -1, nearest = INFINITY;
     for (size_t j = 0; j < labels.size(); ++j) {
       if (j == i) continue;
-      const double here = distance(i, j);
-      if (labels[j] == labels[i] && here > farthest) farthest = here, far = j;
-      if (labels[j] != labels[i] && here < nearest) nearest = here, near = j;
+      const double here = triples.distance(i, j);
+      if (labels[j] == labels[i] && (!far || here > triples.distance(i, *far))) far = j;
+      if (labels[j] != labels[i] && (!near || here < triples.distance(i, *near))) near = j;
     }
-    if (!far || !near) continue;
-    pairs.anchors.push_back(static_cast<uint32_t>(i));
-    pairs.positives.push_back(static_cast<uint32_t>(*far));
-    pairs.negatives.push_back(static_cast<uint32_t>(*near));
+    if (far && near) triples.add(i, *far, *near);
   }
-  return pairs;
 }
 
-Result<Tensor> gather(Context& context, const Tensor& rows, const std::vector<uint32_t>& indices) {
-  std::vector<Tensor> picked;
-  for (const uint32_t index : indices) {
-    BALLAST_TRY(Tensor row, ops::slice_along_axis(context, rows, 0, index, 1));
-    picked.push_back(std::move(row));
+void add_all(Triples& triples) {
+  const auto& labels = triples.labels;
+  for (size_t i = 0; i < labels.size(); ++i) {
+    for (size_t j = 0; j < labels.size(); ++j) {
+      if (j == i || labels[j] != labels[i]) continue;
+      for (size_t k = 0; k < labels.size(); ++k) {
+        if (labels[k] != labels[i]) triples.add(i, j, k);
+      }
+    }
   }
-  return ops::concat_along_axis(context, picked, 0);
+}
+
+struct Mined {
+  Tensor sum;      // [1]
+  uint64_t count;  // of the triples that are not 0
+};
+
+Result<Mined> mined_triplets(Context& context, const Tensor& rows, std::span<const uint32_t> labels,
+                             const MetricLossConfig& config, void (*mine)(Triples&)) {
+  BALLAST_TRY(Tensor distances, ops::square_distances(context, rows, rows));
+  if (config.euclidean) {
+    BALLAST_TRY(distances, root(context, distances));
+  }
+  Triples triples(distances, labels, config.margin);
+  mine(triples);
+  BALLAST_TRY(const Tensor factors, constants(context, triples.factors, distances));
+  BALLAST_TRY(const Tensor products, ops::binary(context, BinaryOp::kMul, distances, factors));
+  BALLAST_TRY(const Tensor sum, ops::sum_all(context, products));
+  BALLAST_TRY(Tensor shifted,
+              ops::unary(context, UnaryOp::kShift, sum, config.margin * static_cast<double>(triples.count)));
+  return Mined{std::move(shifted), triples.count};
+}
+
+// A sum, or its share of `count`.
+Result<Tensor> reduce_sum(Context& context, const Tensor& sum, uint64_t count, std::string_view reduction,
+                          std::string_view loss) {
+  if (reduction == "sum") return sum;
+  if (reduction != "mean") return only_one_number(loss, reduction);
+  return ops::unary(context, UnaryOp::kScale, sum, 1 / static_cast<double>(std::max<uint64_t>(count, 1)));
 }
 
 Result<Tensor> triplet_rows(Context& context, const Tensor& anchor, const Tensor& positive, const Tensor& negative,
                             const MetricLossConfig& config) {
-  BALLAST_TRY(const Tensor near, distances(context, anchor, positive, config.euclidean));
-  BALLAST_TRY(const Tensor far, distances(context, anchor, negative, config.euclidean));
+  BALLAST_TRY(const Tensor near, row_distances(context, anchor, positive, config.euclidean));
+  BALLAST_TRY(const Tensor far, row_distances(context, anchor, negative, config.euclidean));
   BALLAST_TRY(const Tensor difference, ops::binary(context, BinaryOp::kSub, near, far));
   BALLAST_TRY(const Tensor shifted, ops::unary(context, UnaryOp::kShift, difference, config.margin));
   return ops::relu(context, shifted);
-}
-
-// Rows of length 1.
-Result<Tensor> normalized(Context& context, const Tensor& x) {
-  BALLAST_TRY(const Tensor squares, ops::unary(context, UnaryOp::kSquare, x));
-  BALLAST_TRY(const Tensor sums, ops::sum_last_dim(context, squares));
-  BALLAST_TRY(const Tensor lengths, ops::unary(context, UnaryOp::kSqrt, sums));
-  BALLAST_TRY(const Tensor above_zero, ops::unary(context, UnaryOp::kShift, lengths, kRootShift));
-  BALLAST_TRY(const Tensor ones, filled(context, std::vector<float>(static_cast<size_t>(sums.count()), 1)));
-  BALLAST_TRY(const Tensor factors, ops::binary(context, BinaryOp::kDiv, ones.reshaped(sums.dims()), above_zero));
-  return ops::scale_rows(context, x, factors);
 }
 
 Result<Tensor> one_way(Context& context, const Tensor& queries, const Tensor& keys, double temperature) {
@@ -125,32 +146,28 @@ Result<Tensor> triplet_loss(Context& context, const Tensor& anchor, const Tensor
 Result<Tensor> batch_hard_triplet_loss(Context& context, const Tensor& rows, std::span<const uint32_t> labels,
                                        const MetricLossConfig& config) {
   BALLAST_CHECK(check_labels("batch_hard_triplet", rows, labels));
-  const HardPairs pairs = find_hard(rows, labels);
-  if (pairs.anchors.empty()) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      "batch_hard_triplet: no row has another of its label and one of a different label");
-  }
-  BALLAST_TRY(const Tensor anchors, gather(context, rows, pairs.anchors));
-  BALLAST_TRY(const Tensor positives, gather(context, rows, pairs.positives));
-  BALLAST_TRY(const Tensor negatives, gather(context, rows, pairs.negatives));
-  BALLAST_TRY(const Tensor losses, triplet_rows(context, anchors, positives, negatives, config));
-  BALLAST_TRY(const Tensor sum, ops::sum_all(context, losses));
-  if (config.reduction == "sum") return sum;
-  if (config.reduction != "mean") return reduce_mean(context, sum, 1, config.reduction, "batch_hard_triplet");
-  return ops::unary(context, UnaryOp::kScale, sum, 1 / static_cast<double>(labels.size()));
+  BALLAST_TRY(const Mined mined, mined_triplets(context, rows, labels, config, add_hardest));
+  return reduce_sum(context, mined.sum, labels.size(), config.reduction, "batch_hard_triplet");
+}
+
+Result<Tensor> batch_all_triplet_loss(Context& context, const Tensor& rows, std::span<const uint32_t> labels,
+                                      const MetricLossConfig& config) {
+  BALLAST_CHECK(check_labels("batch_all_triplet", rows, labels));
+  BALLAST_TRY(const Mined mined, mined_triplets(context, rows, labels, config, add_all));
+  return reduce_sum(context, mined.sum, mined.count, config.reduction, "batch_all_triplet");
 }
 
 Result<Tensor> contrastive_loss(Context& context, const Tensor& a, const Tensor& b, std::span<const uint32_t> labels,
                                 const MetricLossConfig& config) {
   BALLAST_CHECK(check_labels("contrastive", a, labels));
-  std::vector<float> similar, different;
+  std::vector<double> similar, different;
   for (const uint32_t label : labels) {
     similar.push_back(label != 0 ? 1 : 0);
     different.push_back(label != 0 ? 0 : 1);
   }
-  BALLAST_TRY(const Tensor similar_mask, filled(context, similar));
-  BALLAST_TRY(const Tensor different_mask, filled(context, different));
-  BALLAST_TRY(const Tensor squares, square_distances(context, a, b));
+  BALLAST_TRY(const Tensor squares, row_squares(context, a, b));
+  BALLAST_TRY(const Tensor similar_mask, constants(context, similar, squares));
+  BALLAST_TRY(const Tensor different_mask, constants(context, different, squares));
   BALLAST_TRY(const Tensor lengths, root(context, squares));
   BALLAST_TRY(const Tensor negated, ops::unary(context, UnaryOp::kNeg, lengths));
   BALLAST_TRY(const Tensor short_of, ops::unary(context, UnaryOp::kShift, negated, config.margin));
@@ -172,8 +189,8 @@ Result<Tensor> info_nce_loss(Context& context, const Tensor& queries, const Tens
   }
   Tensor q = queries, k = keys;
   if (config.normalize) {
-    BALLAST_TRY(q, normalized(context, queries));
-    BALLAST_TRY(k, normalized(context, keys));
+    BALLAST_TRY(q, unit_rows(context, queries));
+    BALLAST_TRY(k, unit_rows(context, keys));
   }
   BALLAST_TRY(Tensor mean, one_way(context, q, k, config.temperature));
   if (config.symmetric) {

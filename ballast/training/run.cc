@@ -78,7 +78,7 @@ CheckpointOptions checkpoint_options(const CheckpointSpec& spec) {
   options.policy.keep_best = spec.keep_best.empty() ? 0 : 1;
   options.policy.metric = spec.keep_best;
   options.policy.larger_is_better = spec.keep_best == "eval_accuracy";
-  options.weights_format = spec.format;
+  options.weights_format = spec.format == "gptrs" ? "gptrs-checkpoint" : spec.format;
   return options;
 }
 

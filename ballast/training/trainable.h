@@ -39,6 +39,8 @@ class Trainable {
   virtual std::string_view item_name() const = 0;
   // What a checkpoint's weight file carries, so that it runs by itself; absent where the format has no such field.
   virtual std::optional<ModelConfig> model_config() const = 0;
+  // kInvalidArgument where a checkpoint's weights cannot be this model in that format ("netcl"), and why.
+  virtual Status check_weights_format(std::string_view format) const = 0;
   // The model as one file that load_model takes; the format follows from the suffix. All or nothing.
   virtual Status save(const std::string& path) const = 0;
 };

@@ -86,6 +86,23 @@ class LayersTrainable final : public Trainable {
     return ModelConfig{"netcl", nn::sequential_json(*model_, "netcl.single-file")};
   }
 
+  Status check_weights_format(std::string_view format) const override {
+    if (format == "gptrs") {
+      return make_error(ErrorCode::kInvalidArgument,
+                        "weights of a sequential model cannot be kept as gptrs, which holds models of gpt.rs alone; "
+                        "take safetensors, burnpack or netcl");
+    }
+    std::vector<std::string> refused;
+    for (const auto& layer : model_->layers()) {
+      if (format == "netcl" && !layer->netcl_saves()) refused.push_back(layer->type());
+    }
+    if (refused.empty()) return {};
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("netcl could not load these layers, so weights cannot be kept as netcl: {}; take "
+                                  "safetensors or burnpack",
+                                  fmt::join(refused, ", ")));
+  }
+
   Status save(const std::string& path) const override {
     if (path.ends_with(".safetensors")) {
       BALLAST_CHECK(nn::save_safetensors(*model_, path));

@@ -143,6 +143,13 @@ class TextTrainable final : public Trainable {
     return ModelConfig{"gptrs", fmt::format("{{\"kind\":\"{}\",\"config\":{}}}", kind_, config_)};
   }
 
+  Status check_weights_format(std::string_view format) const override {
+    if (format != "netcl") return {};
+    return make_error(ErrorCode::kInvalidArgument,
+                      "weights of a text model cannot be kept as netcl, which holds layers in a row; take safetensors, "
+                      "burnpack or gptrs");
+  }
+
   Status save(const std::string& path) const override {
     const FormatDriver* format = format_for_extension(path);
     if (format == nullptr) {

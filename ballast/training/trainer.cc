@@ -121,6 +121,10 @@ Trainer::~Trainer() = default;
 
 Result<std::unique_ptr<Trainer>> Trainer::make(const TrainConfig& config, std::unique_ptr<Trainable> model,
                                                TrainingData data, const TrainerSettings& settings) {
+  if (!config.checkpoint.folder.empty()) {
+    Status fits = model->check_weights_format(config.checkpoint.format);
+    if (!fits) return std::move(fits).error().with_context("[checkpoint] format");
+  }
   const Backend* backend = settings.backend;
   if (backend == nullptr) BALLAST_CHECK(assign(backend, choose_backend({})));
   BALLAST_TRY(const BatchOrder order, data.training_order(config.train.batch_size, config.train.seed));

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ballast/ops/metric.h"
 #include "tests/support/ops_testing.h"
 
 namespace ballast {
@@ -146,6 +147,16 @@ TEST_P(Reference, Losses) {
          {1.0000005e-06, 1.386294361, 0.8369882168});
   expect(ops::element_loss(context, ops::ElementLoss::kBinaryCrossEntropyWithLogits, z, t), {3},
          {0.3132616875, 0.5759394199, 0.7618710061});
+  expect(ops::square_distances(context, tensor({0, 0, 3, 4}, {2, 2}), tensor({0, 1, 3, 4, 1, 1}, {3, 2})), {2, 3},
+         {1, 25, 2, 18, 0, 13});
+  const Tensor cosines = tensor({0.5, -0.25, -0.96875, 0.75, 0.125, 0.25}, {3, 2});
+  const std::vector<uint32_t> own = {0, 0, ops::kIgnoredLabel};
+  expect(ops::margin_logits(context, ops::AngularMargin::kCosFace, cosines, own, 0.25, 4), {3, 2},
+         {1, -1, -4.875, 3, 0.5, 1});
+  expect(ops::margin_logits(context, ops::AngularMargin::kArcFace, cosines, own, 0.5, 4), {3, 2},
+         {0.0943863412, -1, -4.8338510772, 3, 0.5, 1});
+  expect(ops::margin_logits(context, ops::AngularMargin::kEasyArcFace, cosines, own, 0.5, 4), {3, 2},
+         {0.0943863412, -1, -3.875, 3, 0.5, 1});
 }
 
 TEST_P(Reference, Products) {

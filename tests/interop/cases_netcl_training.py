@@ -5,13 +5,15 @@ import subprocess
 from pathlib import Path
 
 import numpy as np
+import pyopencl as cl
 from netcl import autograd as ag
 from netcl.core.tensor import Tensor as NetclTensor
 from netcl.io import load_model, save_model
 from netcl.io.checkpoint import load_checkpoint, save_checkpoint
 from netcl.nn import (BatchNorm2d, Conv2d, Dropout, Flatten, LeakyReLU, Linear, MaxPool2d, ReLU, Sequential, Sigmoid, Tanh)
-from netcl.optim import SGD, AdamW
+from netcl.optim import SGD, Adam, AdamW
 
+import netcl_losses
 from harness import COMMAND_TIMEOUT_S, Mismatch, require
 
 OUTPUT_TOLERANCE = 1e-5
@@ -109,6 +111,35 @@ def listed(state):
     return state.tolist() if isinstance(state, np.ndarray) else state
 
 
+def own_state(optimizer):
+    return listed(optimizer.state_dict())
+
+
+def load_own_state(optimizer, state):
+    optimizer.load_state_dict(state)
+
+
+def adam_state(optimizer):
+    """netcl's Adam has no state_dict: its moments lie on the device."""
+    state = {"t": optimizer.t, "m": [], "v": []}
+    for param in optimizer.params:
+        for key, buffers in (("m", optimizer._m_buf), ("v", optimizer._v_buf)):
+            values = np.empty(param.shape, np.float32)
+            cl.enqueue_copy(param.queue, values, buffers[id(param)]).wait()
+            state[key].append(values.tolist())
+    return state
+
+
+def load_adam_state(optimizer, state):
+    optimizer.t = state["t"]
+    for i, param in enumerate(optimizer.params):
+        for key, buffers in (("m", optimizer._m_buf), ("v", optimizer._v_buf)):
+            values = np.array(state[key][i], np.float32)
+            require(values.shape == tuple(param.shape), f"{key} of parameter {i} has the shape {values.shape}")
+            buffers[id(param)] = cl.Buffer(param.context, cl.mem_flags.READ_WRITE | cl.mem_flags.COPY_HOST_PTR,
+                                           hostbuf=np.ascontiguousarray(values))
+
+
 def training_cases(suite, queue, rng):
     folder = suite.folder / "training"
     folder.mkdir(parents=True, exist_ok=True)
@@ -117,10 +148,11 @@ def training_cases(suite, queue, rng):
     np.savez(folder / "data.npz", x=x, y=y)
     names = ["0.weight", "0.bias", "2.weight", "2.bias"]
     optimizers = {
-        "SGD": (lambda p: SGD(p, lr=0.05, momentum=0.9), {"lr": 0.05, "momentum": 0.9}),
-        "AdamW": (lambda p: AdamW(p, lr=0.01, weight_decay=0.01), {"lr": 0.01, "weight_decay": 0.01}),
+        "SGD": (lambda p: SGD(p, lr=0.05, momentum=0.9), {"lr": 0.05, "momentum": 0.9}, own_state, load_own_state),
+        "Adam": (lambda p: Adam(p, lr=0.01, weight_decay=0.01), {"lr": 0.01, "weight_decay": 0.01}, adam_state, load_adam_state),
+        "AdamW": (lambda p: AdamW(p, lr=0.01, weight_decay=0.01), {"lr": 0.01, "weight_decay": 0.01}, own_state, load_own_state),
     }
-    for name, (make, settings) in optimizers.items():
+    for name, (make, settings, state_of, load_state) in optimizers.items():
         start = folder / f"{name}.netcl"
         model = Sequential(Linear(queue, 8, 16), ReLU(), Linear(queue, 16, 4))
         save_model(model, str(start))
@@ -129,8 +161,7 @@ def training_cases(suite, queue, rng):
         optimizer = make(model.parameters())
         whole = train_there(model, optimizer, queue, x, y, 10)
         saved = folder / f"{name}_theirs"
-        save_checkpoint(model.parameters(), str(saved), optim_state=listed(optimizer.state_dict()), config={"step": 10},
-                        names=names)
+        save_checkpoint(model.parameters(), str(saved), optim_state=state_of(optimizer), config={"step": 10}, names=names)
         whole += train_there(model, optimizer, queue, x, y, 10)
 
         with suite.case("both", f"20 steps of {name} give the same losses here and there"):
@@ -144,8 +175,35 @@ def training_cases(suite, queue, rng):
             state = load_checkpoint(queue, fresh.parameters(), str(ours), names=names)
             require(state["config"] == {"from": "ballast"}, "config changed")
             optimizer = make(fresh.parameters())
-            optimizer.load_state_dict(state["optim_state"])
+            load_state(optimizer, state["optim_state"])
             close(train_there(fresh, optimizer, queue, x, y, 10), whole[10:], LOSS_TOLERANCE, "losses")
+
+
+def loss_cases(suite, queue):
+    recorded = json.loads((Path(__file__).resolve().parents[1] / "data/netcl/recorded_losses.json").read_text())
+    with suite.case("both", "the losses that the tests compare ours with are netcl's"):
+        now = netcl_losses.record(queue)
+        require(now.keys() == recorded.keys(), "the recording has other losses")
+        for name, value in now.items():
+            if not isinstance(value, dict):
+                require(value == recorded[name], f"{name}: the input is another")
+                continue
+            close(value["value"], recorded[name]["value"], 1e-5, name)
+            close(value["gradient"], recorded[name]["gradient"], 1e-5, f"gradient of {name}")
+
+
+def checkpoint_case(suite, queue):
+    folder = suite.folder / "checkpoints"
+    folder.mkdir(parents=True, exist_ok=True)
+    digits = Path(__file__).resolve().parents[2] / "models/digits"
+    with suite.case("write", "netcl loads the weights of a checkpoint that `ballast train` keeps as .netcl"):
+        suite.ballast.run("train", digits / "train.toml", "--set", "train.epochs=1", "--checkpoints", folder / "run", "--set",
+                          "checkpoint.format=netcl", "--out", folder / "end.netcl", "--quiet")
+        weights = list((folder / "run").glob("step-*-weights-*.netcl"))  # one, of the end
+        require(len(weights) == 1, f"{len(weights)} files of weights")
+        kept, end = load_model(str(weights[0]), queue), load_model(str(folder / "end.netcl"), queue)
+        for ours, theirs in zip(kept.parameters(), end.parameters(), strict=True):
+            require(np.array_equal(ours.to_host(), theirs.to_host()), "weights differ")
 
 
 def demo_case(suite, queue):
@@ -164,5 +222,7 @@ def demo_case(suite, queue):
 
 def run(suite, queue, rng):
     demo_case(suite, queue)
+    checkpoint_case(suite, queue)
     forward_cases(suite, queue, rng)
     training_cases(suite, queue, rng)
+    loss_cases(suite, queue)

@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ballast/ops/metric.h"
 #include "tests/support/ops_testing.h"
 
 namespace ballast {
@@ -213,6 +214,10 @@ TEST_F(OpsErrors, CheckWhatTrainingAdds) {
                  "cross_entropy: logits [2, 3]: there is no row with a label to take the mean of");
   EXPECT_REFUSED(ops::element_loss(context(), ops::ElementLoss::kSmoothL1, zeros({2}), zeros({2}), 0),
                  "element_loss: beta is 0 and must be above 0");
+  EXPECT_REFUSED(ops::square_distances(context(), zeros({2, 3}), zeros({4, 2})),
+                 "square_distances: a [2, 3] does not fit b [4, 2]: their rows must be of one length and type");
+  EXPECT_REFUSED(ops::margin_logits(context(), ops::AngularMargin::kCosFace, zeros({2, 3}), labels, 0.5, 64),
+                 "margin_logits: label 7 at row 1 is outside the 3 classes of logits [2, 3]");
   EXPECT_REFUSED(ops::mean_all(context(), zeros({0})), "mean_all: x [0]: there are no elements to take the mean of");
   EXPECT_REFUSED(ops::scale_rows(context(), zeros({2, 3}), zeros({3})),
                  "scale_rows: factors f32 [3] does not fit x f32 [2, 3]: there must be one for each row, f32 [2]");

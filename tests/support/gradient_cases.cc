@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "ballast/ops/metric.h"
 #include "tests/support/case_shapes.h"
 
 namespace ballast::testing {
@@ -345,6 +346,20 @@ void add_loss_slopes(Cases& cases) {
           BALLAST_TRY(const Tensor half, ops::unary(t.context, UnaryOp::kScale, t.x[0], 0.6));
           BALLAST_TRY(const Tensor z, ops::unary(t.context, UnaryOp::kShift, half, 0.45));
           return ops::element_loss(t.context, loss, z, *targets, 0.3);
+        },
+        1e-4);
+  }
+  add(cases, "square_distances", "two", {{{4, 3}, {5, 3}}},
+      [](Trial& t) { return ops::square_distances(t.context, t.x[0], t.x[1]); });
+  add(cases, "square_distances", "itself", {{{4, 7}}},
+      [](Trial& t) { return ops::square_distances(t.context, t.x[0], t.x[0]); });
+  for (const ops::AngularMargin kind : {ops::AngularMargin::kArcFace, ops::AngularMargin::kEasyArcFace,
+                                        ops::AngularMargin::kCosFace, ops::AngularMargin::kSphereFace}) {
+    add(
+        cases, "margin_logits", fmt::format("{}", static_cast<int>(kind)), {{{5, 6}}},
+        [=](Trial& t) {
+          const uint32_t labels[] = {5, 0, ops::kIgnoredLabel, 3, 2};
+          return ops::margin_logits(t.context, kind, t.x[0], labels, 0.4, 8);
         },
         1e-4);
   }

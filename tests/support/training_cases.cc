@@ -1,5 +1,6 @@
 #include <array>
 
+#include "ballast/ops/metric.h"
 #include "tests/support/case_shapes.h"
 
 namespace ballast::testing {
@@ -93,6 +94,13 @@ void add_losses(Cases& cases) {
     add_case(
         cases, "hinge_loss", dims.to_string(), {{dims}},
         [=](Trial& t) { return ops::hinge_loss(t.context, t.x[0], labels, 1); }, sum_of(classes));
+    add_case(
+        cases, "margin_logits", dims.to_string(), {{dims}},
+        [=](Trial& t) { return ops::margin_logits(t.context, ops::AngularMargin::kArcFace, t.x[0], labels, 0.5, 4); },
+        4 * kFunction);
+    add_case(
+        cases, "square_distances", dims.to_string(), {{dims, {5, classes}}},
+        [](Trial& t) { return ops::square_distances(t.context, t.x[0], t.x[1]); }, sum_of(4 * classes));
   }
   for (const ops::ElementLoss loss :
        {ops::ElementLoss::kSquared, ops::ElementLoss::kAbsolute, ops::ElementLoss::kSmoothL1,

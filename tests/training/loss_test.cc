@@ -19,7 +19,7 @@ using LossOf = std::function<Result<Tensor>(Context&, const std::vector<Tensor>&
 
 double value_of(Lab& lab, const LossOf& loss, const std::vector<std::vector<double>>& inputs, const Dims& dims) {
   std::vector<Tensor> tensors;
-  for (const auto& input : inputs) tensors.push_back(lab.tensor(input, dims));
+  for (const auto& input : inputs) tensors.push_back(lab.tensor(input, dims, DType::kF64));
   const auto value = loss(lab.context, tensors);
   EXPECT_TRUE(value) << (value ? "" : value.error().message);
   return value ? testing::values_of(*value)[0] : NAN;
@@ -31,7 +31,7 @@ void expect_gradients(const LossOf& loss, std::vector<std::vector<double>> input
   Tape tape(gradients);
   std::vector<Tensor> tensors;
   for (const auto& input : inputs) {
-    tensors.push_back(lab.tensor(input, dims));
+    tensors.push_back(lab.tensor(input, dims, DType::kF64));
     tape.watch(tensors.back());
   }
   lab.context.tape = &tape;
@@ -45,14 +45,14 @@ void expect_gradients(const LossOf& loss, std::vector<std::vector<double>> input
     ASSERT_NE(gradient, nullptr) << i;
     const auto computed = testing::values_of(*gradient);
     for (size_t j = 0; j < inputs[i].size(); ++j) {
-      constexpr double kStep = 1e-2;
+      constexpr double kStep = 1e-4;
       const double middle = inputs[i][j];
       inputs[i][j] = middle + kStep;
       const double above = value_of(lab, loss, inputs, dims);
       inputs[i][j] = middle - kStep;
       const double below = value_of(lab, loss, inputs, dims);
       inputs[i][j] = middle;
-      EXPECT_NEAR(computed[j], (above - below) / (2 * kStep), 5e-3) << "input " << i << ", element " << j;
+      EXPECT_NEAR(computed[j], (above - below) / (2 * kStep), 1e-6) << "input " << i << ", element " << j;
     }
   }
 }
@@ -119,8 +119,65 @@ TEST(Loss, SaysWhatItDoesNotHaveOrTake) {
   EXPECT_THAT(message({.name = "cross_entrop"}), HasSubstr("did you mean \"cross_entropy\"?"));
   EXPECT_THAT(message({.name = "mse"}), HasSubstr("needs values"));
   EXPECT_THAT(message({.reduction = "average"}), HasSubstr("there are: mean, sum, none"));
-  EXPECT_THAT(message({.reduction = "none"}), HasSubstr("take mean or sum"));
+  EXPECT_THAT(message({.name = "weighted_bce"}), HasSubstr("needs values"));
   EXPECT_THAT(message({.name = "hinge", .beta = 1}), HasSubstr("there is no \"beta\""));
+}
+
+TEST(Loss, GivesOneValuePerRowWhereRowLossesAreNotReduced) {
+  const std::vector<double> z = {1, 2, 0, 0, 3, 1, 0.5, -1, 0.25};
+  const std::vector<uint32_t> labels = {1, ops::kIgnoredLabel, 2};
+  Lab lab;
+  const auto values = [&](const LossConfig& config, const LossTarget& target) {
+    const auto loss = compute_loss(lab.context, config, lab.tensor(z, {3, 3}), target);
+    EXPECT_TRUE(loss) << (loss ? "" : loss.error().message);
+    return loss ? testing::values_of(*loss) : std::vector<double>();
+  };
+  const auto entropy = values({.reduction = "none"}, {.labels = labels});
+  ASSERT_EQ(entropy.size(), 3U);
+  EXPECT_NEAR(entropy[0], std::log(std::exp(1) + std::exp(2) + 1) - 2, 1e-6);
+  EXPECT_EQ(entropy[1], 0);
+  EXPECT_NEAR(entropy[2], std::log(std::exp(0.5) + std::exp(-1) + std::exp(0.25)) - 0.25, 1e-6);
+  const Tensor one_hot = lab.tensor({0, 1, 0, 1, 0, 0, 0, 0, 1}, {3, 3});
+  EXPECT_NEAR(values({.reduction = "none"}, {.values = &one_hot})[2], entropy[2], 1e-6);
+  EXPECT_EQ(values({.name = "hinge", .reduction = "none"}, {.labels = labels}), (std::vector<double>{0, 0, 1.25}));
+  for (const LossConfig& config :
+       {LossConfig{.reduction = "none"}, {.name = "hinge", .reduction = "none", .margin = 0.75}}) {
+    const LossOf weighted = [&](Context& context, const std::vector<Tensor>& x) -> Result<Tensor> {
+      BALLAST_TRY(const Tensor rows, compute_loss(context, config, x[0], {.labels = labels}));
+      BALLAST_TRY(const Tensor squares, ops::unary(context, UnaryOp::kSquare, rows));
+      return ops::sum_all(context, squares);
+    };
+    expect_gradients(weighted, {z}, {3, 3});
+  }
+}
+
+TEST(WeightedBce, NeedsAWeightForEachElement) {
+  Lab lab;
+  const Tensor p = lab.tensor({0.5, 0.25}, {1, 2}), t = lab.tensor({1, 0}, {1, 2}), w = lab.tensor({3, 0.5}, {1, 2});
+  const auto without = compute_loss(lab.context, {.name = "weighted_bce"}, p, {.values = &t});
+  ASSERT_FALSE(without);
+  EXPECT_THAT(without.error().message, HasSubstr("needs a weight for each element"));
+  const auto loss = compute_loss(lab.context, {.name = "weighted_bce"}, p, {.values = &t, .weights = &w});
+  ASSERT_TRUE(loss) << loss.error().message;
+  EXPECT_NEAR(testing::values_of(*loss)[0], 3 * std::log(2.0) - 0.5 * std::log(0.75), 1e-6);
+}
+
+TEST(WeightedBoxLoss, HasTheSlopesOfSmoothL1TimesItsFactors) {
+  Lab lab;
+  const std::vector<double> boxes = {0.5, 0.4, 0.3, 0.2, 0.2, 0.7, 0.25, 0.35},
+                            aims = {0.47, 0.52, 0.27, 0.3, 0.6, 0.3, 0.22, 0.2};
+  const LossOf loss = [&](Context& context, const std::vector<Tensor>& x) {
+    const auto targets = context.workspace().zeros({2, 4}, DType::kF64);
+    EXPECT_TRUE(targets);
+    Tensor filled = *targets;
+    std::ranges::copy(aims, filled.writable<double>());
+    return weighted_box_smooth_l1_loss(context, x[0], filled, {.miss_gain = 0});  // through which no gradient goes
+  };
+  expect_gradients(loss, {boxes}, {2, 4});
+  const Tensor flat = lab.tensor(boxes, {8});
+  const auto refused = weighted_box_smooth_l1_loss(lab.context, flat, flat);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("needs boxes [n, 4]"));
 }
 
 const std::vector<double> kA = {0.5, -1, 2, 0.25, 1, -0.5}, kB = {1, 0.5, 1.5, -1, 0.75, 0.25},
@@ -158,8 +215,39 @@ TEST(BatchHardTripletLoss, TakesTheFarthestOfItsLabelAndTheNearestOfAnother) {
   // Anchors 0 and 1: 1 - 1.25 + 1; anchor 2: 6.25 - 1.25 + 1; anchor 3: 6.25 - 5 + 1.
   EXPECT_NEAR(value_of(lab, loss, {rows}, {4, 2}), (0.75 + 0.75 + 6 + 2.25) / 4, 1e-6);
   expect_gradients(loss, {{0, 0.1, 1, 0, 0.7, 1, 3, 1.2}}, {4, 2});
+}
+
+TEST(BatchAllTripletLoss, IsTheMeanOfTheTriplesAboveZero) {
+  const std::vector<uint32_t> labels = {0, 0, 1};
+  const std::vector<double> rows = {0, 0, 1, 0, 0.5, 0.25};
+  // Anchor 0: 1 - 0.3125 + 0.5; anchor 1: the same; of label 1 there is no other row.
+  for (const char* reduction : {"mean", "sum"}) {
+    const LossOf loss = [&](Context& context, const std::vector<Tensor>& x) {
+      return batch_all_triplet_loss(context, x[0], labels, {.margin = 0.5, .reduction = reduction});
+    };
+    Lab lab;
+    EXPECT_NEAR(value_of(lab, loss, {rows}, {3, 2}), 1.1875 * (*reduction == 'm' ? 1 : 2), 1e-9);
+    expect_gradients(loss, {rows}, {3, 2});
+  }
+  for (const bool euclidean : {false, true}) {
+    const std::vector<uint32_t> more = {0, 1, 0, 1, 0};
+    const LossOf loss = [&](Context& context, const std::vector<Tensor>& x) {
+      return batch_all_triplet_loss(context, x[0], more, {.margin = 0.3, .euclidean = euclidean});
+    };
+    expect_gradients(loss, {{0.1, 0.4, -0.7, 0.2, 0.9, -0.3, 0.35, 0.8, -0.2, -0.6}}, {5, 2});
+  }
+}
+
+TEST(MinedTripletLosses, AreZeroWhereABatchHasNoTriple) {
+  Lab lab;
   const std::vector<uint32_t> alike = {0, 0, 0, 0};
-  EXPECT_FALSE(batch_hard_triplet_loss(lab.context, lab.tensor(rows, {4, 2}), alike));
+  const Tensor rows = lab.tensor({0, 0, 1, 0, 0.5, 1, 3, 1}, {4, 2});
+  for (const auto loss : {&batch_hard_triplet_loss, &batch_all_triplet_loss}) {
+    const auto value = loss(lab.context, rows, alike, {});
+    ASSERT_TRUE(value) << value.error().message;
+    EXPECT_EQ(testing::values_of(*value)[0], 0);
+    EXPECT_FALSE(loss(lab.context, rows, alike, {.reduction = "none"}));
+  }
 }
 
 TEST(ContrastiveLoss, IsNetclsWithItsGradients) {
