@@ -41,10 +41,10 @@ TEST(TorchConvert, ViewsAndPlainValuesSurviveTheWayThroughOtherFormats) {
     SCOPED_TRACE(file);
     const TempFolder folder;
     const Archive source = open_path(torch_path(file));
-    const auto out = convert_archive(source, folder.path("x.npz"), *find_format("npz"), {});
+    const auto out = convert_archive(source, folder.path("x.bpk"), *find_format("burnpack"), {});
     ASSERT_TRUE(out) << out.error().message;
     const auto back =
-        convert_archive(open_path(folder.path("x.npz")), folder.path("x.safetensors"), *find_format("safetensors"), {});
+        convert_archive(open_path(folder.path("x.bpk")), folder.path("x.safetensors"), *find_format("safetensors"), {});
     ASSERT_TRUE(back) << back.error().message;
     const Archive copy = open_path(folder.path("x.safetensors"));
     ASSERT_EQ(copy.tensors().size(), source.tensors().size());
