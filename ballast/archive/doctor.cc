@@ -274,11 +274,11 @@ Status describe_unrecognised(const OpenRequest& request, const Recognised& recog
   return cut_excerpt(*request.source, 0, diagnosis);
 }
 
-// A zip without arrays is foreign, whatever the format that reads zips says.
+// A zip without arrays is foreign, though npz takes every zip that no other format knows.
 Result<bool> is_foreign_zip(const OpenRequest& request, const Status& failure, Diagnosis& diagnosis) {
-  if (failure || failure.error().code != ErrorCode::kUnsupported) return false;
+  if (diagnosis.format != "npz" || failure || failure.error().code != ErrorCode::kUnsupported) return false;
   BALLAST_TRY(auto foreign, find_foreign_content(*request.source));
-  if (!foreign || (foreign->kind != "torch" && foreign->kind != "keras" && foreign->kind != "zip")) return false;
+  if (!foreign || (foreign->kind != "keras" && foreign->kind != "zip")) return false;
   diagnosis.foreign = std::move(foreign);
   return true;
 }

@@ -149,18 +149,11 @@ std::optional<ForeignContent> look_at_signature(ByteSpan head) {
 }
 
 std::optional<ForeignContent> look_at_zip(const ByteSource& source) {
-  bool torch = false;
   bool keras = false;
   for_each_zip_name(source, [&](std::string_view name) {
-    torch = torch || name == "data.pkl" || name.ends_with("/data.pkl");
-    keras = keras || name == "model.weights.h5";
-    return !torch && !keras;
+    keras = name == "model.weights.h5";
+    return !keras;
   });
-  if (torch) {
-    return make("torch", "a PyTorch file (torch.save: pickle in a zip)",
-                "pickles are programs: reading one can do anything, so it is not read here",
-                "in Python: safetensors.torch.save_file(torch.load(FILE, weights_only=True), \"model.safetensors\")");
-  }
   if (keras) {
     return make("keras", "a Keras 3 model (HDF5 in a zip)", kOtherFormat,
                 "in Python: load it with Keras and save the weights with numpy.savez");
@@ -180,7 +173,7 @@ bool looks_like_onnx(ByteSpan head) {
 std::optional<ForeignContent> look_at_pickle(ByteSpan head) {
   const auto byte = [&](size_t i) { return i < head.size() ? std::to_integer<int>(head[i]) : 0; };
   if (byte(0) != 0x80 || byte(1) < 2 || byte(1) > 5) return std::nullopt;
-  return make("pickle", "a Python pickle (an old torch.save, joblib, pickle.dump)",
+  return make("pickle", "a Python pickle (joblib, pickle.dump)",
               "pickles are programs: reading one can do anything, so it is not read here",
               "in Python: load it where you trust it, and save the arrays with safetensors or numpy.savez");
 }

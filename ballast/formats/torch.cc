@@ -11,9 +11,6 @@ namespace ballast {
 
 namespace {
 
-constexpr std::string_view kPicklePrefix = "\x80";
-constexpr uint8_t kNewestPickleProtocol = 5;
-
 bool is_pickle_member(std::string_view name) {
   const size_t slash = name.find('/');
   return slash != std::string_view::npos && name.substr(slash + 1) == kTorchPickleName;
@@ -42,14 +39,11 @@ bool looks_like_torch_tar(ByteSpan head) {
 SniffMatch sniff_torch(const SniffInput& input) {
   if (looks_like_zip(input.head)) return sniff_torch_zip(input);
   if (looks_like_torch_tar(input.head)) return SniffMatch::kCertain;
-  const std::string_view text = as_text(input.head);
-  if (!text.starts_with(kPicklePrefix) || text.size() < 2) return SniffMatch::kNo;
-  // Behind PROTO, and FRAME in protocol 4 and later.
+  // Behind PROTO, and FRAME in protocol 4 and later. Other pickles are no files of tensors.
   constexpr size_t kFurthest = 16;
-  if (text.substr(0, kFurthest + kTorchLegacyMagic.size()).find(kTorchLegacyMagic) != std::string_view::npos) {
-    return SniffMatch::kCertain;
-  }
-  return static_cast<uint8_t>(text[1]) <= kNewestPickleProtocol ? SniffMatch::kLikely : SniffMatch::kNo;
+  const std::string_view front = as_text(input.head).substr(0, kFurthest + kTorchLegacyMagic.size());
+  const bool found = front.starts_with('\x80') && front.find(kTorchLegacyMagic) != std::string_view::npos;
+  return found ? SniffMatch::kCertain : SniffMatch::kNo;
 }
 
 Result<Archive> open_torch(const OpenRequest& request, Findings& findings) {

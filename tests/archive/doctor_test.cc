@@ -305,18 +305,10 @@ TEST(Doctor, TellsTheSizeThatAnLfsPointerPromises) {
   EXPECT_THAT(diagnosis.advice, HasSubstr("987654321 bytes"));
 }
 
-TEST(Doctor, KnowsATorchFileByItsPickle) {
-  const TempFolder folder;
-  WritePlan plan;  // an npz whose only member is no array, named as torch.save names it
-  TensorInfo info = make_info("archive/data.pkl", DType::kU8, {4});
-  info.set_stored_form("raw");
-  plan.description.format = "npz";
-  plan.add_tensor(info, [](ByteSink& sink) { return sink.write(counting_bytes(4)); });
-  ASSERT_TRUE(write_archive(folder.path("m.pt"), *find_format("npz"), plan));
-  const Diagnosis diagnosis = look_at(folder.path("m.pt"));
-  ASSERT_TRUE(diagnosis.foreign) << diagnosis.what;
-  EXPECT_EQ(diagnosis.foreign->kind, "torch");
-  EXPECT_THAT(diagnosis.advice, HasSubstr("weights_only"));
+TEST(Doctor, SaysWhatAPyTorchFileWantedToCall) {
+  const Diagnosis diagnosis = look_at(test_file_path("torch_files/files/whole_module.pt"));
+  EXPECT_EQ(diagnosis.format, "torch");
+  EXPECT_THAT(diagnosis.what, HasSubstr("torch.nn.modules.linear.Linear"));
 }
 
 TEST(Doctor, FindsAFormatBehindBytesThatWerePutInFront) {

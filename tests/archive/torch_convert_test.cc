@@ -17,36 +17,38 @@ using namespace ballast::testing;
 
 std::string torch_path(const std::string& name) { return test_file_path("torch_files/files/" + name); }
 
-Archive open_path(const std::string& path) {
+Archive open_torch_path(const std::string& path) {
   auto archive = open_archive(path);
   EXPECT_TRUE(archive) << archive.error().message;
   return std::move(archive).value();
 }
 
-Digest digest_of(const Archive& archive) { return archive_digest(archive.tensors(), digest_tensors(archive).value()); }
+Digest torch_digest(const Archive& archive) {
+  return archive_digest(archive.tensors(), digest_tensors(archive).value());
+}
 
 TEST(TorchConvert, GivesTheTensorsOfPyTorchsOwnSafetensors) {
   const TempFolder folder;
-  const Archive source = open_path(torch_path("pair.pt"));
+  const Archive source = open_torch_path(torch_path("pair.pt"));
   const auto report = convert_archive(source, folder.path("pair.safetensors"), *find_format("safetensors"), {});
   ASSERT_TRUE(report) << report.error().message;
-  const Archive ours = open_path(folder.path("pair.safetensors"));
-  const Archive theirs = open_path(torch_path("pair.safetensors"));
-  EXPECT_EQ(digest_of(ours), digest_of(theirs));
-  EXPECT_EQ(digest_of(ours), digest_of(source));
+  const Archive ours = open_torch_path(folder.path("pair.safetensors"));
+  const Archive theirs = open_torch_path(torch_path("pair.safetensors"));
+  EXPECT_EQ(torch_digest(ours), torch_digest(theirs));
+  EXPECT_EQ(torch_digest(ours), torch_digest(source));
 }
 
 TEST(TorchConvert, ViewsAndPlainValuesSurviveTheWayThroughOtherFormats) {
   for (const std::string file : {"views.pt", "legacy_views.pt", "train_adamw.pt", "big_endian.pt", "deflated.pt"}) {
     SCOPED_TRACE(file);
     const TempFolder folder;
-    const Archive source = open_path(torch_path(file));
-    const auto out = convert_archive(source, folder.path("x.npz"), *find_format("npz"), {});
+    const Archive source = open_torch_path(torch_path(file));
+    const auto out = convert_archive(source, folder.path("x.bpk"), *find_format("burnpack"), {});
     ASSERT_TRUE(out) << out.error().message;
-    const auto back =
-        convert_archive(open_path(folder.path("x.npz")), folder.path("x.safetensors"), *find_format("safetensors"), {});
+    const auto back = convert_archive(open_torch_path(folder.path("x.bpk")), folder.path("x.safetensors"),
+                                      *find_format("safetensors"), {});
     ASSERT_TRUE(back) << back.error().message;
-    const Archive copy = open_path(folder.path("x.safetensors"));
+    const Archive copy = open_torch_path(folder.path("x.safetensors"));
     ASSERT_EQ(copy.tensors().size(), source.tensors().size());
     for (size_t i = 0; i < source.tensors().size(); ++i) {
       const auto index = copy.find(source.tensors()[i].name);
@@ -58,14 +60,15 @@ TEST(TorchConvert, ViewsAndPlainValuesSurviveTheWayThroughOtherFormats) {
 
 TEST(TorchConvert, IsRefusedAsATarget) {
   const TempFolder folder;
-  const auto report = convert_archive(open_path(torch_path("pair.pt")), folder.path("x.pt"), *find_format("torch"), {});
+  const auto report =
+      convert_archive(open_torch_path(torch_path("pair.pt")), folder.path("x.pt"), *find_format("torch"), {});
   ASSERT_FALSE(report);
   EXPECT_EQ(report.error().code, ErrorCode::kUnsupported);
   EXPECT_EQ(report.error().message, "torch files are read but not written");
 }
 
 TEST(TorchConvert, TiesAreFoundAndViewsOfOneStorageAreNoTies) {
-  const Archive archive = open_path(torch_path("tied.pt"));
+  const Archive archive = open_torch_path(torch_path("tied.pt"));
   std::vector<std::vector<std::string>> names;
   for (const TiedGroup& group : tied_by_extent(archive)) {
     names.emplace_back();
