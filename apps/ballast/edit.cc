@@ -103,6 +103,15 @@ Result<std::vector<Change>> parse_changes(const MetadataFlags& flags) {
 
 // ---------------------------------------------------------------- doing it
 
+// A number takes the kind of number that the key had: programs that read it expect no other.
+MetaValue like_before(const MetaValue& before, MetaValue after) {
+  const auto* integer = std::get_if<int64_t>(&after);
+  if (integer == nullptr) return after;
+  if (std::holds_alternative<uint64_t>(before) && *integer >= 0) return static_cast<uint64_t>(*integer);
+  if (std::holds_alternative<double>(before)) return static_cast<double>(*integer);
+  return after;
+}
+
 Status apply_change(std::vector<MetaEntry>& metadata, Change& change) {
   const auto found = std::ranges::find(metadata, change.key, &MetaEntry::key);
   if (found != metadata.end()) change.before = found->value;
@@ -118,6 +127,7 @@ Status apply_change(std::vector<MetaEntry>& metadata, Change& change) {
     }
     metadata.erase(found);
   } else if (found != metadata.end()) {
+    change.after = like_before(found->value, *std::move(change.after));
     found->value = *change.after;
   } else {
     metadata.push_back({change.key, *change.after});

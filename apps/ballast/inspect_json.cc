@@ -5,6 +5,7 @@
 #include "apps/ballast/json_output.h"
 #include "apps/ballast/text.h"
 #include "apps/ballast/tied_output.h"
+#include "ballast/archive/model_summary.h"
 #include "ballast/archive/origin.h"
 #include "ballast/base/param_id.h"
 
@@ -12,7 +13,7 @@ namespace ballast::cli {
 
 namespace {
 
-constexpr size_t kMostElements = 64;  // of a list, unless --full
+constexpr size_t kMostInJson = 64;  // of a list, unless --full
 
 void add_metadata(JsonWriter& json, const Description& description) {
   json.key("metadata").begin_object();
@@ -86,6 +87,31 @@ void add_scalars(JsonWriter& json, const Description& description, size_t most_e
   json.end_object();
 }
 
+void add_model(JsonWriter& json, const Description& description) {
+  const auto model = summarise_model(description);
+  if (!model) return;
+  const auto add_count = [&](std::string_view key, const std::optional<uint64_t>& count) {
+    if (count) add_number(json, key, *count);
+  };
+  json.key("model").begin_object();
+  add_text(json, "name", model->name);
+  add_text(json, "architecture", model->architecture);
+  add_number(json, "parameters", model->parameters);
+  add_count("context", model->context);
+  add_count("layers", model->layers);
+  add_count("width", model->width);
+  add_count("heads", model->heads);
+  add_count("kv_heads", model->kv_heads);
+  add_count("experts", model->experts);
+  add_text(json, "file_type", model->file_type);
+  add_text(json, "tokenizer", model->tokenizer);
+  add_count("vocabulary", model->vocabulary);
+  add_boolean(json, "chat_template", model->has_chat_template);
+  json.key("types").begin_object();
+  for (const TypeShare& share : model->types) add_number(json, dtype_name(share.dtype), share.bytes);
+  json.end_object().end_object();
+}
+
 bool is_strict_json(std::string_view text) {
   JsonReader reader(text, "config");
   return reader.skip_value() && reader.finish();
@@ -155,8 +181,9 @@ std::string inspection_json(const Inspection& inspection) {
   add_text(json, "producer", description.producer);
   add_number(json, "bytes", archive.stored_size());
   add_files(json, archive);
+  add_model(json, description);
   add_metadata(json, description);
-  add_scalars(json, description, inspection.full ? SIZE_MAX : kMostElements);
+  add_scalars(json, description, inspection.full ? SIZE_MAX : kMostInJson);
   add_config(json, description);
   if (description.origin) add_text(json, "origin", origin_summary(*description.origin));
   if (inspection.hashed) add_text(json, "digest", to_hex(archive_digest(archive.tensors(), inspection.digests)));

@@ -8,6 +8,7 @@
 #include "apps/ballast/text.h"
 #include "apps/ballast/tied_output.h"
 #include "apps/ballast/tree.h"
+#include "ballast/archive/model_summary.h"
 #include "ballast/archive/origin.h"
 #include "ballast/base/json.h"
 
@@ -17,7 +18,7 @@ namespace {
 
 constexpr size_t kLongestValue = 160;  // of metadata and config; --json has everything
 constexpr size_t kMostConfigRows = 40;
-constexpr size_t kMostElements = 16;  // of a list in the metadata
+constexpr size_t kMostListed = 16;  // of a list in the metadata
 
 Table field_table() { return Table({{""}, {"", Align::kLeft, true}}); }
 
@@ -31,7 +32,11 @@ struct ValueText {
   std::string operator()(const std::string& value) const { return value; }
   std::string operator()(int64_t value) const { return std::to_string(value); }
   std::string operator()(uint64_t value) const { return std::to_string(value); }
-  std::string operator()(double value) const { return fmt::format("{}", value); }
+  // What is a float is shown as one: 1e-05, not 9.999999747378752e-06.
+  std::string operator()(double value) const {
+    const auto narrow = static_cast<float>(value);
+    return static_cast<double>(narrow) == value ? fmt::format("{}", narrow) : fmt::format("{}", value);
+  }
   std::string operator()(bool value) const { return value ? "true" : "false"; }
   std::string operator()(const MetaArray& value) const { return value.to_text(most_elements); }
 };
@@ -61,13 +66,60 @@ void print_head(const Inspection& inspection, Console& console) {
   table.append_to(console.out(), console.output());
 }
 
+// ---------------------------------------------------------------- the model
+
+// "q4_0 93.1 %, f32 6.9 %"
+std::string shares_text(const ModelSummary& model) {
+  uint64_t all = 0;
+  for (const TypeShare& share : model.types) all += share.bytes;
+  std::string text;
+  for (const TypeShare& share : model.types) {
+    const double percent = all == 0 ? 0 : 100.0 * static_cast<double>(share.bytes) / static_cast<double>(all);
+    text += fmt::format("{}{} {:.1f} %", text.empty() ? "" : ", ", dtype_name(share.dtype), percent);
+  }
+  return text;
+}
+
+std::string attention_text(const ModelSummary& model) {
+  if (!model.heads) return "";
+  if (!model.kv_heads || model.kv_heads == model.heads) return counted(*model.heads, "head");
+  return fmt::format("{}, {} for keys and values", counted(*model.heads, "head"), *model.kv_heads);
+}
+
+void print_model(const Description& description, Console& console) {
+  const auto model = summarise_model(description);
+  if (!model) return;
+  console.heading("model");
+  Table table = field_table();
+  const auto add = [&](std::string_view key, const std::string& value) {
+    if (!value.empty()) add_field(table, key, value);
+  };
+  const auto add_count = [&](std::string_view key, const std::optional<uint64_t>& count) {
+    if (count) add_field(table, key, grouped(*count));
+  };
+  add("name", model->name);
+  add("architecture", model->architecture);
+  if (model->parameters != 0) add("parameters", grouped(model->parameters));
+  add_count("context", model->context);
+  add_count("layers", model->layers);
+  add_count("width", model->width);
+  add("attention", attention_text(*model));
+  add_count("experts", model->experts);
+  add("file type", model->file_type);
+  add("share of bytes", shares_text(*model));
+  add("tokenizer", model->tokenizer);
+  add_count("vocabulary", model->vocabulary);
+  add("chat template", model->has_chat_template ? "yes" : "no");
+  table.append_to(console.out(), console.output());
+}
+
 void print_metadata(const Inspection& inspection, Console& console) {
   const Description& description = inspection.archive.description();
   if (description.metadata.empty()) return;
   console.heading("metadata");
   Table table = field_table();
   for (const MetaEntry& entry : description.metadata) {
-    const std::string text = std::visit(ValueText{inspection.full ? SIZE_MAX : kMostElements}, entry.value);
+    const std::string text = std::visit(ValueText{inspection.full ? SIZE_MAX : kMostListed}, entry.value);
     if (inspection.full) table.add_row(Cell(printable(entry.key), Paint::kDim), printable(text));
     else add_field(table, entry.key, text);
   }
@@ -229,6 +281,7 @@ void append_tree(const Inspection& inspection, Console& console) {
 void print_inspection(const Inspection& inspection, Console& console) {
   const Description& description = inspection.archive.description();
   print_head(inspection, console);
+  print_model(description, console);
   print_metadata(inspection, console);
   print_config(description, console);
   if (inspection.shown.empty()) {

@@ -276,12 +276,13 @@ std::vector<Loss> find_burnpack_losses(const Description& description, const Wri
         unsupported_dtype_loss(tensor, format, speller.target().bool_stores ? knows_dtype : knows_dtype_020));
   }
   const size_t kept = sort_entries(description, true).size() + sort_entries(description, false).size();
-  if (kept < description.metadata.size()) {
-    losses.push_back({.tensor = "",
-                      .what = fmt::format("{} metadata entries have the key of a later one and would be left out",
-                                          description.metadata.size() - kept),
-                      .cast_to = std::nullopt,
-                      .drop = true});
+  const auto placed = static_cast<size_t>(std::ranges::count_if(description.metadata, has_place));
+  if (kept < placed) {
+    losses.push_back(
+        {.tensor = "",
+         .what = fmt::format("{} metadata entries have the key of a later one and would be left out", placed - kept),
+         .cast_to = std::nullopt,
+         .drop = true});
   }
   return losses;
 }

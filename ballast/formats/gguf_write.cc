@@ -155,7 +155,7 @@ struct GgufPart {
   uint64_t size = 0;
 };
 
-Status check_tensor(const TensorInfo& tensor) {
+Status check_gguf_tensor(const TensorInfo& tensor) {
   const auto refuse = [&](std::string_view why) {
     return make_error(ErrorCode::kUnsupported, fmt::format("tensor \"{}\": {}", tensor.name, why));
   };
@@ -177,7 +177,7 @@ Result<GgufPart> plan_part(const Description& description, std::vector<size_t> m
   uint64_t at = 0;
   for (const size_t index : members) {
     const TensorInfo& tensor = description.tensors[index];
-    BALLAST_CHECK(check_tensor(tensor));
+    BALLAST_CHECK(check_gguf_tensor(tensor));
     encoder.add_row(tensor, at);
     const auto end = checked_add(at, tensor.byte_size);
     const auto padded = end ? checked_align_up(*end, spelling.alignment) : std::nullopt;

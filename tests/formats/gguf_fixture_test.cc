@@ -26,11 +26,14 @@ std::string unquoted(const std::string& raw) {
   return text ? *text : raw;
 }
 
-// How many elements the array at `path` has.
-size_t length_at(const std::string& json, const std::string& path) {
-  size_t count = 0;
-  while (!json_at(json, fmt::format("{}/{}", path, count)).empty()) ++count;
-  return count;
+// The raw texts of the elements of the array at `path`.
+std::vector<std::string> elements_at(const std::string& json, const std::string& path) {
+  const std::string array = json_at(json, path);
+  JsonReader reader(array, path);
+  std::vector<std::string> elements;
+  EXPECT_TRUE(reader.enter_array()) << "no array at " << path;
+  while (reader.next_element().value()) elements.emplace_back(reader.read_raw().value());
+  return elements;
 }
 
 // Sidecars write what JSON numbers cannot hold as text.
@@ -39,7 +42,7 @@ double number_in(const std::string& raw) {
   if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
   if (text == "inf") return std::numeric_limits<double>::infinity();
   if (text == "-inf") return -std::numeric_limits<double>::infinity();
-  return std::stod(text);
+  return std::strtod(text.c_str(), nullptr);
 }
 
 bool same_number(double a, double b) {
@@ -51,20 +54,19 @@ MetaType sidecar_type(const std::string& raw) {
   return *parse_meta_type(name == "str" ? "text" : name == "arr" ? "array" : name);
 }
 
-void expect_array(const MetaArray& array, const std::string& sidecar, const std::string& path) {
-  EXPECT_EQ(array.element(), sidecar_type(json_at(sidecar, path + "/of")));
-  const std::string values = path + "/values";
-  ASSERT_EQ(array.size(), length_at(sidecar, values)) << path;
+void expect_array(const MetaArray& array, const std::string& sidecar) {
+  EXPECT_EQ(array.element(), sidecar_type(json_at(sidecar, "of")));
+  const auto expected = elements_at(sidecar, "values");
+  ASSERT_EQ(array.size(), expected.size());
   const auto texts = array.texts();
   const auto arrays = array.arrays();
   const auto numbers = array.numbers();
-  for (size_t i = 0; i < array.size(); ++i) {
-    const std::string at = fmt::format("{}/{}", values, i);
-    const std::string raw = json_at(sidecar, at);
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const std::string& raw = expected[i];
     if (array.element() == MetaType::kText) {
       EXPECT_EQ(texts[i], unquoted(raw));
     } else if (array.element() == MetaType::kArray) {
-      expect_array(arrays[i], sidecar, at);
+      expect_array(arrays[i], raw);
     } else if (array.element() == MetaType::kU64) {
       EXPECT_EQ(std::to_string(static_cast<uint64_t>(array.integers()[i])), unquoted(raw));
     } else if (array.element() == MetaType::kI64) {
@@ -72,17 +74,16 @@ void expect_array(const MetaArray& array, const std::string& sidecar, const std:
     } else if (array.element() == MetaType::kBool) {
       EXPECT_EQ(numbers[i], raw == "true" ? 1 : 0);
     } else {
-      EXPECT_TRUE(same_number(numbers[i], number_in(raw))) << at << " " << numbers[i];
+      EXPECT_TRUE(same_number(numbers[i], number_in(raw))) << raw << " " << numbers[i];
     }
   }
 }
 
-void expect_value(const MetaValue& value, const std::string& sidecar, const std::string& path) {
-  const std::string raw = json_at(sidecar, path);
+void expect_value(const MetaValue& value, const std::string& raw) {
   if (const auto* text = std::get_if<std::string>(&value)) {
     EXPECT_EQ(*text, unquoted(raw));
   } else if (const auto* array = std::get_if<MetaArray>(&value)) {
-    expect_array(*array, sidecar, path);
+    expect_array(*array, raw);
   } else if (const auto* natural = std::get_if<uint64_t>(&value)) {
     EXPECT_EQ(std::to_string(*natural), unquoted(raw));
   } else if (const auto* integer = std::get_if<int64_t>(&value)) {
@@ -90,46 +91,46 @@ void expect_value(const MetaValue& value, const std::string& sidecar, const std:
   } else if (const auto* truth = std::get_if<bool>(&value)) {
     EXPECT_EQ(*truth, raw == "true");
   } else {
-    EXPECT_TRUE(same_number(std::get<double>(value), number_in(raw))) << path;
+    EXPECT_TRUE(same_number(std::get<double>(value), number_in(raw))) << raw;
   }
 }
 
 void expect_metadata(const Description& description, const std::string& sidecar) {
   const GgufForm form = GgufForm::from_text(description.stored_form);
-  ASSERT_EQ(description.metadata.size(), length_at(sidecar, "kv"));
-  for (size_t i = 0; i < description.metadata.size(); ++i) {
+  const auto pairs = elements_at(sidecar, "kv");
+  ASSERT_EQ(description.metadata.size(), pairs.size());
+  for (size_t i = 0; i < pairs.size(); ++i) {
     const MetaEntry& entry = description.metadata[i];
-    const std::string at = fmt::format("kv/{}", i);
-    EXPECT_EQ(entry.key, unquoted(json_at(sidecar, at + "/key")));
+    EXPECT_EQ(entry.key, unquoted(json_at(pairs[i], "key")));
     const auto stored = form.types.find(entry.key);
     EXPECT_EQ(stored == form.types.end() ? default_gguf_type(entry.value) : stored->second,
-              sidecar_type(json_at(sidecar, at + "/type")))
+              sidecar_type(json_at(pairs[i], "type")))
         << entry.key;
-    expect_value(entry.value, sidecar, at + "/value");
+    expect_value(entry.value, json_at(pairs[i], "value"));
   }
+}
+
+std::string lower_case(std::string text) {
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
 }
 
 // Digests are of the bytes as they lie in the file.
 void expect_tensors(const Archive& archive, const std::string& sidecar) {
-  ASSERT_EQ(archive.tensors().size(), length_at(sidecar, "tensors"));
+  const auto rows = elements_at(sidecar, "tensors");
+  ASSERT_EQ(archive.tensors().size(), rows.size());
   const std::string start = json_at(sidecar, "data_offset");
-  for (size_t i = 0; i < archive.tensors().size(); ++i) {
+  for (size_t i = 0; i < rows.size(); ++i) {
     const TensorInfo& tensor = archive.tensors()[i];
-    const std::string at = fmt::format("tensors/{}", i);
-    EXPECT_EQ(tensor.name, unquoted(json_at(sidecar, at + "/name")));
-    EXPECT_EQ(tensor.shape.rank(), length_at(sidecar, at + "/shape"));
-    for (size_t axis = 0; axis < tensor.shape.rank(); ++axis) {
-      EXPECT_EQ(std::to_string(tensor.shape[axis]), json_at(sidecar, fmt::format("{}/shape/{}", at, axis)));
-    }
-    std::string type = unquoted(json_at(sidecar, at + "/type"));
-    std::ranges::transform(type, type.begin(), [](unsigned char c) { return std::tolower(c); });
-    EXPECT_EQ(dtype_name(tensor.dtype), type);
-    EXPECT_EQ(std::to_string(tensor.byte_size), json_at(sidecar, at + "/nbytes"));
+    EXPECT_EQ(tensor.name, unquoted(json_at(rows[i], "name")));
+    EXPECT_EQ(fmt::format("[{}]", fmt::join(elements_at(rows[i], "shape"), ", ")), tensor.shape.to_string());
+    EXPECT_EQ(dtype_name(tensor.dtype), lower_case(unquoted(json_at(rows[i], "type"))));
+    EXPECT_EQ(std::to_string(tensor.byte_size), json_at(rows[i], "nbytes"));
     const StoredExtent& extent = archive.extent(i);
-    EXPECT_EQ(extent.offset, std::stoull(start) + std::stoull(json_at(sidecar, at + "/offset")));
+    EXPECT_EQ(extent.offset, std::stoull(start) + std::stoull(json_at(rows[i], "offset")));
     const auto stored = read_bytes(*archive.sources()[0], extent.offset, extent.length);
     ASSERT_TRUE(stored);
-    EXPECT_EQ(sha256_hex(*stored), unquoted(json_at(sidecar, at + "/sha256"))) << tensor.name;
+    EXPECT_EQ(sha256_hex(*stored), unquoted(json_at(rows[i], "sha256"))) << tensor.name;
   }
 }
 
@@ -168,9 +169,7 @@ TEST_P(QuantGguf, KeepsTheBytesOfItsBlocks) {
   const Archive archive = open_or_die(kGgufDriver, read_test_data("gguf/" + GetParam()));
   for (size_t i = 0; i < archive.tensors().size(); ++i) {
     const TensorInfo& tensor = archive.tensors()[i];
-    std::string type = unquoted(json_at(sidecar, "type"));
-    std::ranges::transform(type, type.begin(), [](unsigned char c) { return std::tolower(c); });
-    EXPECT_EQ(dtype_name(tensor.dtype), type);
+    EXPECT_EQ(dtype_name(tensor.dtype), lower_case(unquoted(json_at(sidecar, "type"))));
     EXPECT_EQ(gguf_type(tensor.dtype), std::stoul(json_at(sidecar, "type_id")));
     const auto payload = archive.payload(i);
     ASSERT_TRUE(payload);

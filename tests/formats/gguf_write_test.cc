@@ -32,7 +32,7 @@ WritePlan plan_of(std::vector<TensorInfo> tensors) {
   return plan;
 }
 
-ByteVector written(const WritePlan& plan) {
+ByteVector written_gguf(const WritePlan& plan) {
   auto bytes = write_archive_bytes(kGgufDriver, plan);
   EXPECT_TRUE(bytes) << bytes.error().message;
   return bytes ? *bytes : ByteVector();
@@ -100,13 +100,13 @@ TEST(GgufWrite, PadsEveryTensorToTheAlignment) {
                                    .tensor("b", {2, 3}, 0, std::string(as_text(counted)))
                                    .tensor("a", {5}, 24, std::string(as_text(counted).substr(0, 5)))
                                    .build();
-  EXPECT_EQ(as_text(written(plan)), expected);
+  EXPECT_EQ(as_text(written_gguf(plan)), expected);
 }
 
 TEST(GgufWrite, WritesNothingBehindTheMetadataWithoutTensors) {
   WritePlan plan = plan_of({});
   plan.description.metadata = {{"k", std::string("v")}};
-  EXPECT_EQ(as_text(written(plan)), GgufBuilder().pair("k", MetaType::kText, GgufBuilder::text("v")).build());
+  EXPECT_EQ(as_text(written_gguf(plan)), GgufBuilder().pair("k", MetaType::kText, GgufBuilder::text("v")).build());
 }
 
 TEST(GgufWrite, LeavesOutMetadataThatReadersWouldRefuse) {
@@ -116,13 +116,13 @@ TEST(GgufWrite, LeavesOutMetadataThatReadersWouldRefuse) {
                                {"k", uint64_t{2}},
                                {"general.alignment", uint64_t{3}},
                                {"split.count", uint64_t{5}}};
-  EXPECT_EQ(as_text(written(plan)), GgufBuilder().pair("k", 1).build());
+  EXPECT_EQ(as_text(written_gguf(plan)), GgufBuilder().pair("k", 1).build());
 }
 
 TEST(GgufWrite, KeepsTheOriginOutOfTheMetadata) {
   WritePlan plan = plan_of({make_info("a", DType::kF32, {1})});
   plan.description.origin = "somewhere";
-  const Archive archive = open_or_die(kGgufDriver, written(plan));
+  const Archive archive = open_or_die(kGgufDriver, written_gguf(plan));
   EXPECT_EQ(archive.description().origin, "somewhere");
   EXPECT_TRUE(archive.description().metadata.empty());
 }

@@ -109,8 +109,8 @@ class Ballast:
             raise Mismatch(f"`{shlex.join(command)}` ended with {done.returncode}, not {status}: {said}")
         return done
 
-    def inspect(self, path):
-        return json.loads(self.run("inspect", "--json", "--hash", path).stdout)
+    def inspect(self, path, *flags):
+        return json.loads(self.run("inspect", "--json", "--hash", path, *flags).stdout)
 
     def tensors(self, path):
         return {t["name"]: Tensor(t["dtype"], tuple(t["shape"]), t["sha256"]) for t in self.inspect(path)["tensors"]}

@@ -1,4 +1,4 @@
-"""Checks the program against the real NumPy, safetensors, netcl, Burn and tiktoken. Started by scripts/interop, which builds the peers.
+"""Checks the program against the real NumPy, safetensors, gguf-py, netcl, Burn and tiktoken. Started by scripts/interop, which builds the peers.
 
 Prints one line a case, `ok|FAIL <peer> <direction> <what>`: direction "read" is their file and our reader, "write" our
 file and their reader. The last line is `N passed, M failed`; the exit status is 1 when anything failed or could not run.
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from harness import Ballast, Suite
 
-PEERS = ("numpy", "safetensors", "netcl", "burn", "tiktoken")
+PEERS = ("numpy", "safetensors", "gguf", "netcl", "burn", "tiktoken")
 
 
 def arguments():
@@ -30,7 +30,7 @@ def arguments():
 
 
 def versions():
-    packages = ("numpy", "safetensors", "netcl", "pyopencl", "tiktoken")
+    packages = ("numpy", "safetensors", "gguf", "netcl", "pyopencl", "tiktoken")
     return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
 
 

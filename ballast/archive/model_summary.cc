@@ -1,0 +1,101 @@
+#include "ballast/archive/model_summary.h"
+
+#include <algorithm>
+#include <array>
+
+namespace ballast {
+
+namespace {
+
+// llama.cpp's numbers in `general.file_type`; the gaps were types once.
+struct FileTypeName {
+  uint64_t number;
+  std::string_view name;
+};
+constexpr std::array kFileTypes = {
+    FileTypeName{0, "F32"},      FileTypeName{1, "F16"},     FileTypeName{2, "Q4_0"},    FileTypeName{3, "Q4_1"},
+    FileTypeName{7, "Q8_0"},     FileTypeName{8, "Q5_0"},    FileTypeName{9, "Q5_1"},    FileTypeName{10, "Q2_K"},
+    FileTypeName{11, "Q3_K_S"},  FileTypeName{12, "Q3_K_M"}, FileTypeName{13, "Q3_K_L"}, FileTypeName{14, "Q4_K_S"},
+    FileTypeName{15, "Q4_K_M"},  FileTypeName{16, "Q5_K_S"}, FileTypeName{17, "Q5_K_M"}, FileTypeName{18, "Q6_K"},
+    FileTypeName{19, "IQ2_XXS"}, FileTypeName{20, "IQ2_XS"}, FileTypeName{21, "Q2_K_S"}, FileTypeName{22, "IQ3_XS"},
+    FileTypeName{23, "IQ3_XXS"}, FileTypeName{24, "IQ1_S"},  FileTypeName{25, "IQ4_NL"}, FileTypeName{26, "IQ3_S"},
+    FileTypeName{27, "IQ3_M"},   FileTypeName{28, "IQ2_S"},  FileTypeName{29, "IQ2_M"},  FileTypeName{30, "IQ4_XS"},
+    FileTypeName{31, "IQ1_M"},   FileTypeName{32, "BF16"},   FileTypeName{36, "TQ1_0"},  FileTypeName{37, "TQ2_0"},
+    FileTypeName{38, "MXFP4"},   FileTypeName{39, "NVFP4"},  FileTypeName{40, "Q1_0"},
+};
+
+class SummaryKeys {
+ public:
+  explicit SummaryKeys(const Description& description) : description_(description) {}
+
+  const MetaValue* find(std::string_view key) const {
+    const auto found = std::ranges::find(description_.metadata, key, &MetaEntry::key);
+    return found == description_.metadata.end() ? nullptr : &found->value;
+  }
+  std::string text(std::string_view key) const {
+    const MetaValue* value = find(key);
+    const auto* text = value == nullptr ? nullptr : std::get_if<std::string>(value);
+    return text == nullptr ? std::string() : *text;
+  }
+  // Of a list, its largest element: some models give a number per layer.
+  std::optional<uint64_t> count(std::string_view key) const {
+    const MetaValue* value = find(key);
+    if (value == nullptr) return std::nullopt;
+    if (const auto* natural = std::get_if<uint64_t>(value)) return *natural;
+    int64_t largest = -1;
+    if (const auto* integer = std::get_if<int64_t>(value)) largest = *integer;
+    if (const auto* array = std::get_if<MetaArray>(value)) {
+      for (const int64_t element : array->integers()) largest = std::max(largest, element);
+    }
+    return largest < 0 ? std::nullopt : std::optional(static_cast<uint64_t>(largest));
+  }
+
+ private:
+  const Description& description_;
+};
+
+std::string file_type_name(std::optional<uint64_t> number) {
+  if (!number) return "";
+  const auto* found = std::ranges::find(kFileTypes, *number, &FileTypeName::number);
+  return found == kFileTypes.end() ? "type " + std::to_string(*number) : std::string(found->name);
+}
+
+void add_tensors(const Description& description, ModelSummary& summary) {
+  for (const TensorInfo& tensor : description.tensors) {
+    auto share = std::ranges::find(summary.types, tensor.dtype, &TypeShare::dtype);
+    if (share == summary.types.end()) share = summary.types.insert(share, TypeShare{.dtype = tensor.dtype});
+    ++share->tensors;
+    share->elements += tensor.shape.element_count().value_or(0);
+    share->bytes += tensor.byte_size;
+  }
+  for (const TypeShare& share : summary.types) summary.parameters += share.elements;
+  std::ranges::stable_sort(summary.types, std::greater<>(), &TypeShare::bytes);
+}
+
+}  // namespace
+
+std::optional<ModelSummary> summarise_model(const Description& description) {
+  const SummaryKeys keys(description);
+  ModelSummary summary;
+  summary.architecture = keys.text("general.architecture");
+  if (summary.architecture.empty()) return std::nullopt;
+  const auto own = [&](std::string_view key) { return keys.count(summary.architecture + "." + std::string(key)); };
+  summary.name = keys.text("general.name");
+  summary.context = own("context_length");
+  summary.layers = own("block_count");
+  summary.width = own("embedding_length");
+  summary.heads = own("attention.head_count");
+  summary.kv_heads = own("attention.head_count_kv");
+  summary.experts = own("expert_count");
+  summary.file_type = file_type_name(keys.count("general.file_type"));
+  summary.tokenizer = keys.text("tokenizer.ggml.model");
+  const MetaValue* tokens = keys.find("tokenizer.ggml.tokens");
+  if (tokens != nullptr && std::holds_alternative<MetaArray>(*tokens)) {
+    summary.vocabulary = std::get<MetaArray>(*tokens).size();
+  }
+  summary.has_chat_template = !keys.text("tokenizer.chat_template").empty();
+  add_tensors(description, summary);
+  return summary;
+}
+
+}  // namespace ballast
