@@ -192,7 +192,7 @@ void add_row(Table& table, std::string name, std::string dtype, const TensorStat
   const Statistics& statistics = tensor.statistics;
   if (!tensor.measured) {
     table.add_row(std::move(name), std::move(dtype), "", "", "", "", "", "", "",
-                  Cell("no arithmetic in this type", Paint::kDim));
+                  Cell("carried only: no arithmetic in this type", Paint::kDim));
     return;
   }
   table.add_row(std::move(name), std::move(dtype), grouped(statistics.count), short_number(statistics.min),

@@ -49,13 +49,14 @@ TEST(QuantizeCommand, TheObjectHasTheErrorsAndSizes) {
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(json_at(run.out, "type"), "\"q8_0\"");
   EXPECT_EQ(json_at(run.out, "quantized"), "2");
-  EXPECT_THAT(json_keys(run.out, "tensors/0"), ElementsAre("name", "shape", "from", "to", "bytes_before", "bytes_after",
+  // In the order of the file, which is that of the names.
+  EXPECT_THAT(json_keys(run.out, "tensors/2"), ElementsAre("name", "shape", "from", "to", "bytes_before", "bytes_after",
                                                            "reason", "rmse", "max_abs_error", "relative_error"));
-  EXPECT_EQ(json_at(run.out, "tensors/0/bytes_after"), std::to_string(16 * 1024 / 32 * 34));
-  EXPECT_LT(std::stod(json_at(run.out, "tensors/0/rmse")), 0.006);
-  EXPECT_EQ(json_at(run.out, "tensors/1/to"), "\"q6_k\"");
-  EXPECT_EQ(json_at(run.out, "tensors/2/reason"), "\"no matrix\"");
-  EXPECT_EQ(json_at(run.out, "tensors/4/to"), "\"f16\"");
+  EXPECT_EQ(json_at(run.out, "tensors/2/bytes_after"), std::to_string(16 * 1024 / 32 * 34));
+  EXPECT_LT(std::stod(json_at(run.out, "tensors/2/rmse")), 0.006);
+  EXPECT_EQ(json_at(run.out, "tensors/4/to"), "\"q6_k\"");
+  EXPECT_EQ(json_at(run.out, "tensors/1/reason"), "\"no matrix\"");
+  EXPECT_EQ(json_at(run.out, "tensors/3/to"), "\"f16\"");
   EXPECT_LT(std::stoull(json_at(run.out, "bytes_after")), std::stoull(json_at(run.out, "bytes_before")) / 3);
 }
 
@@ -65,7 +66,7 @@ TEST(QuantizeCommand, ADryRunWritesNothingAndKnowsNoErrors) {
   const ProgramRun run =
       run_ballast({"quantize", write_model(folder), target, "--type", "q4_0", "--dry-run", "--json"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_EQ(json_at(run.out, "tensors/0/to"), "\"q4_0\"");
+  EXPECT_EQ(json_at(run.out, "tensors/2/to"), "\"q4_0\"");
   EXPECT_EQ(json_at(run.out, "rmse"), "");
   EXPECT_FALSE(std::filesystem::exists(target));
 }
@@ -134,7 +135,20 @@ TEST_F(BlockFile, StatsAndVerifyLookAtValues) {
   const ProgramRun stats = run_ballast({"stats", file_, "--json"});
   EXPECT_EQ(stats.exit_code, 0) << stats.err;
   EXPECT_THAT(stats.out, Not(HasSubstr("\"measured\":false")));
-  EXPECT_EQ(run_ballast({"verify", file_}).exit_code, 0);
+  const ProgramRun verify = run_ballast({"verify", file_, "--level", "content"});
+  EXPECT_EQ(verify.exit_code, 0) << verify.out;
+}
+
+TEST(BlockFiles, VerifyFindsScalesThatAreNotFinite) {
+  const TempFolder folder;
+  WritePlan plan;
+  const ByteVector blocks = block_recording(DType::kQ4K, "overflow").blocks;
+  plan.add_tensor(make_info("w", DType::kQ4K, {1, 256}), [&](ByteSink& sink) { return sink.write(blocks); });
+  const std::string path = folder.path("bad.gguf");
+  ASSERT_TRUE(write_archive(path, *find_format("gguf"), plan, {}));
+  const ProgramRun run = run_ballast({"verify", path, "--level", "content"});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.out, HasSubstr("tensor \"w\" holds 256 NaN, 0 +Inf and 0 -Inf; the first is element 0"));
 }
 
 TEST_F(BlockFile, DiffComparesWithTheSource) {

@@ -47,6 +47,12 @@ F32 floats_of(const ByteVector& bytes) {
   return values;
 }
 
+DiffOptions within(double rtol) {
+  DiffOptions options;
+  options.rtol = rtol;
+  return options;
+}
+
 class BlockArchives : public ::testing::TestWithParam<DType> {};
 INSTANTIATE_TEST_SUITE_P(Types, BlockArchives, ::testing::ValuesIn(recorded_block_types()),
                          [](const ::testing::TestParamInfo<DType>& param) {
@@ -111,7 +117,7 @@ TEST_P(BlockArchives, AreMeasuredAndComparedByValue) {
   EXPECT_TRUE(measured->tensors[0].measured);
   EXPECT_EQ(measured->tensors[0].statistics.mean, measure_archive(floats, all)->tensors[0].statistics.mean);
   EXPECT_TRUE(diff_archives(archive, archive)->equal());
-  const auto report = diff_archives(archive, floats, {.rtol = 1e-9});
+  const auto report = diff_archives(archive, floats, within(1e-9));
   ASSERT_TRUE(report);
   EXPECT_THAT(report->entries[0].note, HasSubstr(" -> f32"));
   EXPECT_TRUE(report->entries[0].change.comparable);
@@ -129,7 +135,7 @@ TEST(BlockDiff, BlocksOfTwoTypesAreComparedPieceByPiece) {
     for (uint64_t i = 0; i < kRows; ++i) all.insert(all.end(), row.begin(), row.end());
     return MemoryArchive().add_bytes(make_info("w", dtype, {kRows, 256}), all);
   };
-  const auto report = diff_archives(make(DType::kQ8_0).build(), make(DType::kQ6K).build(), {.rtol = 0.01});
+  const auto report = diff_archives(make(DType::kQ8_0).build(), make(DType::kQ6K).build(), within(0.01));
   ASSERT_TRUE(report);
   EXPECT_TRUE(report->entries[0].change.within_tolerance) << report->entries[0].change.max_rel;
   EXPECT_EQ(report->entries[0].change.elements, kRows * 256);
