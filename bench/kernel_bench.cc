@@ -1,6 +1,7 @@
 // kernel_bench [THREADS...]: how near the kernels of the backend `cpu` come to what this machine does. Prints JSON, one
 // object a line: streaming products beside a plain read of the same bytes, large products beside the peak of
-// multiply-adds, both of weights in blocks, the convolutions of two networks, attention. Without arguments: 1 thread and as many as there are.
+// multiply-adds, both of weights in blocks, the convolutions of two networks, attention. Without arguments: 1 thread
+// and as many as there are.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -86,7 +87,8 @@ struct Matrix {
 // GPT-2 small, one token.
 constexpr Matrix kDecode[] = {{768, 2304}, {768, 768}, {768, 3072}, {3072, 768}};
 
-// Bytes of `elements` of a type, which are whole blocks where it has any. All bits are 0: kernels take as long for that.
+// Bytes of `elements` of a type, which are whole blocks where it has any. All bits are 0: kernels take as long for
+// that.
 size_t weight_bytes(DType dtype, size_t elements) {
   const DTypeInfo& info = dtype_info(dtype);
   return is_block(dtype) ? elements / info.block_elements * info.block_bytes : elements * info.bits / 8;
@@ -119,12 +121,11 @@ size_t scratch_floats(DType dtype, Numerics numerics, size_t m, size_t k) {
   return kernels().gemm_scratch(tile) / sizeof(float);
 }
 
-constexpr DType kBlockTypes[] = {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,   DType::kQ5_1,
+constexpr DType kBlockTypes[] = {DType::kQ8_0, DType::kQ4_0, DType::kQ4_1, DType::kQ5_0,  DType::kQ5_1,
                                  DType::kQ4K,  DType::kQ5K,  DType::kQ6K,  DType::kIQ4NL, DType::kMXFP4};
 
 // All weights of GPT-2 small, one after the other: nothing of them stays in a cache.
-void measure_decode(ThreadPool& pool, DType dtype, WeightLayout layout, size_t m,
-                    Numerics numerics = Numerics::kFast) {
+void measure_decode(ThreadPool& pool, DType dtype, WeightLayout layout, size_t m, Numerics numerics = Numerics::kFast) {
   const Matrix head = {768, 50257};
   size_t elements = head.k * head.n;
   for (const Matrix& matrix : kDecode) elements += 12 * matrix.k * matrix.n;
@@ -163,11 +164,13 @@ void measure_gemm(ThreadPool& pool, size_t m, Matrix matrix, WeightLayout layout
                   Numerics numerics = Numerics::kFast) {
   const Buffer weights(matrix.k * matrix.n, 0), a(m * matrix.k), c(m * matrix.n);
   const Buffer scratch(scratch_floats(dtype, numerics, m, matrix.k));
-  const double seconds = best_seconds(
-      [&] { multiply(a, c, {weights.bytes(), dtype}, m, matrix, layout, numerics, scratch, pool); });
+  const double seconds = best_seconds([&] {
+    multiply(a, c, {weights.bytes(), dtype}, m, matrix, layout, numerics, scratch, pool);
+  });
   const double rate = 2e-9 * static_cast<double>(m * matrix.n * matrix.k) / seconds;
   fmt::print(
-      "{{\"work\":\"gemm\",\"threads\":{},\"m\":{},\"n\":{},\"k\":{},\"dtype\":\"{}\",\"layout\":\"{}\",\"arithmetic\":\"{}\","
+      "{{\"work\":\"gemm\",\"threads\":{},\"m\":{},\"n\":{},\"k\":{},\"dtype\":\"{}\",\"layout\":\"{}\",\"arithmetic\":"
+      "\"{}\","
       "\"ms\":{:.3f},\"GFLOP/s\":{:.1f},\"peak_GFLOP/s\":{:.1f},\"share\":{:.3f}}}\n",
       pool.size(), m, matrix.n, matrix.k, dtype_name(dtype), layout == WeightLayout::kInOut ? "in_out" : "out_in",
       kCpuBackend.block_arithmetic(dtype, numerics), seconds * 1e3, rate, peak, peak > 0 ? rate / peak : 0.0);

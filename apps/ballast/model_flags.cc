@@ -97,8 +97,7 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 void add_model_flags(Command& command, ModelFlags& flags) {
   command.text("--backend", "NAME", flags.load.backend, "What computes; `ballast backends` lists them");
   command.threads(flags.load.threads);
-  command.choice("--numerics", "HOW", flags.load.numerics,
-                 {{"fast", Numerics::kFast}, {"exact", Numerics::kExact}},
+  command.choice("--numerics", "HOW", flags.load.numerics, {{"fast", Numerics::kFast}, {"exact", Numerics::kExact}},
                  "Products with weights in blocks: by integers (fast, the default), or in f32 (exact)");
   command.text("--param-budget", "SIZE", flags.budget, "Parameters take at most this much memory: 64MiB, or 25%");
   command.texts("--override", "FUNCTIONAL=POLICY", flags.overrides,

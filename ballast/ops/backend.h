@@ -23,8 +23,8 @@ enum class Numerics : uint8_t {
   kFast,   // a backend may round activations to whole numbers of 15 bits, 32 of them at a time, and multiply integers
 };
 
-// A weight as it lies in memory: f32, f16, bf16 or whole blocks of a type that can_dequantize, aligned to nothing; or in
-// a form that the backend packed it into, aligned to 64.
+// A weight as it lies in memory: f32, f16, bf16 or whole blocks of a type that can_dequantize, aligned to nothing; or
+// in a form that the backend packed it into, aligned to 64.
 struct WeightView {
   const std::byte* data = nullptr;
   DType dtype = DType::kF32;
@@ -39,9 +39,9 @@ template <typename T>
 struct GemmTile {
   const T* a = nullptr;
   T* c = nullptr;
-  uint64_t m = 0, n = 0, k = 0;         // of the whole product
-  uint64_t a_stride = 0, c_stride = 0;  // elements from row to row
-  WeightView w;                         // of this tile
+  uint64_t m = 0, n = 0, k = 0;                // of the whole product
+  uint64_t a_stride = 0, c_stride = 0;         // elements from row to row
+  WeightView w;                                // of this tile
   WeightLayout layout = WeightLayout::kInOut;  // weights in blocks are kOutIn: the blocks of a row follow each other
   uint64_t begin = 0, count = 0;               // rows of W in this tile
   // The first tile starts from zero, later ones go on with what is in c. A tile of outputs (kOutIn) is both first and

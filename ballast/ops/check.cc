@@ -80,8 +80,8 @@ Status check_weight(std::string_view role, const Param& param, size_t rank) {
 Status check_plain_weight(std::string_view role, const Param& param, size_t rank) {
   BALLAST_CHECK(check_weight(role, param, rank));
   if (is_plain(param.dtype())) return {};
-  return refused(named(role, param), fmt::format("it is {}, and convolutions compute with f32, f16 or bf16",
-                                                 dtype_name(param.dtype())));
+  return refused(named(role, param),
+                 fmt::format("it is {}, and convolutions compute with f32, f16 or bf16", dtype_name(param.dtype())));
 }
 
 Status check_vector(std::string_view role, const Param& param, std::string_view x_role, const Tensor& x) {

@@ -21,6 +21,12 @@ struct OpsErrors : ::testing::Test {
     params.push_back(make_param("g", DType::kF16, {5}, std::vector<double>(5)));
     params.push_back(make_param("ids", DType::kI32, {4, 8}, std::vector<double>(32)));
     params.push_back(make_param("kernel", DType::kF32, {6, 2, 3, 3}, std::vector<double>(108)));
+    MemoryParam grid;
+    grid.info.name = "grid";
+    grid.info.dtype = DType::kIQ2XXS;
+    grid.info.shape = {1, 256};
+    grid.payload.resize(66);
+    params.push_back(std::move(grid));
     store = testing::make_store(std::move(params));
   }
   Param param(const std::string& name) { return testing::param_of(*store, name); }
@@ -78,13 +84,30 @@ TEST_F(OpsErrors, LeaveNoLabelBehind) {
 }
 
 TEST_F(OpsErrors, RefuseParametersOfTheWrongTypeOrRank) {
-  EXPECT_REFUSED(ops::linear(context(), zeros({3, 4}), param("ids")),
-                 "linear: weight \"ids\" [4, 8]: it is i32, and parameters to compute with are f32, f16 or bf16");
+  EXPECT_REFUSED(
+      ops::linear(context(), zeros({3, 4}), param("ids")),
+      "linear: weight \"ids\" [4, 8]: it is i32, and parameters to compute with are f32, f16, bf16 or in blocks "
+      "such as q4_0");
+  EXPECT_REFUSED(ops::linear(context(), zeros({3, 256}), param("grid"), {.layout = WeightLayout::kOutIn}),
+                 "linear: weight \"grid\" [1, 256]: it is iq2_xxs, a type that is carried but not computed with");
   EXPECT_REFUSED(ops::linear(context(), zeros({3, 4}), param("b")),
                  "linear: weight \"b\" [8]: it must have 2 dimensions");
   EXPECT_REFUSED(ops::linear(context(), zeros({3, 4}), Param()), "linear: weight is no parameter");
   EXPECT_REFUSED(ops::relu(context(), zeros({2}, DType::kI32)),
                  "relu: x [2]: it is i32, and activations are f32 or f64");
+}
+
+TEST_F(OpsErrors, RefuseBlocksInConvolutions) {
+  std::vector<MemoryParam> params;
+  MemoryParam blocks;
+  blocks.info.name = "k";
+  blocks.info.dtype = DType::kQ8_0;
+  blocks.info.shape = {2, 1, 1, 32};
+  blocks.payload.resize(68);
+  params.push_back(std::move(blocks));
+  const auto others = testing::make_store(std::move(params));
+  EXPECT_REFUSED(ops::conv2d(context(), zeros({1, 4, 40, 1}), testing::param_of(*others, "k"), nullptr, {}),
+                 "conv2d: weight \"k\" [2, 1, 1, 32]: it is q8_0, and convolutions compute with f32, f16 or bf16");
 }
 
 TEST_F(OpsErrors, CheckWhatIsFusedIntoAProduct) {

@@ -141,6 +141,14 @@ HWY_INLINE IntVector lane_numbers(const int32_t* of_blocks, size_t part) {
 struct Scales {
   Vector of[2];  // the second where the halves of a block have scales of their own (kSplit)
   Vector minima;
+
+  // By hand, here and below: compilers make constructors for no target in particular.
+  HWY_INLINE Scales() {}
+  HWY_INLINE Scales(Vector first, Vector second, Vector lowest) {
+    of[0] = first;
+    of[1] = second;
+    minima = lowest;
+  }
 };
 
 // ---------------------------------------------------------------- blocks of 32
@@ -162,7 +170,7 @@ struct NibbleFormat : SimpleFormat {
   }
   template <class Offsets>
   static HWY_INLINE Scales scales(const std::byte* const* w, const Offsets& offsets, size_t part) {
-    return {{block_halves(w, offsets, part * kBlocks, kScale), zeros()}, zeros()};
+    return {block_halves(w, offsets, part * kBlocks, kScale), zeros(), zeros()};
   }
 };
 // With minima behind the scales.
@@ -172,7 +180,7 @@ struct WithMinima : Format {
   static constexpr int kShift = -1;
   template <class Offsets>
   static HWY_INLINE Scales scales(const std::byte* const* w, const Offsets& offsets, size_t part) {
-    return {{block_halves(w, offsets, part * kBlocks, 0), zeros()}, block_halves(w, offsets, part * kBlocks, 2)};
+    return {block_halves(w, offsets, part * kBlocks, 0), zeros(), block_halves(w, offsets, part * kBlocks, 2)};
   }
 };
 // With a fifth bit for each number, in front of the nibbles.
@@ -250,7 +258,7 @@ struct MXFP4Format : LookupFormat<NibbleFormat<17, 0, 1>, MXFP4Table> {
     const IntVector e = bytes.numbers<uint8_t>(0);
     const IntVector tiny = hn::Add(hn::Set(d, 0x00200000), hn::Mul(e, hn::Set(d, 0x00200000)));
     const IntVector usual = hn::ShiftLeft<23>(hn::Sub(e, hn::Set(d, 1)));
-    return {{hn::BitCast(Floats(), hn::IfThenElse(hn::Lt(e, hn::Set(d, 2)), tiny, usual)), zeros()}, zeros()};
+    return {hn::BitCast(Floats(), hn::IfThenElse(hn::Lt(e, hn::Set(d, 2)), tiny, usual)), zeros(), zeros()};
   }
 };
 
@@ -303,7 +311,7 @@ struct Q4KFormat : LargeFormat {
     turn_bytes(rows, scales);
     BALLAST_UNROLL for (size_t r = 0; r < 4; ++r) rows[r] = six_bit_minima<kHalf>(w[r] + 4);
     turn_bytes(rows, minima);
-    return {{hn::Mul(shared_halves(w, 0), scales.part<uint8_t>(part)), zeros()},
+    return {hn::Mul(shared_halves(w, 0), scales.part<uint8_t>(part)), zeros(),
             hn::Neg(hn::Mul(shared_halves(w, 2), minima.part<uint8_t>(part)))};
   }
 };
@@ -367,6 +375,6 @@ struct Q6KFormat : LargeFormat {
     }
     BALLAST_UNROLL for (size_t i = 0; i < 2; ++i) turn_bytes(rows[i], scales[i]);
     const Vector d = shared_halves(w, 208);
-    return {{hn::Mul(d, scales[0].part<int8_t>(part)), hn::Mul(d, scales[1].part<int8_t>(part))}, zeros()};
+    return {hn::Mul(d, scales[0].part<int8_t>(part)), hn::Mul(d, scales[1].part<int8_t>(part)), zeros()};
   }
 };

@@ -62,6 +62,8 @@ HWY_INLINE IntVector sums_of_lanes(const IntVector* of) {
 struct StripeWeights {  // of four rows, the blocks of one part
   OctetVector half[2][4];
   Scales scales;
+
+  HWY_INLINE StripeWeights() {}
 };
 
 template <class Format>

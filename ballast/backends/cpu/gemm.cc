@@ -183,7 +183,8 @@ void pack_block(const GemmTile<float>& tile, const Part& part, size_t k, size_t 
   for (size_t j = part.begin; j < part.end; j += kPanel, panels += terms * kPanel) {
     const size_t columns = smaller(kPanel, part.end - j);
     if (in_blocks) pack_panel_of_blocks(tile, j, k, terms, columns, panels);
-    else if (tile.layout == WeightLayout::kInOut) pack_panel(moved(tile.w, k * tile.n + j), tile.n, terms, columns, panels);
+    else if (tile.layout == WeightLayout::kInOut)
+      pack_panel(moved(tile.w, k * tile.n + j), tile.n, terms, columns, panels);
     else pack_panel_across(moved(tile.w, (j - tile.begin) * tile.k + k), tile.k, terms, columns, panels);
   }
 }

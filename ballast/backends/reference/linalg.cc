@@ -55,7 +55,8 @@ void add_outputs_of_blocks(GemmTile<T> tile, uint64_t begin, uint64_t end) {
     const uint64_t bytes = bytes_of_blocks(tile.w.dtype, tile.k);
     widen<T>(WeightView{tile.w.data + j * bytes, tile.w.dtype}, row.data(), tile.k);
     tile.begin = first + j;
-    add_outputs(tile, [&](uint64_t k) { return row[k]; }, 0, 1);
+    add_outputs(
+        tile, [&](uint64_t k) { return row[k]; }, 0, 1);
   }
 }
 
