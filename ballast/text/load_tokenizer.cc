@@ -2,10 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <filesystem>
 
 #include "ballast/archive/guard.h"
+#include "ballast/archive/open.h"
 #include "ballast/io/file.h"
+#include "ballast/text/gguf_vocabulary.h"
+#include "ballast/text/sentencepiece_file.h"
 #include "ballast/text/tokenizer_file.h"
 
 namespace ballast {
@@ -16,6 +20,8 @@ namespace fs = std::filesystem;
 
 // Far above any vocabulary in use, far below what could hurt.
 constexpr uint64_t kLargest = uint64_t{256} << 20;
+constexpr std::string_view kGgufMagic = "GGUF";
+constexpr std::array<const char*, 3> kTokenizerNames = {"tokenizer.json", "tokenizer.model", "vocab.json"};
 
 bool is_file(const fs::path& path) {
   std::error_code ignored;
@@ -32,9 +38,29 @@ Result<std::string> read_text(const fs::path& path) {
   return std::string(as_text(bytes));
 }
 
-Result<TokenizerDescription> describe(const fs::path& path) {
-  const fs::path merges = path.parent_path() / "merges.txt";
+bool is_gguf(const fs::path& path) {
+  if (!is_file(path)) return false;
+  const auto source = open_file(path.string(), FileAccess::kPositional);
+  if (!source || (*source)->size() < kGgufMagic.size()) return false;
+  const auto bytes = read_bytes(**source, 0, kGgufMagic.size());
+  return bytes && as_text(*bytes) == kGgufMagic;
+}
+
+Result<TokenizerDescription> describe_gguf(const fs::path& path) {
+  BALLAST_TRY(const Archive archive, open_archive(path.string()));
+  BALLAST_TRY(GgufVocabulary vocabulary, read_gguf_vocabulary(archive.description(), path.string()));
+  return describe_gguf_vocabulary(std::move(vocabulary), path.string());
+}
+
+Result<TokenizerDescription> describe_content(const fs::path& path) {
   BALLAST_TRY(const std::string text, read_text(path));
+  const size_t begin = text.find_first_not_of(" \t\r\n");
+  if (begin != std::string::npos && text[begin] != '{') {
+    if (looks_like_sentencepiece(text)) return parse_sentencepiece(text, path.string());
+    return make_error(ErrorCode::kUnknownFormat,
+                      fmt::format("{}: neither a tokenizer.json nor a SentencePiece model nor a GGUF file", path.string()));
+  }
+  const fs::path merges = path.parent_path() / "merges.txt";
   if (path.filename() == "vocab.json" && is_file(merges)) {
     BALLAST_TRY(const std::string merge_text, read_text(merges));
     return parse_vocab_and_merges(text, path.string(), merge_text, merges.string());
@@ -42,8 +68,19 @@ Result<TokenizerDescription> describe(const fs::path& path) {
   return parse_tokenizer_json(text, path.string());
 }
 
+Result<TokenizerDescription> describe(const fs::path& path) {
+  if (is_gguf(path)) return describe_gguf(path);
+  BALLAST_TRY(TokenizerDescription description, describe_content(path));
+  const fs::path config = path.parent_path() / "tokenizer_config.json";
+  if (is_file(config)) {
+    BALLAST_TRY(const std::string text, read_text(config));
+    BALLAST_CHECK(apply_tokenizer_config(text, config.string(), description));
+  }
+  return description;
+}
+
 std::optional<fs::path> find_in(const fs::path& folder) {
-  for (const char* name : {"tokenizer.json", "vocab.json"}) {
+  for (const char* name : kTokenizerNames) {
     if (is_file(folder / name)) return folder / name;
   }
   return std::nullopt;
@@ -59,7 +96,7 @@ Result<Tokenizer> load_tokenizer(const std::string& path) {
       const auto found = find_in(file);
       if (!found) {
         return make_error(ErrorCode::kNotFound,
-                          fmt::format("{}: the folder holds neither tokenizer.json nor vocab.json", path));
+                          fmt::format("{}: the folder holds none of tokenizer.json, tokenizer.model and vocab.json", path));
       }
       file = *found;
     }
@@ -73,6 +110,7 @@ Result<Tokenizer> load_tokenizer(const std::string& path) {
 std::optional<std::string> find_tokenizer_beside(const std::string& model_path) {
   std::error_code ignored;
   const fs::path model = model_path;
+  if (is_gguf(model)) return model_path;
   const auto found = find_in(fs::is_directory(model, ignored) ? model : model.parent_path());
   if (!found) return std::nullopt;
   return found->string();

@@ -8,10 +8,13 @@
 
 namespace ballast {
 
-// `path`: a tokenizer.json, a vocab.json with a merges.txt beside it, or a folder that holds either.
+// `path`: a tokenizer.json, a vocab.json with a merges.txt beside it, a SentencePiece model (tokenizer.model), a GGUF file
+// with a vocabulary, or a folder that holds one of the first three. Content decides, not the name. A
+// tokenizer_config.json beside the first three says what its marks are. kUnknownFormat says what was found instead.
 Result<Tokenizer> load_tokenizer(const std::string& path);
 
-// The tokenizer that stands beside a model file; nullopt where there is none.
+// The tokenizer of a model: the file itself where it is a GGUF file, else what stands beside it; nullopt where there is
+// none.
 std::optional<std::string> find_tokenizer_beside(const std::string& model_path);
 
 }  // namespace ballast

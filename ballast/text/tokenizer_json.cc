@@ -232,7 +232,8 @@ Result<Padding> parse_padding(std::string_view json, const std::string& where) {
     return fields.unsupported(fmt::format("padding to {} tokens: more than {} make no sense",
                                           std::max(padding.fixed, padding.multiple_of), Padding::kMostTokens));
   }
-  BALLAST_TRY(const std::string direction, fields.text("direction", "Right"));
+  std::string direction;
+  BALLAST_CHECK(assign(direction, fields.text("direction", "Right")));
   padding.on_left = direction == "Left";
   BALLAST_TRY(const uint64_t id, fields.number("pad_id", 0));
   BALLAST_TRY(const uint64_t type, fields.number("pad_type_id", 0));

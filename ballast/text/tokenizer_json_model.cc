@@ -31,7 +31,8 @@ using Merge = CharPairVocabulary::Merge;
 
 // "left right"
 Result<std::optional<Merge>> read_merge_text(JsonReader& reader, bool first) {
-  BALLAST_TRY(const std::string text, reader.read_string());
+  std::string text;
+  BALLAST_CHECK(assign(text, reader.read_string()));
   if (first && text.starts_with("#version")) return std::optional<Merge>();
   const size_t space = text.find(' ');
   if (space == std::string::npos) return reader.error_here(fmt::format("merge \"{}\" has no space", text));
