@@ -96,11 +96,11 @@ class GgufKeys {
 // A list of another length than the tokens would give wrong tokens to every id behind the gap.
 Status check_lengths(const GgufVocabulary& vocabulary, const std::string& where) {
   const size_t tokens = vocabulary.tokens.size();
-  for (const auto& [name, size] : {std::pair{"scores", vocabulary.scores.size()},
-                                   std::pair{"token_type", vocabulary.token_types.size()}}) {
+  for (const auto& [name, size] :
+       {std::pair{"scores", vocabulary.scores.size()}, std::pair{"token_type", vocabulary.token_types.size()}}) {
     if (size == 0 || size == tokens) continue;
-    return make_error(ErrorCode::kCorrupt, fmt::format("{}: {} tokens but {} of {}{}: the file is damaged", where, tokens,
-                                                       size, kKeys, name));
+    return make_error(ErrorCode::kCorrupt, fmt::format("{}: {} tokens but {} of {}{}: the file is damaged", where,
+                                                       tokens, size, kKeys, name));
   }
   return {};
 }
@@ -109,10 +109,9 @@ Status check_lengths(const GgufVocabulary& vocabulary, const std::string& where)
 
 // Marks of the end of a turn that files do not always list as such.
 bool is_turn_end(std::string_view text) {
-  constexpr std::string_view kEnds[] = {"<|eot_id|>",  "<|im_end|>",      "<|end|>",      "<end_of_turn>",
-                                        "<|eom_id|>",  "<|end_of_text|>", "<|endoftext|>", "<EOT>",
-                                        "<turn|>",     "<|return|>",      "<|call|>",      "_<EOT>",
-                                        "<｜end▁of▁sentence｜>"};
+  constexpr std::string_view kEnds[] = {
+      "<|eot_id|>", "<|im_end|>", "<|end|>",    "<end_of_turn>", "<|eom_id|>", "<|end_of_text|>",      "<|endoftext|>",
+      "<EOT>",      "<turn|>",    "<|return|>", "<|call|>",      "_<EOT>",     "<｜end▁of▁sentence｜>"};
   return std::ranges::find(kEnds, text) != std::end(kEnds);
 }
 
@@ -126,18 +125,19 @@ class GgufDescriber {
     else if (v_.model == "gemma4") BALLAST_CHECK(describe_gemma4());
     else if (v_.model == "bert") BALLAST_CHECK(describe_bert());
     else if (v_.model == "t5") BALLAST_CHECK(describe_t5());
-    else return make_error(ErrorCode::kUnsupported,
-                           fmt::format("{}: its tokenizer is \"{}\"; llama, gpt2, gemma4, bert and t5 are known", where_,
-                                       v_.model));
+    else
+      return make_error(
+          ErrorCode::kUnsupported,
+          fmt::format("{}: its tokenizer is \"{}\"; llama, gpt2, gemma4, bert and t5 are known", where_, v_.model));
     add_added();
     return std::move(d_);
   }
 
  private:
-  int32_t type(size_t id) const { return v_.token_types.empty() ? int32_t{GgufVocabulary::kNormal} : v_.token_types[id]; }
-  bool is_mark(size_t id) const {
-    return type(id) == GgufVocabulary::kControl || type(id) == GgufVocabulary::kUnknown;
+  int32_t type(size_t id) const {
+    return v_.token_types.empty() ? int32_t{GgufVocabulary::kNormal} : v_.token_types[id];
   }
+  bool is_mark(size_t id) const { return type(id) == GgufVocabulary::kControl || type(id) == GgufVocabulary::kUnknown; }
   std::string text_of(std::optional<TokenId> id) const { return id ? v_.tokens[*id] : std::string(); }
 
   void set_default(std::optional<TokenId>& mark, TokenId id) const {
@@ -170,9 +170,8 @@ class GgufDescriber {
     begin = v_.add_begin.value_or(begin);
     end = v_.add_end.value_or(end);
     if ((begin && !v_.marks.begin) || (end && !v_.marks.end)) {
-      return make_error(ErrorCode::kCorrupt,
-                        fmt::format("{}: it wants a mark for the {} of a text but has none", where_,
-                                    begin && !v_.marks.begin ? "begin" : "end"));
+      return make_error(ErrorCode::kCorrupt, fmt::format("{}: it wants a mark for the {} of a text but has none",
+                                                         where_, begin && !v_.marks.begin ? "begin" : "end"));
     }
     const auto around = [&](Part::Kind kind, std::vector<Part>& parts) {
       if (begin) parts.push_back({Part::Kind::kTokens, 0, {*v_.marks.begin}});
@@ -223,7 +222,8 @@ class GgufDescriber {
     for (size_t i = 0; i < v_.merges.size(); ++i) {
       const size_t space = v_.merges[i].find(' ', 1);
       if (space == std::string::npos) {
-        return make_error(ErrorCode::kCorrupt, fmt::format("{}: merge {}, \"{}\", has no space", where_, i, v_.merges[i]));
+        return make_error(ErrorCode::kCorrupt,
+                          fmt::format("{}: merge {}, \"{}\", has no space", where_, i, v_.merges[i]));
       }
       std::string left = v_.merges[i].substr(0, space);
       std::string right = v_.merges[i].substr(space + 1);
@@ -348,7 +348,8 @@ class GgufDescriber {
     if (!kept.empty()) text.kept = std::make_shared<PhraseFinder>(kept, PhraseFinder::Reading::kBackward);
     d_.normalizers = {std::move(text)};
     d_.decoders = {DecodeReplace{TextPattern::exact("\u2581"), " "}, DecodeByteTokens{}, DecodeFuse{}};
-    if (v_.add_space_prefix.value_or(false)) d_.decoders.push_back(DecodeStrip{.character = " ", .start = 1, .stop = 0});
+    if (v_.add_space_prefix.value_or(false))
+      d_.decoders.push_back(DecodeStrip{.character = " ", .start = 1, .stop = 0});
     return add_around(false, true);
   }
 

@@ -90,8 +90,9 @@ Status UnigramEncoder::add_unknown(std::string_view text, std::vector<TokenId>& 
     return {};
   }
   if (!unknown_) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("no token spells \"{}\", and the model has none for the unknown", text.substr(0, 40)));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("no token spells \"{}\", and the model has none for the unknown", text.substr(0, 40)));
   }
   out.push_back(*unknown_);
   return {};

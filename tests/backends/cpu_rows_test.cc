@@ -77,7 +77,8 @@ TEST(CpuRope, TurnsTheFirstHalfAgainstTheSecondAndLeavesTheRest) {
   }
   expect_values(expected, 1e-6, 1e-6, [&](const KernelTable<float>& kernels, float* y, ThreadPool& pool) {
     std::copy(x.begin(), x.end(), y);
-    kernels.rope({y, cosines.data(), sines.data(), positions, heads, head_dim, rotary, stride}, pool);
+    kernels.rope({y, cosines.data(), sines.data(), positions, heads, head_dim, rotary, stride, /*interleaved=*/false},
+                 pool);
   });
 }
 
