@@ -7,9 +7,9 @@ namespace ballast {
 
 extern const ModelKind kGptKind;
 extern const ModelKind kMinistralKind;
-extern const ModelKind kDecoderKind;
 extern const ModelKind kResnet34Kind;
 extern const ModelKind kMobilenetV2Kind;
 extern const ModelKind kSequentialKind;
+extern const ModelKind kDecoderKind;
 
 }  // namespace ballast
