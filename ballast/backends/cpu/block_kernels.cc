@@ -117,11 +117,9 @@ BlockKernels dotted_kernels(DType dtype) {
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#if HWY_ARCH_ARM_A64 && defined(__linux__)
-#include <sys/auxv.h>
-#endif
-
 #include <atomic>
+
+#include "ballast/io/processor.h"
 
 namespace ballast::cpu {
 
@@ -131,18 +129,12 @@ HWY_EXPORT(dotted_kernels);
 
 namespace {
 
-bool machine_has_dot() {
-#if HWY_ARCH_X86
-  return __builtin_cpu_supports("avx512vnni") != 0;
-#elif HWY_ARCH_ARM_A64 && defined(__linux__)
-  constexpr unsigned long kDotProducts = 1UL << 20;  // HWCAP_ASIMDDP
-  return (getauxval(AT_HWCAP) & kDotProducts) != 0;
-#else
-  return false;
-#endif
-}
+std::atomic<bool> dot_is_allowed{true};
 
-std::atomic<bool> dot_is_used{machine_has_dot()};
+bool uses_dot() {
+  static const bool has = has_dot_products();
+  return has && dot_is_allowed.load(std::memory_order_relaxed);
+}
 
 // AVX-512 without the instruction does as AVX2: few machines are worth a third form.
 #if HWY_ARCH_X86 && (HWY_TARGETS & HWY_AVX2)
@@ -156,10 +148,10 @@ BlockKernels stand_in(DType) { return {nullptr, nullptr}; }
 
 }  // namespace
 
-void use_dot_instructions(bool use) { dot_is_used = use && machine_has_dot(); }
+void use_dot_instructions(bool use) { dot_is_allowed = use; }
 
 BlockKernels block_kernels(DType dtype) {
-  if (dot_is_used.load(std::memory_order_relaxed)) {
+  if (uses_dot()) {
     const BlockKernels dotted = HWY_DYNAMIC_DISPATCH(dotted_kernels)(dtype);
     if (dotted.multiply != nullptr) return dotted;
   }
@@ -171,7 +163,7 @@ bool multiplies_blocks(DType dtype) { return block_kernels(dtype).multiply != nu
 
 std::string_view block_instructions(DType dtype) {
   if (!multiplies_blocks(dtype)) return "f32";
-  const bool is_dotted = dot_is_used && HWY_DYNAMIC_DISPATCH(dotted_kernels)(dtype).multiply != nullptr;
+  const bool is_dotted = uses_dot() && HWY_DYNAMIC_DISPATCH(dotted_kernels)(dtype).multiply != nullptr;
   if (HWY_ARCH_ARM) return is_dotted ? "integers, neon dotprod" : "integers, neon";
   return is_dotted ? "integers, avx512 vnni" : "integers, avx2";
 }
