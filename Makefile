@@ -10,13 +10,17 @@ UNITY ?= $(if $(wildcard build/CMakeCache.txt),,ON)
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: build demo test bench bench-storage bench-runtime bench-tokenizer bench-training interop interop-torch format lint clean install bootstrap configure
+.PHONY: build demo demo-chat test bench bench-storage bench-runtime bench-tokenizer bench-training interop interop-torch format lint clean install bootstrap configure
 
 build: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_static ballast_shared
 
 demo: build
 	scripts/demo
+
+# Fetches a model of 89 MiB from the Python Package Index and talks with it.
+demo-chat: build
+	scripts/demo_chat
 
 test: configure
 	cmake --build build -j $(JOBS)
