@@ -1,6 +1,7 @@
 #include "apps/ballast/interrupt.h"
 
 #include <signal.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -16,11 +17,15 @@ namespace {
 // Handlers reach only what is global.
 std::atomic<int> cancel_scopes{0};
 std::atomic<bool> was_interrupted{false};
+std::atomic<int> last_signal{0};
+std::atomic<const termios*> terminal_to_restore{nullptr};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
-void on_interrupt(int) {
+void on_interrupt(int signal) {
+  last_signal = signal;
   if (!was_interrupted.exchange(true) && cancel_scopes > 0) return;
   remove_temporaries_on_signal();
+  if (const termios* settings = terminal_to_restore) ::tcsetattr(STDIN_FILENO, TCSANOW, settings);
   ::_exit(kExitInterrupted);
 }
 
@@ -58,5 +63,12 @@ CancelScope::CancelScope() { ++cancel_scopes; }
 CancelScope::~CancelScope() { --cancel_scopes; }
 
 bool interrupted() { return was_interrupted; }
+
+void set_terminal_to_restore(const termios* settings) { terminal_to_restore = settings; }
+
+int take_interrupt() {
+  was_interrupted = false;
+  return last_signal.exchange(0);
+}
 
 }  // namespace ballast::cli
