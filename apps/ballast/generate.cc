@@ -1,6 +1,5 @@
 #include <fmt/format.h>
 
-#include <cmath>
 #include <memory>
 
 #include "apps/ballast/commands.h"
@@ -8,6 +7,7 @@
 #include "apps/ballast/interrupt.h"
 #include "apps/ballast/json_output.h"
 #include "apps/ballast/model_flags.h"
+#include "apps/ballast/sampling_flags.h"
 #include "apps/ballast/seconds_now.h"
 #include "apps/ballast/streams.h"
 #include "apps/ballast/text.h"
@@ -31,8 +31,6 @@ struct GenerateFlags {
   bool no_kv_cache = false;
   bool json = false;
   GenerateOptions options;
-
-  GenerateFlags() { options.sampling.temperature = 0.8; }
 };
 
 struct Timings {
@@ -102,7 +100,7 @@ Result<Written> write(const GenerateFlags& flags, RunningModel& running, const T
   BALLAST_TRY(written.prompt, make_prompt(flags, tokenizer));
   GenerateOptions options = flags.options;
   options.kv_cache = !flags.no_kv_cache;
-  if (flags.greedy || options.sampling.temperature < 0) options.sampling.temperature = 0;
+  settle_sampling(options, flags.greedy);
   options.sampling.log_probabilities = flags.json;
   if (!flags.ignore_eos) {
     const auto stops = running.model().stop_tokens();
@@ -215,20 +213,11 @@ RunCommand add_generate(CLI::App& program, Console& console) {
   Command command(program, "generate", "Let a text model write");
   auto flags = std::make_shared<GenerateFlags>();
   GenerateOptions& options = flags->options;
-  SamplerOptions& sampling = options.sampling;
   command.optional_path("MODEL", flags->model.path, "A checkpoint of a text model");
   command.text("--prompt", "TEXT", flags->prompt, "What to go on from; - reads it from standard input");
   command.texts("--tokens", "IDS", flags->tokens, "The same as numbers: 1,2,3");
   command.text("--tokenizer", "FILE", flags->tokenizer, "tokenizer.json or vocab.json, unless it stands beside MODEL");
-  command.count("--max-tokens", "N", options.max_tokens, "How many tokens to write at most (128)");
-  command.flag("--greedy", flags->greedy, "Always the likeliest token");
-  // Its range is the sampler's business: with --greedy any number will do.
-  command.real("--temperature", "T", sampling.temperature, "Below 1: surer, above 1: more varied (0.8)", -HUGE_VAL);
-  command.count("--top-k", "K", sampling.top_k, "Choose among the K likeliest tokens");
-  command.real("--top-p", "P", sampling.top_p, "Choose among the likeliest tokens that make up this share");
-  command.real("--min-p", "P", sampling.min_p, "Leave out tokens below this share of the likeliest one");
-  command.real("--repetition-penalty", "X", sampling.repetition_penalty, "Above 1: less of what stands already");
-  command.count("--seed", "N", sampling.seed, "Another seed, another text (0)");
+  add_sampling_flags(command, options, flags->greedy);
   command.texts("--stop", "TEXT", flags->stop, "End where this appears; may be repeated");
   command.flag("--ignore-eos", flags->ignore_eos, "Go on behind the end of a text");
   command.flag("--no-kv-cache", flags->no_kv_cache, "Compute everything anew for each token");

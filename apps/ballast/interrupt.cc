@@ -1,6 +1,7 @@
 #include "apps/ballast/interrupt.h"
 
 #include <signal.h>
+#include <termios.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -18,6 +19,8 @@ namespace {
 // Handlers reach only what is global.
 std::atomic<int> cancel_scopes{0};
 std::atomic<int64_t> first_interrupt{0};  // when, in milliseconds; 0: never
+std::atomic<int> last_signal{0};
+std::atomic<const termios*> terminal_to_restore{nullptr};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<int64_t>::is_always_lock_free);
 
 // Signals so close to each other are one request: timeout(1) tells the process and its group, a shell its jobs as well.
@@ -29,12 +32,14 @@ int64_t now_milliseconds() {
   return int64_t{1000} * now.tv_sec + now.tv_nsec / 1'000'000 + 1;
 }
 
-void on_interrupt(int) {
+void on_interrupt(int signal) {
+  last_signal = signal;
   const int64_t now = now_milliseconds();
   int64_t first = 0;
   if (first_interrupt.compare_exchange_strong(first, now)) first = now;
   if (cancel_scopes > 0 && now - first < kSameRequestMilliseconds) return;
   remove_temporaries_on_signal();
+  if (const termios* settings = terminal_to_restore) ::tcsetattr(STDIN_FILENO, TCSANOW, settings);
   ::_exit(kExitInterrupted);
 }
 
@@ -72,5 +77,12 @@ CancelScope::CancelScope() { ++cancel_scopes; }
 CancelScope::~CancelScope() { --cancel_scopes; }
 
 bool interrupted() { return first_interrupt != 0; }
+
+void set_terminal_to_restore(const termios* settings) { terminal_to_restore = settings; }
+
+int take_interrupt() {
+  first_interrupt = 0;
+  return last_signal.exchange(0);
+}
 
 }  // namespace ballast::cli

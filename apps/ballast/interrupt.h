@@ -1,6 +1,8 @@
 // Ctrl-C and its relatives, so that nothing half-written is left behind.
 #pragma once
 
+struct termios;
+
 namespace ballast::cli {
 
 // - SIGINT, SIGTERM, SIGHUP: work that can be cancelled is (see CancelScope); another signal a second later or more, or
@@ -20,5 +22,11 @@ class CancelScope {
 };
 
 bool interrupted();
+
+// The signal that came since this was last asked (0: none), for work that goes on after one.
+int take_interrupt();
+
+// How standard input's terminal is left when a signal ends the process; null: as it is. Must stay valid until changed.
+void set_terminal_to_restore(const termios* settings);
 
 }  // namespace ballast::cli

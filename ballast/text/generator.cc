@@ -39,9 +39,7 @@ Generator::Generator(const CausalLm& model, Context& context, std::vector<TokenI
       tokens_(std::move(prompt)),
       prompt_size_(tokens_.size()) {}
 
-Result<Generator> Generator::start(const CausalLm& model, Context& context, std::vector<TokenId> prompt,
-                                   const GenerateOptions& options) {
-  BALLAST_CHECK(check_sampler_options(options.sampling));
+Status Generator::check_prompt(const CausalLm& model, std::span<const TokenId> prompt, const GenerateOptions& options) {
   const uint64_t most = model.context_length();
   if (prompt.size() > most && !options.context_shift) {
     return make_error(
@@ -51,12 +49,17 @@ Result<Generator> Generator::start(const CausalLm& model, Context& context, std:
                     prompt.size(), most));
   }
   const size_t seen = std::min<size_t>(prompt.size(), most);
-  BALLAST_CHECK(check_tokens(std::span(prompt).last(seen), model.vocab_size(), 0, most));
+  BALLAST_CHECK(check_tokens(prompt.last(seen), model.vocab_size(), 0, most));
+  if (!options.kv_cache || options.cache_capacity == 0) return {};
+  return check_capacity(options.cache_capacity, seen, options.max_tokens, most);
+}
+
+Result<Generator> Generator::start(const CausalLm& model, Context& context, std::vector<TokenId> prompt,
+                                   const GenerateOptions& options) {
+  BALLAST_CHECK(check_sampler_options(options.sampling));
+  BALLAST_CHECK(check_prompt(model, prompt, options));
   Generator generator(model, context, std::move(prompt), options);
   if (options.kv_cache) {
-    if (options.cache_capacity != 0) {
-      BALLAST_CHECK(check_capacity(options.cache_capacity, seen, options.max_tokens, most));
-    }
     KvCacheShape shape = model.cache_shape();
     shape.dtype = options.cache_dtype;
     BALLAST_TRY(KvCache cache, KvCache::make(shape, options.cache_capacity));
@@ -64,6 +67,22 @@ Result<Generator> Generator::start(const CausalLm& model, Context& context, std:
   }
   BALLAST_CHECK(generator.catch_up());
   return generator;
+}
+
+Status Generator::restart(std::vector<TokenId> prompt) {
+  BALLAST_CHECK(check_prompt(*model_, prompt, options_));
+  // A window that has moved holds other positions than a prompt from its beginning.
+  const size_t known = cache_ && tokens_.size() <= model_->context_length() ? computed_ : 0;
+  const auto shared = std::ranges::mismatch(prompt, std::span(tokens_).first(std::min(known, tokens_.size())));
+  reused_ = static_cast<size_t>(shared.in1 - prompt.begin());
+  // The last token is computed in any case: its logits are what is drawn from.
+  if (reused_ == prompt.size() && reused_ > 0) --reused_;
+  tokens_ = std::move(prompt);
+  prompt_size_ = tokens_.size();
+  computed_ = reused_;
+  stop_reason_ = StopReason::kNone;
+  if (cache_) cache_->truncate(reused_);
+  return catch_up();
 }
 
 Status Generator::compute(std::span<const TokenId> ids) {

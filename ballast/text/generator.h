@@ -30,6 +30,12 @@ class Generator {
   static Result<Generator> start(const CausalLm& model, Context& context, std::vector<TokenId> prompt,
                                  const GenerateOptions& options);
 
+  // Goes on with another prompt, as start() would with the same options, and computes only what comes behind the
+  // beginning that it shares with the tokens so far: a conversation, which grows at its end.
+  Status restart(std::vector<TokenId> prompt);
+  // How many tokens of the prompt were known when it came.
+  uint64_t reused() const { return reused_; }
+
   // The next token; nullopt at the end, for which stop_reason() has the cause.
   Result<std::optional<SampledToken>> next();
   StopReason stop_reason() const { return stop_reason_; }
@@ -43,6 +49,7 @@ class Generator {
 
  private:
   Generator(const CausalLm& model, Context& context, std::vector<TokenId> prompt, const GenerateOptions& options);
+  static Status check_prompt(const CausalLm& model, std::span<const TokenId> prompt, const GenerateOptions& options);
   // Brings logits_ up to the last token.
   Status catch_up();
   Status compute(std::span<const TokenId> ids);
@@ -55,6 +62,7 @@ class Generator {
   size_t prompt_size_;
   std::optional<KvCache> cache_;
   size_t computed_ = 0;  // tokens whose logits are known
+  size_t reused_ = 0;
   Tensor logits_;
   StopReason stop_reason_ = StopReason::kNone;
 };

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,13 +43,21 @@ Channel make_terminal(unsigned short columns) {
   return channel;
 }
 
+// A file without a name that holds the text; nothing at all for an empty one.
+int open_input(const std::string& text) {
+  if (text.empty()) return ::open("/dev/null", O_RDONLY);
+  const int file = ::memfd_create("input", 0);
+  EXPECT_EQ(::write(file, text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  ::lseek(file, 0, SEEK_SET);
+  return file;
+}
+
 [[noreturn]] void become(const std::vector<std::string>& argv, const ProgramSetting& setting, int out, int err) {
   // Two groups of tests may run at once, and the shell's own signals must not decide how this one ends.
   for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGPIPE}) ::signal(signal, SIG_DFL);
   for (const auto& [name, value] : setting.environment) ::setenv(name.c_str(), value.c_str(), 1);
   if (!setting.stdout_path.empty()) out = ::open(setting.stdout_path.c_str(), O_WRONLY);
-  const int nothing = ::open("/dev/null", O_RDONLY);
-  ::dup2(nothing, STDIN_FILENO);
+  ::dup2(setting.type ? out : open_input(setting.input), STDIN_FILENO);
   ::dup2(out, STDOUT_FILENO);
   ::dup2(err, STDERR_FILENO);
   std::vector<char*> pointers;
@@ -73,11 +82,15 @@ void follow(pid_t process, Channel out, Channel err, const ProgramSetting& setti
   std::string* texts[2] = {&run.out, &run.err};
   bool timed_out = false;
   while (waits[0].fd >= 0 || waits[1].fd >= 0) {
-    ::poll(waits, 2, setting.watch ? 1 : 100);
+    ::poll(waits, 2, setting.watch || setting.type ? 1 : 100);
     for (size_t i = 0; i < 2; ++i) {
       if (waits[i].fd >= 0 && waits[i].revents != 0 && !take_output(waits[i].fd, *texts[i])) waits[i].fd = -1;
     }
     if (setting.watch) setting.watch(process, run.out);
+    if (setting.type) {
+      const std::string keys = setting.type(run.out);
+      EXPECT_EQ(::write(out.reader, keys.data(), keys.size()), static_cast<ssize_t>(keys.size()));
+    }
     if (!timed_out && Clock::now() > deadline) {
       ADD_FAILURE() << "the program did not end within " << setting.timeout_seconds << " s";
       ::kill(process, SIGKILL);

@@ -21,7 +21,11 @@ struct ProgramSetting {
   std::vector<std::pair<std::string, std::string>> environment;  // added to the present one
   bool terminal = false;                                         // standard output and error are a terminal
   unsigned short columns = 80;                                   // of that terminal
-  std::string stdout_path;                                       // where standard output goes instead of to `out`
+  std::string input;                                             // what standard input gives, as a file
+  // What is typed on the terminal, which is standard input too then. Asked about every millisecond, with what the
+  // program printed so far.
+  std::function<std::string(const std::string& out)> type;
+  std::string stdout_path;  // where standard output goes instead of to `out`
   // Called about every millisecond while the program runs, with what it printed so far.
   std::function<void(pid_t process, const std::string& out)> watch;
   double timeout_seconds = 60;  // then it is killed and the test fails

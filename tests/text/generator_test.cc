@@ -83,6 +83,41 @@ TEST(Generator, RefusesAPromptLongerThanTheContextUnlessItMayForget) {
   EXPECT_EQ(write(*model, prompt, options).tokens, write(*model, seen, options).tokens);
 }
 
+TEST(Generator, GoesOnWithALongerPromptAsIfItHadBegunWithIt) {
+  const auto model = base();
+  auto generator = Generator::start(*model->as_causal_lm(), model->context(), {7, 8, 9}, greedy_tokens(4));
+  ASSERT_TRUE(generator);
+  while (const auto token = generator->next()) {
+    if (!*token) break;
+  }
+  std::vector<TokenId> prompt(generator->tokens().begin(), generator->tokens().end() - 1);
+  prompt.insert(prompt.end(), {40, 41});
+  ASSERT_TRUE(generator->restart(prompt));
+  EXPECT_EQ(generator->reused(), 6U);  // three of the prompt, and what was written but for the last
+  EXPECT_EQ(generator->generated(), 0U);
+  std::vector<TokenId> tokens;
+  for (;;) {
+    const auto token = generator->next();
+    ASSERT_TRUE(token);
+    if (!*token) break;
+    tokens.push_back((*token)->id);
+  }
+  EXPECT_EQ(tokens, write(*model, prompt, greedy_tokens(4)).tokens);
+}
+
+TEST(Generator, AnotherPromptComputesWhatDiffersAndTheLastTokenInAnyCase) {
+  const auto model = base();
+  auto generator = Generator::start(*model->as_causal_lm(), model->context(), {7, 8, 9}, greedy_tokens(1));
+  ASSERT_TRUE(generator);
+  ASSERT_TRUE(generator->restart({7, 8, 9}));
+  EXPECT_EQ(generator->reused(), 2U);
+  EXPECT_EQ((**generator->next()).id, write(*model, {7, 8, 9}, greedy_tokens(1)).tokens[0]);
+  ASSERT_TRUE(generator->restart({7, 5}));
+  EXPECT_EQ(generator->reused(), 1U);
+  EXPECT_EQ((**generator->next()).id, write(*model, {7, 5}, greedy_tokens(1)).tokens[0]);
+  EXPECT_FALSE(generator->restart(std::vector<TokenId>(60, 1)));
+}
+
 TEST(Generator, RefusesWhatTheModelDoesNotKnow) {
   const auto model = base();
   EXPECT_THAT(refusal(*model, {1, 320}, greedy_tokens(2)), HasSubstr("token 320 at position 1"));

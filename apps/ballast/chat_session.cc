@@ -1,0 +1,222 @@
+#include "apps/ballast/chat_session.h"
+
+#include <fmt/format.h>
+#include <signal.h>
+
+#include <algorithm>
+#include <ctime>
+
+#include "apps/ballast/interrupt.h"
+#include "apps/ballast/markdown_stream.h"
+#include "apps/ballast/seconds_now.h"
+#include "apps/ballast/text.h"
+#include "ballast/io/file.h"
+
+namespace ballast::cli {
+
+namespace {
+
+constexpr const char* kPrompt = "> ";
+
+ClockTime local_time_now() {
+  const std::time_t now = std::time(nullptr);
+  std::tm local{};
+  ::localtime_r(&now, &local);
+  return {.year = local.tm_year + 1900,
+          .month = local.tm_mon + 1,
+          .day = local.tm_mday,
+          .hour = local.tm_hour,
+          .minute = local.tm_min,
+          .second = std::min(local.tm_sec, 59)};
+}
+
+Status write_conversation(const std::string& path, const std::string& text) {
+  AtomicFiles files({.overwrite = true, .sync = true, .file_system = nullptr});
+  BALLAST_TRY(ByteSink* const sink, files.add(path, text.size()));
+  BALLAST_CHECK(sink->write_text(text));
+  return files.commit();
+}
+
+Result<std::vector<ChatMessage>> read_conversation(const std::string& path) {
+  constexpr uint64_t kLargest = uint64_t{64} << 20U;
+  BALLAST_TRY(const auto source, open_file(path, FileAccess::kPositional));
+  if (source->size() > kLargest) {
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: too large for a conversation", path));
+  }
+  BALLAST_TRY(const ByteVector bytes, read_bytes(*source, 0, source->size()));
+  return parse_messages(as_text(bytes), path);
+}
+
+}  // namespace
+
+struct ChatSession::CommandRow {
+  std::string_view name;
+  std::string_view argument;  // what help calls it; "": takes none
+  std::string_view what;
+  Next (ChatSession::*run)(const std::string& argument);
+};
+
+const ChatSession::CommandRow ChatSession::kRows[] = {
+    {"/help", "", "these commands", &ChatSession::help},
+    {"/reset", "", "forget the conversation, but for the system message", &ChatSession::reset},
+    {"/save", "FILE", "write the conversation as JSON", &ChatSession::save},
+    {"/load", "FILE", "go on with a conversation that was saved", &ChatSession::load},
+    {"/stats", "", "tokens, times and memory", &ChatSession::stats},
+    {"/system", "TEXT", "another system message; without a text: none", &ChatSession::system},
+    {"/exit", "", "leave; Ctrl-D does it too", &ChatSession::exit},
+};
+
+void ChatSession::show(std::string_view text) {
+  console_.out() += text;
+  console_.flush();
+}
+
+// ---------------------------------------------------------------- lines
+
+int ChatSession::run() {
+  if (editor_.interactive()) console_.remark("/help lists the commands\n");
+  bool interrupted_before = false;
+  std::string line;
+  while (!console_.reader_gone()) {
+    const LineEvent event = editor_.read(kPrompt, line);
+    if (event == LineEvent::kEndOfInput || (event == LineEvent::kInterrupted && interrupted_before)) break;
+    interrupted_before = event == LineEvent::kInterrupted;
+    if (interrupted_before) {
+      console_.remark("Ctrl-C again, Ctrl-D or /exit leaves\n");
+      continue;
+    }
+    if (take_line(line) == Next::kLeave) break;
+  }
+  return exit_code_;
+}
+
+ChatSession::Next ChatSession::take_line(const std::string& line) {
+  if (line.starts_with('/')) return command(line);
+  const size_t begin = line.find_first_not_of(" \t\n");
+  if (begin == std::string::npos) return Next::kGoOn;
+  return say(json_text(line.substr(begin)));
+}
+
+ChatSession::Next ChatSession::command(const std::string& line) {
+  const size_t end = std::min(line.find(' '), line.size());
+  const std::string name = line.substr(0, end);
+  const size_t begin = line.find_first_not_of(' ', end);
+  const std::string argument = begin == std::string::npos ? "" : line.substr(begin);
+  const auto* row = std::ranges::find(kRows, name, &CommandRow::name);
+  if (row != std::end(kRows)) return (this->*row->run)(argument);
+  return fail(make_error(ErrorCode::kInvalidArgument,
+                         fmt::format("there is no command {}; /help lists them. To say it, begin the line with a space",
+                                     printable(name))));
+}
+
+ChatSession::Next ChatSession::fail(const Error& error) {
+  const int code = console_.fail(error);
+  if (editor_.interactive()) return Next::kGoOn;
+  exit_code_ = code;
+  return Next::kLeave;
+}
+
+// ---------------------------------------------------------------- a turn
+
+ChatSession::Next ChatSession::say(const std::string& text) {
+  const CancelScope cancel;
+  MarkdownStream markdown(console_.output());
+  const double start = seconds_now();
+  double first = 0;
+  const auto reply = conversation_.say(text, local_time_now(), [&](std::string_view piece) {
+    if (first == 0) first = seconds_now();
+    // Where no person looks, the text goes out as it is.
+    show(console_.output().interactive ? markdown.next(piece) : std::string(piece));
+    return !interrupted() && !console_.reader_gone();
+  });
+  show((console_.output().interactive ? markdown.finish() : "") + "\n");
+  const int signal = take_interrupt();
+  if (!reply) return fail(reply.error());
+  const double end = seconds_now();
+  prompt_seconds_ = (first == 0 ? end : first) - start;
+  answer_seconds_ = first == 0 ? 0 : end - first;
+  last_ = *reply;
+  tell_end(*reply);
+  if (signal == 0 || signal == SIGINT) return Next::kGoOn;
+  exit_code_ = kExitInterrupted;
+  return Next::kLeave;
+}
+
+void ChatSession::tell_end(const Reply& reply) {
+  if (conversation_.left_out() > told_left_out_) {
+    told_left_out_ = conversation_.left_out();
+    console_.remark(
+        fmt::format("the model's context of {} tokens is full: it no longer sees the first {} of the "
+                    "conversation (/reset begins anew)\n",
+                    context_length_, counted(told_left_out_, "message")));
+  }
+  if (reply.end == ReplyEnd::kMaxTokens) {
+    console_.remark(
+        fmt::format("stopped after {}; --max-tokens allows more\n", counted(reply.written_tokens, "token")));
+  } else if (reply.end == ReplyEnd::kContextFull) {
+    console_.remark(fmt::format("stopped: the model's context of {} tokens is full\n", context_length_));
+  } else if (reply.end == ReplyEnd::kStopped) {
+    console_.remark("stopped\n");
+  }
+}
+
+// ---------------------------------------------------------------- commands
+
+ChatSession::Next ChatSession::help(const std::string& /*argument*/) {
+  std::string text;
+  for (const CommandRow& row : kRows)
+    text += fmt::format("{:<14} {}\n", fmt::format("{} {}", row.name, row.argument), row.what);
+  show(text + "Anything else is said to the model. A line that begins with a space is too, even with a / behind it.\n");
+  return Next::kGoOn;
+}
+
+ChatSession::Next ChatSession::reset(const std::string& /*argument*/) {
+  conversation_.reset();
+  told_left_out_ = 0;
+  console_.remark("a new conversation\n");
+  return Next::kGoOn;
+}
+
+ChatSession::Next ChatSession::save(const std::string& argument) {
+  if (argument.empty()) return fail(make_error(ErrorCode::kInvalidArgument, "/save FILE: the file is missing"));
+  const auto messages = conversation_.messages();
+  if (const Status saved = write_conversation(argument, messages_to_json(messages)); !saved) return fail(saved.error());
+  console_.remark(fmt::format("saved {} to {}\n", counted(messages.size(), "message"), printable(argument)));
+  return Next::kGoOn;
+}
+
+ChatSession::Next ChatSession::load(const std::string& argument) {
+  if (argument.empty()) return fail(make_error(ErrorCode::kInvalidArgument, "/load FILE: the file is missing"));
+  auto messages = read_conversation(argument);
+  if (!messages) return fail(messages.error());
+  console_.remark(fmt::format("{} from {}\n", counted(messages->size(), "message"), printable(argument)));
+  conversation_.set_messages(std::move(*messages));
+  told_left_out_ = 0;
+  return Next::kGoOn;
+}
+
+ChatSession::Next ChatSession::stats(const std::string& /*argument*/) {
+  const auto rate = [](uint64_t count, double seconds) {
+    return seconds > 0 ? static_cast<double>(count) / seconds : 0;
+  };
+  const uint64_t fresh = last_.prompt_tokens - last_.reused_tokens;
+  show(fmt::format(
+      "messages  {}, of which the model does not see {}\n"
+      "context   {} of {} tokens, {} of cached keys and values\n"
+      "prompt    {} tokens, {} of them known from before; {:.0f} tokens/s\n"
+      "answer    {}, {:.1f} tokens/s\n",
+      conversation_.messages().size(), conversation_.left_out(), conversation_.tokens(), context_length_,
+      mib(conversation_.cache_bytes()), last_.prompt_tokens, last_.reused_tokens, rate(fresh, prompt_seconds_),
+      counted(last_.written_tokens, "token"), rate(last_.written_tokens, answer_seconds_)));
+  return Next::kGoOn;
+}
+
+ChatSession::Next ChatSession::system(const std::string& argument) {
+  conversation_.set_system(json_text(argument));
+  console_.remark(argument.empty() ? "no system message\n" : "the system message counts from the next turn on\n");
+  return Next::kGoOn;
+}
+
+ChatSession::Next ChatSession::exit(const std::string& /*argument*/) { return Next::kLeave; }
+
+}  // namespace ballast::cli

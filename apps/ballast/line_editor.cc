@@ -1,0 +1,226 @@
+#include "apps/ballast/line_editor.h"
+
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <termios.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <utility>
+
+#include "apps/ballast/interrupt.h"
+#include "apps/ballast/text.h"
+#include "ballast/base/utf8.h"
+
+namespace ballast::cli {
+
+// ---------------------------------------------------------------- editing
+
+std::optional<LineEvent> LineEditing::press(const Key& key) {
+  switch (key.kind) {
+    case KeyKind::kText:
+    case KeyKind::kPaste: line_.insert(key.text); break;
+    case KeyKind::kEnter: return LineEvent::kLine;
+    case KeyKind::kLeft: line_.left(); break;
+    case KeyKind::kRight: line_.right(); break;
+    case KeyKind::kUp: browse(-1); break;
+    case KeyKind::kDown: browse(1); break;
+    case KeyKind::kHome: line_.home(); break;
+    case KeyKind::kEnd: line_.end(); break;
+    case KeyKind::kWordLeft: line_.word_left(); break;
+    case KeyKind::kWordRight: line_.word_right(); break;
+    case KeyKind::kBackspace: line_.erase_before(); break;
+    case KeyKind::kDelete: line_.erase_at(); break;
+    case KeyKind::kKillToEnd: line_.erase_to_end(); break;
+    case KeyKind::kKillToStart: line_.erase_to_start(); break;
+    case KeyKind::kKillWord: line_.erase_word_before(); break;
+    case KeyKind::kClearScreen: break;
+    case KeyKind::kInterrupt: return LineEvent::kInterrupted;
+    case KeyKind::kEndOfInput:
+      if (line_.text().empty()) return LineEvent::kEndOfInput;
+      line_.erase_at();
+      break;
+  }
+  return std::nullopt;
+}
+
+void LineEditing::browse(int step) {
+  if ((step < 0 && place_ == 0) || (step > 0 && place_ >= history_.size())) return;
+  if (place_ == history_.size()) typed_ = line_.text();
+  place_ = step < 0 ? place_ - 1 : place_ + 1;
+  line_.set(place_ == history_.size() ? typed_ : history_[place_]);
+}
+
+std::string LineEditing::take_line() {
+  std::string text = line_.take();
+  if (!text.empty() && (history_.empty() || history_.back() != text)) history_.push_back(text);
+  place_ = history_.size();
+  typed_.clear();
+  return text;
+}
+
+// ---------------------------------------------------------------- drawing
+
+DrawnLine draw_line(std::string_view prompt, const LineBuffer& line, size_t width) {
+  DrawnLine drawn;
+  size_t row = 0;
+  size_t column = 0;
+  const auto put = [&](std::string_view character) {
+    const size_t columns = display_width(character);
+    if (width > 0 && column + columns > width) {
+      drawn.text += "\r\n";
+      ++row;
+      column = 0;
+    }
+    drawn.text += character;
+    column += columns;
+  };
+  const auto put_all = [&](std::string_view text, size_t cursor) {
+    for (size_t at = 0; at <= text.size();) {
+      if (at == cursor) {
+        drawn.cursor_row = row;
+        drawn.cursor_column = column;
+      }
+      if (at == text.size()) break;
+      const size_t length = std::max<size_t>(1, utf8_sequence_length(text, at));
+      if (text[at] == '\n') {
+        drawn.text += "\r\n";
+        ++row;
+        column = 0;
+      } else {
+        put(printable(text.substr(at, length)));
+      }
+      at += length;
+    }
+  };
+  put_all(prompt, std::string_view::npos);
+  put_all(line.text(), line.cursor());
+  // A cursor behind the last column would stand on the next row.
+  if (width > 0 && drawn.cursor_column >= width) {
+    if (drawn.cursor_row == row) drawn.text += "\r\n";
+    row = std::max(row, drawn.cursor_row + 1);
+    ++drawn.cursor_row;
+    drawn.cursor_column = 0;
+  }
+  drawn.rows = row;
+  return drawn;
+}
+
+namespace {
+
+void write_terminal(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (written < 0 && errno != EINTR) return;
+    if (written > 0) text.remove_prefix(static_cast<size_t>(written));
+  }
+}
+
+size_t terminal_width() {
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+// Keys come as they are pressed while this lives, and pastes are marked as such.
+class RawTerminal {
+ public:
+  RawTerminal() {
+    known_ = ::tcgetattr(STDIN_FILENO, &before_) == 0;
+    if (!known_) return;
+    termios raw = before_;
+    raw.c_lflag &= static_cast<tcflag_t>(~(ECHO | ICANON | ISIG | IEXTEN));
+    raw.c_iflag &= static_cast<tcflag_t>(~(ICRNL | INLCR | IXON));
+    raw.c_cc[VMIN] = 1;
+    raw.c_cc[VTIME] = 0;
+    set_terminal_to_restore(&before_);
+    ::tcsetattr(STDIN_FILENO, TCSADRAIN, &raw);
+    write_terminal("\x1b[?2004h");
+  }
+  ~RawTerminal() {
+    if (!known_) return;
+    write_terminal("\x1b[?2004l");
+    ::tcsetattr(STDIN_FILENO, TCSADRAIN, &before_);
+    set_terminal_to_restore(nullptr);
+  }
+  RawTerminal(const RawTerminal&) = delete;
+  RawTerminal& operator=(const RawTerminal&) = delete;
+
+ private:
+  termios before_{};
+  bool known_;
+};
+
+// "" at the end of the input.
+std::string read_some() {
+  char buffer[4096];
+  for (;;) {
+    const ssize_t count = ::read(STDIN_FILENO, buffer, sizeof buffer);
+    if (count >= 0) return std::string(buffer, static_cast<size_t>(count));
+    if (errno != EINTR) return "";
+  }
+}
+
+}  // namespace
+
+// ---------------------------------------------------------------- LineEditor
+
+LineEditor::LineEditor() : interactive_(::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1) {}
+
+LineEvent LineEditor::read(const std::string& prompt, std::string& line) {
+  return interactive_ ? edit(prompt, line) : read_plain(line);
+}
+
+LineEvent LineEditor::read_plain(std::string& line) {
+  for (;;) {
+    const size_t end = unread_.find('\n');
+    if (end != std::string::npos) {
+      line = unread_.substr(0, end);
+      unread_.erase(0, end + 1);
+      break;
+    }
+    const std::string more = read_some();
+    if (more.empty() && unread_.empty()) return LineEvent::kEndOfInput;
+    unread_ += more.empty() ? "\n" : more;
+  }
+  if (line.ends_with('\r')) line.pop_back();
+  return LineEvent::kLine;
+}
+
+void LineEditor::redraw(const std::string& prompt) {
+  const DrawnLine drawn = draw_line(prompt, editing_.line(), terminal_width());
+  std::string out = "\r";
+  if (cursor_row_ > 0) out += fmt::format("\x1b[{}A", cursor_row_);
+  out += "\x1b[J" + drawn.text + "\r";
+  if (drawn.rows > drawn.cursor_row) out += fmt::format("\x1b[{}A", drawn.rows - drawn.cursor_row);
+  if (drawn.cursor_column > 0) out += fmt::format("\x1b[{}C", drawn.cursor_column);
+  cursor_row_ = drawn.cursor_row;
+  write_terminal(out);
+}
+
+LineEvent LineEditor::edit(const std::string& prompt, std::string& line) {
+  const RawTerminal raw;
+  cursor_row_ = 0;
+  for (;;) {
+    while (!keys_.empty()) {
+      const Key key = std::move(keys_.front());
+      keys_.erase(keys_.begin());
+      if (key.kind == KeyKind::kClearScreen) {
+        write_terminal("\x1b[H\x1b[2J");
+        cursor_row_ = 0;
+      }
+      const auto event = editing_.press(key);
+      if (!event) continue;
+      redraw(prompt);
+      write_terminal("\r\n");
+      line = editing_.take_line();
+      return *event;
+    }
+    redraw(prompt);
+    const std::string bytes = read_some();
+    if (bytes.empty()) return LineEvent::kEndOfInput;
+    keys_ = decoder_.next(bytes);
+  }
+}
+
+}  // namespace ballast::cli

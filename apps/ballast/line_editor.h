@@ -1,0 +1,65 @@
+// Reads lines: with editing and history where a person types them, plainly where they come through a pipe.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/ballast/line_buffer.h"
+#include "apps/ballast/terminal_keys.h"
+
+namespace ballast::cli {
+
+// What a line of input turned out to be.
+enum class LineEvent : unsigned char { kLine, kInterrupted, kEndOfInput };
+
+// What keys do to the line and the history; knows no terminal.
+class LineEditing {
+ public:
+  // The event that this key completes, if it does.
+  std::optional<LineEvent> press(const Key& key);
+  const LineBuffer& line() const { return line_; }
+  // The line, which goes into the history and is empty then.
+  std::string take_line();
+
+ private:
+  void browse(int step);
+
+  LineBuffer line_;
+  std::vector<std::string> history_;
+  size_t place_ = 0;   // in the history; its size: the line being typed
+  std::string typed_;  // what was being typed when browsing began
+};
+
+// The line as it looks on a terminal of this width, and where its cursor is: rows and columns from its beginning. Line
+// breaks of the text appear as such.
+struct DrawnLine {
+  std::string text;
+  size_t rows = 0;  // below the first
+  size_t cursor_row = 0;
+  size_t cursor_column = 0;
+};
+DrawnLine draw_line(std::string_view prompt, const LineBuffer& line, size_t width);
+
+class LineEditor {
+ public:
+  LineEditor();
+  // Where standard input is a terminal.
+  bool interactive() const { return interactive_; }
+  // Shows the prompt (on a terminal only) and waits for a line. `line` is set for kLine.
+  LineEvent read(const std::string& prompt, std::string& line);
+
+ private:
+  LineEvent edit(const std::string& prompt, std::string& line);
+  LineEvent read_plain(std::string& line);
+  void redraw(const std::string& prompt);
+
+  bool interactive_;
+  LineEditing editing_;
+  KeyDecoder decoder_;
+  std::vector<Key> keys_;  // that came behind the end of a line
+  std::string unread_;     // of a pipe, behind the last line
+  size_t cursor_row_ = 0;  // where the terminal's cursor is, from the first row of the line
+};
+
+}  // namespace ballast::cli

@@ -1,0 +1,238 @@
+#include "ballast/text/conversation.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "ballast/base/json.h"
+#include "ballast/text/encode_parts.h"
+#include "ballast/text/stop_text.h"
+
+namespace ballast {
+
+namespace {
+
+// How models end a turn, by the text of the token. They may stand anywhere in a vocabulary, whatever its file says the
+// end of a text is.
+constexpr std::array<std::string_view, 13> kEndsOfTurns = {
+    "<|im_end|>", "<|eot_id|>",      "<|eom_id|>",      "<|end|>",    "<end_of_turn>", "<|endoftext|>",
+    "</s>",       "<|end_of_text|>", "<|end_of_turn|>", "<|return|>", "<|endofturn|>", "<｜end▁of▁sentence｜>",
+    "<|eos|>"};
+
+void append_message(JsonWriter& json, const ChatMessage& message) {
+  if (!message.json.empty()) {
+    json.raw(message.json);
+    return;
+  }
+  json.begin_object();
+  json.key("role").string(message.role).key("content").string(message.content);
+  json.end_object();
+}
+
+}  // namespace
+
+Conversation::Conversation(const CausalLm& model, Context& context, const Tokenizer& tokenizer,
+                           ChatTemplate chat_template, ConversationOptions options)
+    : model_(model),
+      context_(context),
+      tokenizer_(tokenizer),
+      template_(std::move(chat_template)),
+      options_(std::move(options)) {
+  for (const std::string_view text : kEndsOfTurns) {
+    if (const auto id = tokenizer_.find(text)) options_.generate.stop_tokens.push_back(*id);
+  }
+}
+
+std::vector<std::string> ends_of_turns_in(std::string_view template_text) {
+  std::vector<std::string> found;
+  for (const std::string_view text : kEndsOfTurns) {
+    if (template_text.find(text) != std::string_view::npos) found.emplace_back(text);
+  }
+  return found;
+}
+
+// ---------------------------------------------------------------- messages
+
+void Conversation::set_messages(std::vector<ChatMessage> messages) {
+  messages_ = std::move(messages);
+  left_out_ = 0;
+}
+
+void Conversation::set_system(std::string text) {
+  if (has_system()) messages_.erase(messages_.begin());
+  if (!text.empty()) messages_.insert(messages_.begin(), {.role = "system", .content = std::move(text)});
+}
+
+void Conversation::reset() {
+  messages_.resize(has_system() ? 1 : 0);
+  left_out_ = 0;
+}
+
+// ---------------------------------------------------------------- the prompt
+
+std::string Conversation::context_json() const {
+  JsonWriter json;
+  json.begin_object().key("messages").begin_array();
+  const size_t system = has_system() ? 1 : 0;
+  for (size_t i = 0; i < messages_.size(); ++i) {
+    if (i < system || i >= system + left_out_) append_message(json, messages_[i]);
+  }
+  json.end_array().key("add_generation_prompt").boolean(true);
+  json.key("bos_token").string(options_.bos_token).key("eos_token").string(options_.eos_token);
+  return json.end_object().take();
+}
+
+Result<std::vector<TokenId>> Conversation::prompt(const ClockTime& now) const {
+  BALLAST_TRY(const auto parts, template_.render_parts(context_json(), options_.limits, now));
+  return encode_parts(tokenizer_, parts);
+}
+
+// The first turn that the model still sees: everything up to the next message of the user.
+bool Conversation::leave_out_a_turn() {
+  const size_t begin = (has_system() ? 1 : 0) + left_out_;
+  for (size_t i = begin + 1; i < messages_.size(); ++i) {
+    if (messages_[i].role != "user") continue;
+    left_out_ += i - begin;
+    return true;
+  }
+  return false;
+}
+
+Result<std::vector<TokenId>> Conversation::fitting_prompt(const ClockTime& now) {
+  const uint64_t most = model_.context_length();
+  const uint64_t reserve = std::min(options_.generate.max_tokens, most / 4);
+  for (;;) {
+    BALLAST_TRY(std::vector<TokenId> ids, prompt(now));
+    if (ids.size() + reserve <= most) return ids;
+    if (leave_out_a_turn()) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("the message has {} tokens with what the chat template adds, and {} are kept for the "
+                                  "answer, but the model's context has {}: shorten the message or the system message",
+                                  ids.size(), reserve, most));
+  }
+}
+
+// ---------------------------------------------------------------- a turn
+
+Status Conversation::start_or_restart(std::vector<TokenId> prompt) {
+  if (generator_) return generator_->restart(std::move(prompt));
+  BALLAST_TRY(Generator generator, Generator::start(model_, context_, std::move(prompt), options_.generate));
+  generator_.emplace(std::move(generator));
+  return {};
+}
+
+Result<Reply> Conversation::say(std::string text, const ClockTime& now, const Show& show) {
+  const size_t before = left_out_;
+  messages_.push_back({.role = "user", .content = std::move(text)});
+  const auto turn = [&]() -> Result<Reply> {
+    BALLAST_TRY(std::vector<TokenId> ids, fitting_prompt(now));
+    BALLAST_CHECK(start_or_restart(std::move(ids)));
+    return answer(show);
+  };
+  Result<Reply> reply = turn();
+  if (reply) {
+    messages_.push_back({.role = "assistant", .content = reply->text});
+  } else {
+    messages_.pop_back();
+    left_out_ = before;
+  }
+  return reply;
+}
+
+Result<Reply> Conversation::answer(const Show& show) {
+  Reply reply;
+  reply.prompt_tokens = generator_->tokens().size();
+  reply.reused_tokens = generator_->reused();
+  StreamDecoder decoder(tokenizer_);
+  StopText stops(options_.stop_texts);
+  bool wanted = true;
+  const auto give = [&](const std::string& piece) {
+    reply.text += piece;
+    if (!piece.empty()) wanted = show(piece) && wanted;
+  };
+  while (wanted && !stops.found()) {
+    BALLAST_TRY(const auto token, generator_->next());
+    if (!token) break;
+    if (tokenizer_.is_special(token->id)) continue;
+    BALLAST_TRY(const std::string piece, decoder.next(token->id));
+    give(stops.next(piece));
+    // A model that says nothing for long (or only what is held back) must still be stoppable.
+    if (piece.empty()) wanted = show("") && wanted;
+  }
+  give(stops.next(decoder.finish()));
+  give(stops.finish());
+  reply.written_tokens = generator_->generated();
+  const StopReason reason = generator_->stop_reason();
+  if (!wanted) reply.end = ReplyEnd::kStopped;
+  else if (reason == StopReason::kMaxTokens) reply.end = ReplyEnd::kMaxTokens;
+  else if (reason == StopReason::kContextFull) reply.end = ReplyEnd::kContextFull;
+  return reply;
+}
+
+// ---------------------------------------------------------------- as JSON
+
+std::string messages_to_json(std::span<const ChatMessage> messages) {
+  JsonWriter json(true);
+  json.begin_object().key("messages").begin_array();
+  for (const ChatMessage& message : messages) append_message(json, message);
+  return json.end_array().end_object().take() + '\n';
+}
+
+namespace {
+
+Result<ChatMessage> read_chat_message(JsonReader& json, const std::string& where) {
+  BALLAST_TRY(const std::string_view raw, json.read_raw());
+  JsonReader members(raw, where);
+  ChatMessage message;
+  bool plain = true;
+  std::string key;
+  BALLAST_CHECK(members.enter_object());
+  for (;;) {
+    BALLAST_TRY(const bool more, members.next_key(key));
+    if (!more) break;
+    BALLAST_TRY(const JsonType type, members.peek());
+    const bool known = type == JsonType::kString && (key == "role" || key == "content");
+    if (known) BALLAST_CHECK(assign(key == "role" ? message.role : message.content, members.read_string()));
+    else BALLAST_CHECK(members.skip_value());
+    plain = plain && known;
+  }
+  if (message.role.empty()) return members.error_here("a message without a role");
+  if (!plain) message.json = raw;
+  return message;
+}
+
+}  // namespace
+
+Result<std::vector<ChatMessage>> parse_messages(std::string_view text, const std::string& where) {
+  JsonReader json(text, where);
+  std::vector<ChatMessage> messages;
+  const auto read_list = [&]() -> Status {
+    BALLAST_CHECK(json.enter_array());
+    for (;;) {
+      BALLAST_TRY(const bool more, json.next_element());
+      if (!more) return {};
+      BALLAST_TRY(ChatMessage message, read_chat_message(json, where));
+      messages.push_back(std::move(message));
+    }
+  };
+  BALLAST_TRY(const JsonType type, json.peek());
+  if (type == JsonType::kArray) {
+    BALLAST_CHECK(read_list());
+  } else {
+    BALLAST_CHECK(json.enter_object());
+    bool found = false;
+    std::string key;
+    for (;;) {
+      BALLAST_TRY(const bool more, json.next_key(key));
+      if (!more) break;
+      found = found || key == "messages";
+      BALLAST_CHECK(key == "messages" ? read_list() : json.skip_value());
+    }
+    if (!found) return json.error_here("there are no \"messages\" in it");
+  }
+  BALLAST_CHECK(json.finish());
+  return messages;
+}
+
+}  // namespace ballast
