@@ -65,6 +65,18 @@ TEST(Edit, TypedValuesAreKeptWhereTheFormatHasThem) {
   }
 }
 
+TEST(Edit, ANumberKeepsTheKindOfNumberThatTheKeyHad) {
+  const TempFolder folder;
+  const std::string path = folder.path("a.gguf");
+  const ProgramRun run =
+      run_ballast({"edit", test_file_path("gguf/tiny/tiny_llama.q4_0.gguf"), "-o", path, "--set-json",
+                   "llama.context_length=256", "--set-json", "llama.rope.freq_base=5000"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  const auto metadata = metadata_of(path);
+  EXPECT_THAT(metadata, ::testing::Contains(MetaEntry{"llama.context_length", uint64_t{256}}));
+  EXPECT_THAT(metadata, ::testing::Contains(MetaEntry{"llama.rope.freq_base", 5000.0}));
+}
+
 TEST(Edit, FormatsWithoutAPlaceSaySoAndStayAsTheyAre) {
   const TempFolder folder;
   const std::string sample = write_sample(folder), npz = folder.path("a.npz");

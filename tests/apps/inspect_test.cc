@@ -3,6 +3,7 @@
 #include "ballast/archive/digest.h"
 #include "ballast/archive/open.h"
 #include "tests/apps/ballast_program.h"
+#include "tests/support/gguf_builder.h"
 #include "tests/support/json_path.h"
 
 namespace ballast::testing {
@@ -32,6 +33,31 @@ TEST(Inspect, ShowsFormatMetadataTotalsAndATree) {
   for (const char* text : {"safetensors", "for tests", "f32", "i64", "blocks.", "3 tensors", "[2, 3]", "head"}) {
     EXPECT_THAT(run.out, HasSubstr(text));
   }
+}
+
+TEST(Inspect, TellsFirstWhatAModelIs) {
+  const std::string path = test_file_path("gguf/tiny/tiny_llama.q4_0.gguf");
+  const ProgramRun run = run_ballast({"inspect", path});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("4 heads, 2 for keys and values"));
+  EXPECT_THAT(run.out, HasSubstr("q4_0 97.3 %, f32 2.7 %"));
+  EXPECT_THAT(run.out, HasSubstr("[64 texts] \"<unk>\", \"<s>\""));
+  const std::string json = run_ballast({"inspect", path, "--json"}).out;
+  EXPECT_EQ(json_at(json, "model/parameters"), "82240");
+  EXPECT_EQ(json_at(json, "model/vocabulary"), "64");
+}
+
+TEST(Inspect, WritesLongListsWholeWhenAsked) {
+  const TempFolder folder;
+  const std::string hundred = GgufBuilder::number(uint32_t{5}) + GgufBuilder::number(uint64_t{100});
+  const std::string path =
+      folder.write("a.gguf", GgufBuilder().pair("list", MetaType::kArray, hundred + std::string(400, '\0')).build());
+  const std::string brief = run_ballast({"inspect", path, "--json"}).out;
+  const std::string full = run_ballast({"inspect", path, "--json", "--full"}).out;
+  EXPECT_EQ(json_at(brief, "scalars/list/values/64"), "");
+  EXPECT_EQ(json_at(brief, "scalars/list/left_out"), "36");
+  EXPECT_EQ(json_at(full, "scalars/list/values/99"), "0");
+  EXPECT_EQ(json_at(full, "scalars/list/left_out"), "");
 }
 
 TEST(Inspect, SortsNumbersInNamesAsNumbers) {
