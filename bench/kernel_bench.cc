@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -87,8 +88,10 @@ struct Matrix {
 // GPT-2 small, one token.
 constexpr Matrix kDecode[] = {{768, 2304}, {768, 768}, {768, 3072}, {3072, 768}};
 
-// Bytes of `elements` of a type, which are whole blocks where it has any. All bits are 0: kernels take as long for
-// that.
+// A number of every type of weights, and of scales: no subnormal one, which would be slow.
+constexpr auto kWeight = std::bit_cast<float>(0x2C2C2C2C);
+
+// Bytes of `elements` of a type, which are whole blocks where it has any.
 size_t weight_bytes(DType dtype, size_t elements) {
   const DTypeInfo& info = dtype_info(dtype);
   return is_block(dtype) ? elements / info.block_elements * info.block_bytes : elements * info.bits / 8;
@@ -130,7 +133,7 @@ void measure_decode(ThreadPool& pool, DType dtype, WeightLayout layout, size_t m
   size_t elements = head.k * head.n;
   for (const Matrix& matrix : kDecode) elements += 12 * matrix.k * matrix.n;
   const size_t bytes = weight_bytes(dtype, elements);
-  const Buffer weights(bytes / 4 + 16, 0);
+  const Buffer weights(bytes / 4 + 16, kWeight);
   const Buffer a(m * 3072), c(m * head.n), scratch(scratch_floats(dtype, numerics, m, 3072));
   const auto multiply_all = [&] {
     const std::byte* at = weights.bytes();
@@ -162,7 +165,7 @@ void measure_decode(ThreadPool& pool, DType dtype, WeightLayout layout, size_t m
 
 void measure_gemm(ThreadPool& pool, size_t m, Matrix matrix, WeightLayout layout, DType dtype, double peak,
                   Numerics numerics = Numerics::kFast) {
-  const Buffer weights(matrix.k * matrix.n, 0), a(m * matrix.k), c(m * matrix.n);
+  const Buffer weights(matrix.k * matrix.n, kWeight), a(m * matrix.k), c(m * matrix.n);
   const Buffer scratch(scratch_floats(dtype, numerics, m, matrix.k));
   const double seconds = best_seconds([&] {
     multiply(a, c, {weights.bytes(), dtype}, m, matrix, layout, numerics, scratch, pool);

@@ -32,6 +32,8 @@ TEST(Backends, AreListedTheDefaultFirst) {
   EXPECT_EQ(json_at(json, "backends/0/name"), "\"cpu\"");
   EXPECT_EQ(json_at(json, "backends/0/default"), "true");
   EXPECT_EQ(json_at(json, "backends/1/default"), "false");
+  EXPECT_EQ(json_at(json, "backends/0/blocks/0/exact"), "\"f32\"");
+  EXPECT_EQ(json_at(json, "backends/1/blocks/0/fast"), "\"f32\"");
 }
 
 TEST(Benchmark, MeasuresTextModels) {
