@@ -5,7 +5,7 @@
 namespace ballast {
 
 std::span<const ModelKind> all_model_kinds() {
-  static const std::array kKinds = {kGptKind,      kMinistralKind,   kDecoderKind,
+  static const std::array kKinds = {kGptKind,      kMinistralKind,   kDecoderKind,   kBertKind,
                                     kResnet34Kind, kMobilenetV2Kind, kSequentialKind};
   return kKinds;
 }

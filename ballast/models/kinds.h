@@ -8,6 +8,7 @@ namespace ballast {
 extern const ModelKind kGptKind;
 extern const ModelKind kMinistralKind;
 extern const ModelKind kDecoderKind;
+extern const ModelKind kBertKind;
 extern const ModelKind kResnet34Kind;
 extern const ModelKind kMobilenetV2Kind;
 extern const ModelKind kSequentialKind;
