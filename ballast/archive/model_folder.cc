@@ -43,6 +43,71 @@ Result<bool> names_model_type(std::string_view text, const std::string& where) {
   return found;
 }
 
+// ---------------------------------------------------------------- sentence-transformers
+
+constexpr size_t kMostModules = 16;
+
+struct SentenceModule {
+  std::string type;  // without the package in front
+  std::string path;  // of its folder; empty: the model's own
+};
+
+Result<SentenceModule> read_module(JsonReader& reader) {
+  SentenceModule module;
+  BALLAST_CHECK(reader.enter_object());
+  std::string key;
+  for (;;) {
+    BALLAST_TRY(const bool more, reader.next_key(key));
+    if (!more) break;
+    if (key == "type") BALLAST_CHECK(assign(module.type, reader.read_string()));
+    else if (key == "path") BALLAST_CHECK(assign(module.path, reader.read_string()));
+    else BALLAST_CHECK(reader.skip_value());
+  }
+  module.type = module.type.substr(module.type.find_last_of('.') + 1);
+  const bool is_inside =
+      module.path.find_first_of(std::string_view("/\\\0", 3)) == std::string::npos && module.path != "..";
+  if (is_inside) return module;
+  return reader.error_here(
+      fmt::format("module {} must be a folder beside this file, not \"{}\"", module.type, module.path));
+}
+
+Result<std::vector<SentenceModule>> read_modules(std::string_view text, const std::string& where) {
+  JsonReader reader(text, where);
+  std::vector<SentenceModule> modules;
+  BALLAST_CHECK(reader.enter_array());
+  for (;;) {
+    BALLAST_TRY(const bool more, reader.next_element());
+    if (!more) break;
+    if (modules.size() == kMostModules) return reader.error_here(fmt::format("more than {} modules", kMostModules));
+    BALLAST_TRY(SentenceModule module, read_module(reader));
+    modules.push_back(std::move(module));
+  }
+  BALLAST_CHECK(reader.finish());
+  return modules;
+}
+
+Result<std::optional<std::string>> read_sentence(const fs::path& folder) {
+  BALLAST_TRY(const auto list, read_if_there(folder / "modules.json"));
+  if (!list) return std::optional<std::string>();
+  BALLAST_TRY(const auto modules, read_modules(*list, (folder / "modules.json").string()));
+  JsonWriter json;
+  json.begin_object().key("modules").begin_array();
+  for (const SentenceModule& module : modules) json.string(module.type);
+  json.end_array().key("configs").begin_object();
+  for (const SentenceModule& module : modules) {
+    const fs::path file =
+        module.path.empty() ? folder / "sentence_bert_config.json" : folder / module.path / "config.json";
+    BALLAST_TRY(const auto config, read_if_there(file));
+    if (!config) continue;
+    JsonReader reader(*config, file.string());
+    BALLAST_TRY(const std::string_view value, reader.read_raw());
+    BALLAST_CHECK(reader.finish());
+    json.key(module.type).raw(value);
+  }
+  json.end_object().end_object();
+  return std::optional(json.take());
+}
+
 }  // namespace
 
 bool is_huggingface_config(std::string_view text) {
@@ -60,6 +125,7 @@ Result<ModelFolder> read_model_folder(const std::string& path) {
       BALLAST_TRY(const bool is_model, names_model_type(*config, (folder / "config.json").string()));
       if (is_model) found.config = ModelConfig{std::string(kHuggingFaceSchema), std::move(*config)};
     }
+    BALLAST_TRY(found.sentence, read_sentence(folder));
     BALLAST_TRY(found.generation_config, read_if_there(folder / "generation_config.json"));
     return found;
   });

@@ -15,6 +15,9 @@ inline constexpr std::string_view kHuggingFaceSchema = "huggingface";
 struct ModelFolder {
   std::optional<ModelConfig> config;             // config.json, where it names a model_type
   std::optional<std::string> generation_config;  // generation_config.json
+  // What sentence-transformers does with the states of the model: modules.json and what each module keeps, as
+  // {"modules": ["Transformer", "Pooling", ...], "configs": {"Pooling": {...}, ...}}.
+  std::optional<std::string> sentence;
 };
 
 // `path`: the folder, or a file in it. Files that are not there are no error; those that are no JSON, or too large to

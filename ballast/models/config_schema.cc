@@ -15,14 +15,32 @@ namespace {
 
 constexpr std::string_view kGgufSchema = "gguf";
 
-std::string as_it_is(const std::string& text) { return text; }
+// Architectures that are no decoders, as other programs call them, and their kind.
+struct ArchitectureKind {
+  std::string_view architecture;
+  std::string_view kind;
+};
+constexpr ArchitectureKind kOtherKinds[] = {{"bert", "bert"}};
 
-std::string from_huggingface(const std::string& text) {
-  return fmt::format(R"({{"kind": "decoder", "config": {{"huggingface": {}}}}})", text);
+// What is wrong with the text is for the kind to say.
+std::string_view kind_of(const std::string& text, std::string_view field) {
+  const auto fields = ConfigReader::parse("", text);
+  if (!fields) return "decoder";
+  const auto architecture = fields->text_or(field, "");
+  const auto found = architecture ? std::ranges::find(kOtherKinds, *architecture, &ArchitectureKind::architecture)
+                                  : std::end(kOtherKinds);
+  return found == std::end(kOtherKinds) ? "decoder" : found->kind;
 }
 
-std::string from_gguf(const std::string& text) {
-  return fmt::format(R"({{"kind": "decoder", "config": {{"gguf": {}}}}})", text);
+std::string as_it_is(const std::string& text, const std::string&) { return text; }
+
+std::string from_huggingface(const std::string& text, const std::string& sentence) {
+  return fmt::format(R"({{"kind": "{}", "config": {{"huggingface": {}, "sentence": {}}}}})",
+                     kind_of(text, "model_type"), text, sentence);
+}
+
+std::string from_gguf(const std::string& text, const std::string&) {
+  return fmt::format(R"({{"kind": "{}", "config": {{"gguf": {}}}}})", kind_of(text, "general.architecture"), text);
 }
 
 constexpr ConfigSchema kSchemas[] = {
@@ -73,6 +91,12 @@ std::string gguf_metadata_json(const Description& file) {
 const ConfigSchema* find_config_schema(std::string_view name) {
   const auto found = std::ranges::find(kSchemas, name, &ConfigSchema::name);
   return found == std::end(kSchemas) ? nullptr : found;
+}
+
+std::string other_architectures() {
+  std::string names;
+  for (const ArchitectureKind& other : kOtherKinds) names.append(", ").append(other.architecture);
+  return names;
 }
 
 std::optional<ModelConfig> runnable_config(const Description& file) {

@@ -11,6 +11,7 @@ using enum DecoderPart;
 // Models that also see wrap the part that reads.
 constexpr std::string_view kHuggingFacePrefixes[] = {"model.", "model.language_model.", "language_model.model.", ""};
 constexpr std::string_view kGpt2Prefixes[] = {"transformer.", ""};
+constexpr std::string_view kBertPrefixes[] = {"bert.", ""};
 constexpr std::string_view kNoPrefix[] = {""};
 
 constexpr DecoderName kHuggingFaceNames[] = {
@@ -103,6 +104,28 @@ constexpr DecoderName kGgufNames[] = {
     {kRopeShortDivisors, "rope_factors_short"},
 };
 
+constexpr DecoderName kBertNames[] = {
+    {kEmbedding, "@embeddings.word_embeddings"},
+    {kPositions, "@embeddings.position_embeddings"},
+    {kTokenTypes, "@embeddings.token_type_embeddings"},
+    {kEmbeddingNorm, "@embeddings.LayerNorm"},
+    {kQuery, "@encoder.layer.{}.attention.self.query"},
+    {kKey, "@encoder.layer.{}.attention.self.key"},
+    {kValue, "@encoder.layer.{}.attention.self.value"},
+    {kOutput, "@encoder.layer.{}.attention.output.dense"},
+    {kAttentionPostNorm, "@encoder.layer.{}.attention.output.LayerNorm"},
+    {kUp, "@encoder.layer.{}.intermediate.dense"},
+    {kDown, "@encoder.layer.{}.output.dense"},
+    {kFeedPostNorm, "@encoder.layer.{}.output.LayerNorm"},
+};
+
+constexpr DecoderName kBertGgufNames[] = {
+    {kTokenTypes, "token_types"},
+    {kEmbeddingNorm, "token_embd_norm"},
+    {kAttentionPostNorm, "blk.{}.attn_output_norm"},
+    {kFeedPostNorm, "blk.{}.layer_output_norm"},
+};
+
 // "language_model.model." is the model, "language_model." what holds it and its output matrix.
 std::string_view holder_of(std::string_view prefix) {
   return prefix == "language_model.model." ? prefix.substr(0, prefix.find('.') + 1) : "";
@@ -115,6 +138,8 @@ const DecoderNaming kGemmaNaming = {kHuggingFacePrefixes, kGemmaNames, kHuggingF
 const DecoderNaming kMixtralNaming = {kHuggingFacePrefixes, kMixtralNames, kHuggingFaceNames};
 const DecoderNaming kGpt2Naming = {kGpt2Prefixes, {}, kGpt2Names};
 const DecoderNaming kGgufNaming = {kNoPrefix, {}, kGgufNames};
+const DecoderNaming kBertNaming = {kBertPrefixes, {}, kBertNames};
+const DecoderNaming kBertGgufNaming = {kNoPrefix, kBertGgufNames, kGgufNames};
 
 const DecoderName* DecoderNaming::find(DecoderPart part) const {
   for (const std::span<const DecoderName> names : {own, shared}) {

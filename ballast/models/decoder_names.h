@@ -1,4 +1,4 @@
-// What files call the parameters of a decoder: tables from a part to a pattern.
+// What files call the parameters of decoders and of the like: tables from a part to a pattern.
 #pragma once
 
 #include <cstdint>
@@ -12,6 +12,8 @@ namespace ballast {
 enum class DecoderPart : uint8_t {
   kEmbedding,
   kPositions,
+  kTokenTypes,
+  kEmbeddingNorm,
   kFinalNorm,
   kHead,
   // Of a layer.
@@ -77,5 +79,7 @@ extern const DecoderNaming kGemmaNaming;
 extern const DecoderNaming kMixtralNaming;
 extern const DecoderNaming kGpt2Naming;
 extern const DecoderNaming kGgufNaming;
+extern const DecoderNaming kBertNaming;
+extern const DecoderNaming kBertGgufNaming;
 
 }  // namespace ballast

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ballast/models/config_schema.h"
 #include "ballast/models/decoder_config.h"
 
 namespace ballast {
@@ -238,8 +239,8 @@ Result<const GgufFamily*> find_gguf_family(const std::string& architecture) {
     if (family.architecture == architecture) return &family;
     names += (names.empty() ? "" : ", ") + std::string(family.architecture);
   }
-  return make_error(ErrorCode::kUnsupported,
-                    fmt::format("there is no architecture \"{}\" here; there are: {}", architecture, names));
+  return make_error(ErrorCode::kUnsupported, fmt::format("there is no architecture \"{}\" here; there are: {}",
+                                                         architecture, names + other_architectures()));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 
+#include "ballast/models/config_schema.h"
 #include "ballast/models/decoder_config.h"
 #include "ballast/models/hf_rope.h"
 
@@ -143,15 +144,6 @@ Result<uint64_t> layer_count(const ConfigReader& config, std::string_view field)
 
 // ---------------------------------------------------------------- parts
 
-Result<Activation> activation_of(const ConfigReader& config, std::string_view field, std::string_view otherwise) {
-  BALLAST_TRY(const std::string name, config.text_or(field, std::string(otherwise)));
-  if (name == "silu" || name == "swish") return Activation::kSilu;
-  if (name == "gelu") return Activation::kGeluErf;
-  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return Activation::kGeluTanh;
-  if (name == "relu") return Activation::kRelu;
-  return config.error(field, fmt::format("is \"{}\": silu, gelu, gelu_new, gelu_pytorch_tanh or relu", name));
-}
-
 Status set_heads(const HfFamily& family, const ConfigReader& config, DecoderDescription& d) {
   BALLAST_TRY(d.q_heads, config.count("num_attention_heads"));
   if (d.q_heads == 0) return config.error("num_attention_heads", "is 0");
@@ -204,7 +196,7 @@ Result<DecoderDescription> describe_like_llama(const HfFamily& family, const Con
   BALLAST_TRY(const double eps, config.number_or("rms_norm_eps", family.eps));
   d.eps = static_cast<float>(eps);
   BALLAST_TRY(d.tied, config.truth_or("tie_word_embeddings", family.tied));
-  BALLAST_TRY(d.activation, activation_of(config, "hidden_act", "silu"));
+  BALLAST_TRY(d.activation, hf_activation(config, "hidden_act", "silu"));
   d.qk_norm = family.qk_norm;
   BALLAST_CHECK(set_biases(family, config, d));
   BALLAST_CHECK(set_layers(family, config, layers, d));
@@ -220,7 +212,7 @@ Status refine_gemma(const ConfigReader& config, DecoderDescription& d) {
   d.post_norms = true;
   d.embedding_scale = std::sqrt(static_cast<float>(d.width));
   // A "hidden_act" beside it loses.
-  BALLAST_TRY(d.activation, activation_of(config, "hidden_activation", "gelu_pytorch_tanh"));
+  BALLAST_TRY(d.activation, hf_activation(config, "hidden_activation", "gelu_pytorch_tanh"));
   BALLAST_TRY(const double scalar, config.number_or("query_pre_attn_scalar", 256));
   if (!(scalar > 0)) return config.error("query_pre_attn_scalar", fmt::format("is {}, not above 0", scalar));
   for (DecoderLayer& layer : d.layers) layer.score_scale = static_cast<float>(1 / std::sqrt(scalar));
@@ -315,7 +307,7 @@ Result<DecoderDescription> describe_gpt2(const HfFamily& family, const ConfigRea
   BALLAST_TRY(d.hidden, config.count_or("n_inner", 4 * d.width));
   BALLAST_TRY(const double eps, config.number_or("layer_norm_epsilon", family.eps));
   d.eps = static_cast<float>(eps);
-  BALLAST_TRY(d.activation, activation_of(config, "activation_function", "gelu_new"));
+  BALLAST_TRY(d.activation, hf_activation(config, "activation_function", "gelu_new"));
   BALLAST_TRY(d.tied, config.truth_or("tie_word_embeddings", family.tied));
   BALLAST_TRY(const uint64_t layers, layer_count(config, "n_layer"));
   BALLAST_TRY(const bool scaled, config.truth_or("scale_attn_weights", true));
@@ -415,6 +407,15 @@ std::string known_families() {
 
 }  // namespace
 
+Result<Activation> hf_activation(const ConfigReader& config, std::string_view field, std::string_view otherwise) {
+  BALLAST_TRY(const std::string name, config.text_or(field, std::string(otherwise)));
+  if (name == "silu" || name == "swish") return Activation::kSilu;
+  if (name == "gelu") return Activation::kGeluErf;
+  if (name == "gelu_new" || name == "gelu_pytorch_tanh" || name == "gelu_fast") return Activation::kGeluTanh;
+  if (name == "relu") return Activation::kRelu;
+  return config.error(field, fmt::format("is \"{}\": silu, gelu, gelu_new, gelu_pytorch_tanh or relu", name));
+}
+
 Result<DecoderDescription> describe_huggingface(std::string_view config_json) {
   BALLAST_TRY(const ConfigReader outer, ConfigReader::parse("huggingface", config_json));
   BALLAST_TRY(const std::string type, outer.text("model_type"));
@@ -422,8 +423,8 @@ Result<DecoderDescription> describe_huggingface(std::string_view config_json) {
   if (found == std::end(kHfFamilies)) {
     // Models that also see keep what the part that reads needs to itself.
     if (outer.has("text_config")) return describe_huggingface(*outer.raw("text_config"));
-    return make_error(ErrorCode::kUnsupported,
-                      fmt::format("there is no model_type \"{}\" here; there are: {}", type, known_families()));
+    return make_error(ErrorCode::kUnsupported, fmt::format("there is no model_type \"{}\" here; there are: {}", type,
+                                                           known_families() + other_architectures()));
   }
   BALLAST_TRY(const ConfigReader config, ConfigReader::parse(type, config_json));
   BALLAST_TRY(DecoderDescription d,

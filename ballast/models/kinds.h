@@ -11,5 +11,6 @@ extern const ModelKind kResnet34Kind;
 extern const ModelKind kMobilenetV2Kind;
 extern const ModelKind kSequentialKind;
 extern const ModelKind kDecoderKind;
+extern const ModelKind kBertKind;
 
 }  // namespace ballast

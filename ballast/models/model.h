@@ -28,7 +28,8 @@ struct ValuesInput {
   Tensor values;
 };
 using ModelInput = std::variant<TokenInput, ImageInput, ValuesInput>;
-// Logits: [t, vocabulary] of tokens, [n, classes] of images. In the workspace of the model that made them.
+// Logits: [t, vocabulary] of tokens, [n, classes] of images; of models that embed texts, the last states [t, width].
+// In the workspace of the model that made them.
 using ModelOutput = Tensor;
 
 // Predicts the next token.
@@ -66,6 +67,19 @@ class ImageClassifier {
   virtual Result<Tensor> classify(Context& context, const Tensor& pixels) const = 0;  // [n, classes]
 };
 
+// Turns a text into one vector, near to those of texts that mean the same.
+class TextEmbedder {
+ public:
+  virtual ~TextEmbedder() = default;
+  virtual uint64_t max_length() const = 0;  // in tokens, with those around the text
+  virtual uint64_t width() const = 0;       // of the vector
+  // The vector [width], pooled over the tokens and made one long where the files of the model say so. `type_ids`: which
+  // text of a pair each token belongs to; none: all to the first. More tokens than max_length(), ids that do not exist,
+  // and types that are not as many as the ids are kInvalidArgument with the numbers.
+  virtual Result<Tensor> embed(Context& context, std::span<const TokenId> ids,
+                               std::span<const uint32_t> type_ids) const = 0;
+};
+
 // Const methods may be called from several threads, each with a context of its own.
 class Model {
  public:
@@ -75,6 +89,7 @@ class Model {
   virtual Result<ModelOutput> forward(Context& context, const ModelInput& input) const = 0;
   virtual const CausalLm* as_causal_lm() const { return nullptr; }
   virtual const ImageClassifier* as_image_classifier() const { return nullptr; }
+  virtual const TextEmbedder* as_text_embedder() const { return nullptr; }
   // Whether it takes tensors of any shape (ValuesInput), as far as its layers do.
   virtual bool takes_values() const { return false; }
 };
@@ -98,14 +113,17 @@ class ParamLoader {
   // Any shape of this rank.
   Result<Param> get_rank(const std::string& name, size_t rank);
   bool has(std::string_view name) const;
+  // Parameters whose names begin so are known and of no use here: the file may hold them.
+  void pass_over(std::string_view beginning);
   const std::vector<std::string>& taken() const { return taken_; }
+  const std::vector<std::string>& passed_over() const { return passed_over_; }
 
  private:
   Status check_name(const std::string& name) const;
 
   ParamStore* store_ = nullptr;
   std::vector<WantedParam>* wanted_ = nullptr;
-  std::vector<std::string> taken_;
+  std::vector<std::string> taken_, passed_over_;
   std::unordered_set<std::string> seen_;
 };
 

@@ -28,6 +28,13 @@ bool ParamLoader::has(std::string_view name) const {
   return store_ != nullptr && store_->source().find(name).has_value();
 }
 
+void ParamLoader::pass_over(std::string_view beginning) {
+  if (store_ == nullptr) return;
+  for (const TensorInfo& info : store_->source().params()) {
+    if (info.name.starts_with(beginning)) passed_over_.push_back(info.name);
+  }
+}
+
 Status ParamLoader::check_name(const std::string& name) const {
   if (!is_param_name(name)) {
     return make_error(ErrorCode::kInvalidArgument,

@@ -120,7 +120,9 @@ Error named(Error error, const std::string& path) {
 }
 
 // What the file holds and the model did not ask for.
-std::vector<std::string> unused_tensors(const ParamSource& source, std::vector<std::string> taken) {
+std::vector<std::string> unused_tensors(const ParamSource& source, const ParamLoader& params) {
+  std::vector<std::string> taken = params.taken();
+  taken.insert(taken.end(), params.passed_over().begin(), params.passed_over().end());
   std::ranges::sort(taken);
   std::vector<std::string> unused;
   for (const TensorInfo& tensor : source.params()) {
@@ -158,6 +160,7 @@ std::string_view LoadedModel::kind() const { return state_->model->kind(); }
 const LoadReport& LoadedModel::report() const { return state_->report; }
 const CausalLm* LoadedModel::as_causal_lm() const { return state_->model->as_causal_lm(); }
 const ImageClassifier* LoadedModel::as_image_classifier() const { return state_->model->as_image_classifier(); }
+const TextEmbedder* LoadedModel::as_text_embedder() const { return state_->model->as_text_embedder(); }
 bool LoadedModel::takes_values() const { return state_->model->takes_values(); }
 Context& LoadedModel::context() { return *state_->context; }
 Workspace& LoadedModel::workspace() { return state_->workspace; }
@@ -171,6 +174,7 @@ std::vector<std::string_view> LoadedModel::capabilities() const {
   std::vector<std::string_view> names;
   if (as_causal_lm() != nullptr) names.push_back("text generation");
   if (as_image_classifier() != nullptr) names.push_back("image classification");
+  if (as_text_embedder() != nullptr) names.push_back("text embedding");
   if (takes_values()) names.push_back("tensors of any shape");
   return names;
 }
@@ -187,8 +191,10 @@ Result<std::unique_ptr<LoadedModel>> load_model(const std::string& path, const L
     BALLAST_TRY(Archive mapped, open_archive(path));
     BALLAST_TRY(const ModelFolder folder, find_model_folder(path, mapped.description()));
     BALLAST_TRY(const ModelConfig config, find_config(mapped.description(), folder, path, options));
-    BALLAST_TRY(const ModelDescription model,
-                parse_model_config(find_config_schema(config.schema)->to_model_config(config.text), path));
+    BALLAST_TRY(
+        const ModelDescription model,
+        parse_model_config(
+            find_config_schema(config.schema)->to_model_config(config.text, folder.sentence.value_or("null")), path));
     BALLAST_TRY(state->stop_tokens, find_stop_tokens(folder, mapped.description()));
     state->config_text = config.text;
     BALLAST_TRY(const ModelKind* kind, choose_kind(model.kind, options.more_kinds));
@@ -199,7 +205,7 @@ Result<std::unique_ptr<LoadedModel>> load_model(const std::string& path, const L
     if (!built) return named(std::move(built).error(), path);
     state->model = std::move(*built);
     const ParamSource& source = state->store->source();
-    state->report = {unused_tensors(source, params.taken()), total_bytes(source), params.taken().size(),
+    state->report = {unused_tensors(source, params), total_bytes(source), params.taken().size(),
                      block_types_of(source)};
     state->threads = std::make_unique<ThreadPool>(options.threads);
     state->context.emplace(*state->backend, *state->registry, state->workspace, *state->threads);

@@ -49,6 +49,7 @@ class LoadedModel {
   // Null where the model cannot do that; capabilities() says what it can.
   const CausalLm* as_causal_lm() const;
   const ImageClassifier* as_image_classifier() const;
+  const TextEmbedder* as_text_embedder() const;
   std::vector<std::string_view> capabilities() const;
   bool takes_values() const;
 
