@@ -30,7 +30,7 @@ Result<std::optional<std::string>> read_file_if_any(const fs::path& path) {
 }
 
 // "<s>", or {"content": "<s>", ...}; "" where it is null or absent.
-Result<std::string> token_text(const JsonObject& config, std::string_view key) {
+Result<std::string> mark_text(const JsonObject& config, std::string_view key) {
   const auto raw = config.find(key);
   if (!raw) return std::string();
   if (!raw->starts_with('{')) {
@@ -77,8 +77,8 @@ Result<std::optional<FoundChatTemplate>> find_chat_template(const std::string& m
   BALLAST_TRY(const auto config_text, read_file_if_any(config_path));
   if (config_text) {
     BALLAST_TRY(const JsonObject config, JsonObject::parse(*config_text, config_path.string()));
-    BALLAST_TRY(found.bos_token, token_text(config, "bos_token"));
-    BALLAST_TRY(found.eos_token, token_text(config, "eos_token"));
+    BALLAST_TRY(found.bos_token, mark_text(config, "bos_token"));
+    BALLAST_TRY(found.eos_token, mark_text(config, "eos_token"));
     BALLAST_TRY(found.text, template_in(config));
     found.where = config_path.string();
   }
