@@ -16,11 +16,15 @@ constexpr std::string_view kKeys = "tokenizer.ggml.";
 
 // ---------------------------------------------------------------- reading
 
-const MetaValue* find_meta(const Description& description, std::string_view name) {
+const MetaValue* find_entry(const Description& description, std::string_view key) {
   for (const MetaEntry& entry : description.metadata) {
-    if (entry.key.starts_with(kKeys) && std::string_view(entry.key).substr(kKeys.size()) == name) return &entry.value;
+    if (entry.key == key) return &entry.value;
   }
   return nullptr;
+}
+
+const MetaValue* find_meta(const Description& description, std::string_view name) {
+  return find_entry(description, fmt::format("{}{}", kKeys, name));
 }
 
 class GgufKeys {
@@ -109,9 +113,26 @@ Status check_lengths(const GgufVocabulary& vocabulary, const std::string& where)
 
 // Marks of the end of a turn that files do not always list as such.
 bool is_turn_end(std::string_view text) {
-  constexpr std::string_view kEnds[] = {
-      "<|eot_id|>", "<|im_end|>", "<|end|>",    "<end_of_turn>", "<|eom_id|>", "<|end_of_text|>",      "<|endoftext|>",
-      "<EOT>",      "<turn|>",    "<|return|>", "<|call|>",      "_<EOT>",     "<｜end▁of▁sentence｜>"};
+  constexpr std::string_view kEnds[] = {"</s>",
+                                        "<eos>",
+                                        "[EOS]",
+                                        "[EOT]",
+                                        "<EOT>",
+                                        "_<EOT>",
+                                        "<|eot_id|>",
+                                        "<|im_end|>",
+                                        "<|end|>",
+                                        "<end_of_turn>",
+                                        "<turn|>",
+                                        "<|return|>",
+                                        "<|call|>",
+                                        "<|endoftext|>",
+                                        "<|eom_id|>",
+                                        "<|calls|>",
+                                        "<|end_of_text|>",
+                                        "<|flush|>",
+                                        "<end_of_utterance>",
+                                        "<｜end▁of▁sentence｜>"};
   return std::ranges::find(kEnds, text) != std::end(kEnds);
 }
 
@@ -140,6 +161,8 @@ class GgufDescriber {
   bool is_mark(size_t id) const { return type(id) == GgufVocabulary::kControl || type(id) == GgufVocabulary::kUnknown; }
   std::string text_of(std::optional<TokenId> id) const { return id ? v_.tokens[*id] : std::string(); }
 
+  bool has_token(std::string_view text) const { return std::ranges::find(v_.tokens, text) != v_.tokens.end(); }
+
   void set_default(std::optional<TokenId>& mark, TokenId id) const {
     if (!mark && id < v_.tokens.size()) mark = id;
   }
@@ -147,22 +170,41 @@ class GgufDescriber {
   // Marks and what users defined are found in the text as it is.
   void add_added() {
     TokenMarks& marks = v_.marks;
+    // In vocabularies with these two, <|end|> ends a message, not what the model has to say.
+    const bool goes_on = has_token("<|return|>") && has_token("<|call|>");
     for (size_t i = 0; i < v_.tokens.size(); ++i) {
       const auto id = static_cast<TokenId>(i);
-      const bool turn_end = is_turn_end(v_.tokens[i]) && type(i) != GgufVocabulary::kByte;
+      // Gemma 4 has a plain </s>.
+      const bool turn_end = is_turn_end(v_.tokens[i]) && !(v_.model == "gemma4" && v_.tokens[i] == "</s>");
       const bool special = is_mark(i) || turn_end;
-      if (turn_end) marks.stops.push_back(id);
+      if (turn_end && !(goes_on && v_.tokens[i] == "<|end|>")) marks.stops.push_back(id);
       if (!special && type(i) != GgufVocabulary::kUserDefined) continue;
       AddedToken token;
       token.text = v_.tokens[i];
       token.id = id;
       token.special = special;
+      set_strips(token);
       d_.added.push_back(std::move(token));
     }
     if (marks.end) marks.stops.push_back(*marks.end);
     std::ranges::sort(marks.stops);
     marks.stops.erase(std::unique(marks.stops.begin(), marks.stops.end()), marks.stops.end());
     d_.marks = std::move(marks);
+  }
+
+  // What tokens swallow white space is not in the file; these are the models that llama.cpp knows of.
+  void set_strips(AddedToken& token) const {
+    std::string name = v_.name;
+    std::ranges::transform(name, name.begin(),
+                           [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+    const auto has = [](std::string_view text, std::string_view part) { return text.find(part) != text.npos; };
+    if (has(v_.pre, "jina-v2-") || v_.architecture == "nomic-bert-moe" || v_.architecture == "jina-bert-v3") {
+      token.strip_left = token.text == "<mask>";
+    } else if (has(name, "phi-3") || has(name, "phi3")) {
+      token.strip_right = token.text != "<unk>" && token.text != "<s>" && token.text != "<|endoftext|>";
+    } else if (has(name, "modern-bert")) {
+      token.strip_left = token.text == "[MASK]";
+    }
   }
 
   Status add_around(bool begin, bool end) {
@@ -368,6 +410,13 @@ Result<GgufVocabulary> read_gguf_vocabulary(const Description& description, cons
   }
   const GgufKeys keys(description, where);
   GgufVocabulary v;
+  const auto general = [&](std::string_view key) {
+    const MetaValue* value = find_entry(description, key);
+    const auto* text = value != nullptr ? std::get_if<std::string>(value) : nullptr;
+    return text != nullptr ? *text : std::string();
+  };
+  v.name = general("general.name");
+  v.architecture = general("general.architecture");
   BALLAST_TRY(v.model, keys.text("model"));
   BALLAST_TRY(v.pre, keys.text("pre"));
   BALLAST_TRY(v.tokens, keys.texts("tokens"));

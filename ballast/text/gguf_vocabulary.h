@@ -18,6 +18,8 @@ struct GgufVocabulary {
 
   std::string model;  // "llama", "gpt2", "bert", "t5", "gemma4"
   std::string pre;    // how text is cut before byte pairs are merged
+  std::string name;   // of the model the file holds, and its architecture: some are known for habits of their own
+  std::string architecture;
   std::vector<std::string> tokens;
   std::vector<float> scores;         // none, or one for each token
   std::vector<int32_t> token_types;  // none, or one for each token
