@@ -42,7 +42,7 @@ bench-tokenizer: configure
 	scripts/bench_tokenizer
 
 interop: configure
-	cmake --build build -j $(JOBS) --target ballast interop_train_sequential
+	cmake --build build -j $(JOBS) --target ballast interop_train_sequential interop_tokenize
 	scripts/interop
 
 interop-torch: build

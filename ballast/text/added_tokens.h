@@ -15,8 +15,8 @@ namespace ballast {
 struct AddedToken {
   std::string text;
   TokenId id = 0;
-  bool special = false;      // a mark such as <|endoftext|>, not part of what is said
-  bool strip_left = false;   // takes the white space on that side with it
+  bool special = false;     // a mark such as <|endoftext|>, not part of what is said
+  bool strip_left = false;  // takes the white space on that side with it
   bool strip_right = false;
   bool single_word = false;  // only where no word character stands beside it
   bool normalized = false;   // found in the normalized text, as the token's own text is normalized

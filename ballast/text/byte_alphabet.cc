@@ -10,7 +10,7 @@ namespace ballast {
 namespace {
 
 struct ByteAlphabet {
-  std::array<uint16_t, 256> letters{};           // by byte
+  std::array<uint16_t, 256> letters{};      // by byte
   std::array<int16_t, 0x100 + 68> bytes{};  // by letter; -1 for those that spell none
 };
 

@@ -116,8 +116,9 @@ Status BytePairEncoder::add_merges(const BytePairVocabulary& vocabulary) {
     }
     const Pair pair{symbols.of(left), symbols.of(right), static_cast<uint32_t>(rank), symbols.of_joined(left, right)};
     if (std::max({pair.left, pair.right, pair.merged}) >= ids.size()) {
-      return make_error(ErrorCode::kCorrupt, fmt::format("merge {} joins \"{}\" and \"{}\", but not all three are tokens",
-                                                         rank, left, right));
+      return make_error(
+          ErrorCode::kCorrupt,
+          fmt::format("merge {} joins \"{}\" and \"{}\", but not all three are tokens", rank, left, right));
     }
     merges_.add(pair);
   }

@@ -72,8 +72,8 @@ Status CharPairEncoder::add_merges(const CharPairVocabulary& vocabulary) {
     const MergeTable::Pair pair{find(left), find(right), static_cast<uint32_t>(rank), find(joined)};
     if (std::max({pair.left, pair.right, pair.merged}) == MergeTable::kNoSymbol) {
       return make_error(ErrorCode::kCorrupt,
-                        fmt::format("merge {} joins \"{}\" and \"{}\" to \"{}\", but not all three are tokens", rank, left,
-                                    right, joined));
+                        fmt::format("merge {} joins \"{}\" and \"{}\" to \"{}\", but not all three are tokens", rank,
+                                    left, right, joined));
     }
     merges_.add(pair);
   }
@@ -83,7 +83,8 @@ Status CharPairEncoder::add_merges(const CharPairVocabulary& vocabulary) {
 CharPairEncoder::Symbol CharPairEncoder::part_of(std::string_view text, const std::vector<bool>& has_score) {
   const Symbol known = find(text);
   const bool single = char_at(text, 0).end == text.size();
-  if (known != MergeTable::kNoSymbol) return single || known >= has_score.size() || has_score[known] ? known : MergeTable::kNoSymbol;
+  if (known != MergeTable::kNoSymbol)
+    return single || known >= has_score.size() || has_score[known] ? known : MergeTable::kNoSymbol;
   if (!single) return MergeTable::kNoSymbol;
   loose_.emplace_back(text);
   const auto symbol = static_cast<Symbol>(ids_.size() + loose_.size() - 1);
@@ -224,9 +225,10 @@ Status CharPairEncoder::add_unknown(std::string_view text, std::vector<Symbol>& 
   }
   if (unknown_text_.empty()) return {};
   if (unknown_ == MergeTable::kNoSymbol) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("no token spells \"{}\", and the token for the unknown, \"{}\", is not in the vocabulary",
-                                  text, unknown_text_));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("no token spells \"{}\", and the token for the unknown, \"{}\", is not in the vocabulary", text,
+                    unknown_text_));
   }
   if (!fuse_unknown_ || out.empty() || out.back() != unknown_) out.push_back(unknown_);
   return {};

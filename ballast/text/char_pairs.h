@@ -33,7 +33,7 @@ struct CharPairVocabulary {
   // Instead of merges: one for each token, which is then made of any two parts that are tokens or characters; the
   // highest score is merged first. Bytes and other tokens that no text may become have none.
   std::vector<std::optional<float>> scores;
-  std::string unknown;  // stands for characters that no token spells; empty: they vanish before any merge
+  std::string unknown;            // stands for characters that no token spells; empty: they vanish before any merge
   std::string continuing_prefix;  // of every symbol but the first of a piece
   std::string ending;             // of the last symbol of a piece
   bool fuse_unknown = false;      // neighbours become one
@@ -71,9 +71,9 @@ class CharPairEncoder {
   Status emit(Symbol symbol, std::vector<TokenId>& out) const;
 
   std::unordered_map<std::string, Symbol, TextHash, std::equal_to<>> symbols_;
-  std::vector<TokenId> ids_;               // by symbol; those beyond are characters without a token of their own
-  std::vector<std::string> loose_;         // the texts of these
-  std::array<Symbol, 256> bytes_{};        // <0x00> to <0xFF>
+  std::vector<TokenId> ids_;         // by symbol; those beyond are characters without a token of their own
+  std::vector<std::string> loose_;   // the texts of these
+  std::array<Symbol, 256> bytes_{};  // <0x00> to <0xFF>
   MergeTable merges_;
   std::shared_ptr<const PhraseFinder> unbreakable_;
   Symbol unknown_ = MergeTable::kNoSymbol;

@@ -14,9 +14,9 @@ namespace ballast {
 // Lists of equal length.
 struct Encoding {
   std::vector<TokenId> ids;
-  std::vector<uint32_t> type_ids;     // which of two texts a token is of, as the model was taught to see it
-  std::vector<bool> special;          // added around the text, not found in it
-  size_t padding_begin = 0;           // tokens from which to which the text was filled up; equal where it was not
+  std::vector<uint32_t> type_ids;  // which of two texts a token is of, as the model was taught to see it
+  std::vector<bool> special;       // added around the text, not found in it
+  size_t padding_begin = 0;        // tokens from which to which the text was filled up; equal where it was not
   size_t padding_end = 0;
 };
 

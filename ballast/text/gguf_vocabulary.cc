@@ -100,11 +100,11 @@ class GgufKeys {
 // A list of another length than the tokens would give wrong tokens to every id behind the gap.
 Status check_lengths(const GgufVocabulary& vocabulary, const std::string& where) {
   const size_t tokens = vocabulary.tokens.size();
-  for (const auto& [name, size] : {std::pair{"scores", vocabulary.scores.size()},
-                                   std::pair{"token_type", vocabulary.token_types.size()}}) {
+  for (const auto& [name, size] :
+       {std::pair{"scores", vocabulary.scores.size()}, std::pair{"token_type", vocabulary.token_types.size()}}) {
     if (size == 0 || size == tokens) continue;
-    return make_error(ErrorCode::kCorrupt, fmt::format("{}: {} tokens but {} of {}{}: the file is damaged", where, tokens,
-                                                       size, kKeys, name));
+    return make_error(ErrorCode::kCorrupt, fmt::format("{}: {} tokens but {} of {}{}: the file is damaged", where,
+                                                       tokens, size, kKeys, name));
   }
   return {};
 }
@@ -113,10 +113,26 @@ Status check_lengths(const GgufVocabulary& vocabulary, const std::string& where)
 
 // Marks of the end of a turn that files do not always list as such.
 bool is_turn_end(std::string_view text) {
-  constexpr std::string_view kEnds[] = {
-      "</s>",       "<eos>",      "[EOS]",          "[EOT]",     "<EOT>",    "_<EOT>",   "<|eot_id|>",
-      "<|im_end|>", "<|end|>",    "<end_of_turn>",  "<turn|>",   "<|return|>", "<|call|>", "<|endoftext|>",
-      "<|eom_id|>", "<|calls|>",  "<|end_of_text|>", "<|flush|>", "<end_of_utterance>", "<｜end▁of▁sentence｜>"};
+  constexpr std::string_view kEnds[] = {"</s>",
+                                        "<eos>",
+                                        "[EOS]",
+                                        "[EOT]",
+                                        "<EOT>",
+                                        "_<EOT>",
+                                        "<|eot_id|>",
+                                        "<|im_end|>",
+                                        "<|end|>",
+                                        "<end_of_turn>",
+                                        "<turn|>",
+                                        "<|return|>",
+                                        "<|call|>",
+                                        "<|endoftext|>",
+                                        "<|eom_id|>",
+                                        "<|calls|>",
+                                        "<|end_of_text|>",
+                                        "<|flush|>",
+                                        "<end_of_utterance>",
+                                        "<｜end▁of▁sentence｜>"};
   return std::ranges::find(kEnds, text) != std::end(kEnds);
 }
 
@@ -130,18 +146,19 @@ class GgufDescriber {
     else if (v_.model == "gemma4") BALLAST_CHECK(describe_gemma4());
     else if (v_.model == "bert") BALLAST_CHECK(describe_bert());
     else if (v_.model == "t5") BALLAST_CHECK(describe_t5());
-    else return make_error(ErrorCode::kUnsupported,
-                           fmt::format("{}: its tokenizer is \"{}\"; llama, gpt2, gemma4, bert and t5 are known", where_,
-                                       v_.model));
+    else
+      return make_error(
+          ErrorCode::kUnsupported,
+          fmt::format("{}: its tokenizer is \"{}\"; llama, gpt2, gemma4, bert and t5 are known", where_, v_.model));
     add_added();
     return std::move(d_);
   }
 
  private:
-  int32_t type(size_t id) const { return v_.token_types.empty() ? int32_t{GgufVocabulary::kNormal} : v_.token_types[id]; }
-  bool is_mark(size_t id) const {
-    return type(id) == GgufVocabulary::kControl || type(id) == GgufVocabulary::kUnknown;
+  int32_t type(size_t id) const {
+    return v_.token_types.empty() ? int32_t{GgufVocabulary::kNormal} : v_.token_types[id];
   }
+  bool is_mark(size_t id) const { return type(id) == GgufVocabulary::kControl || type(id) == GgufVocabulary::kUnknown; }
   std::string text_of(std::optional<TokenId> id) const { return id ? v_.tokens[*id] : std::string(); }
 
   bool has_token(std::string_view text) const { return std::ranges::find(v_.tokens, text) != v_.tokens.end(); }
@@ -178,7 +195,8 @@ class GgufDescriber {
   // What tokens swallow white space is not in the file; these are the models that llama.cpp knows of.
   void set_strips(AddedToken& token) const {
     std::string name = v_.name;
-    std::ranges::transform(name, name.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+    std::ranges::transform(name, name.begin(),
+                           [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
     const auto has = [](std::string_view text, std::string_view part) { return text.find(part) != text.npos; };
     if (has(v_.pre, "jina-v2-") || v_.architecture == "nomic-bert-moe" || v_.architecture == "jina-bert-v3") {
       token.strip_left = token.text == "<mask>";
@@ -194,9 +212,8 @@ class GgufDescriber {
     begin = v_.add_begin.value_or(begin);
     end = v_.add_end.value_or(end);
     if ((begin && !v_.marks.begin) || (end && !v_.marks.end)) {
-      return make_error(ErrorCode::kCorrupt,
-                        fmt::format("{}: it wants a mark for the {} of a text but has none", where_,
-                                    begin && !v_.marks.begin ? "begin" : "end"));
+      return make_error(ErrorCode::kCorrupt, fmt::format("{}: it wants a mark for the {} of a text but has none",
+                                                         where_, begin && !v_.marks.begin ? "begin" : "end"));
     }
     const auto around = [&](Part::Kind kind, std::vector<Part>& parts) {
       if (begin) parts.push_back({Part::Kind::kTokens, 0, {*v_.marks.begin}});
@@ -247,7 +264,8 @@ class GgufDescriber {
     for (size_t i = 0; i < v_.merges.size(); ++i) {
       const size_t space = v_.merges[i].find(' ', 1);
       if (space == std::string::npos) {
-        return make_error(ErrorCode::kCorrupt, fmt::format("{}: merge {}, \"{}\", has no space", where_, i, v_.merges[i]));
+        return make_error(ErrorCode::kCorrupt,
+                          fmt::format("{}: merge {}, \"{}\", has no space", where_, i, v_.merges[i]));
       }
       std::string left = v_.merges[i].substr(0, space);
       std::string right = v_.merges[i].substr(space + 1);
@@ -372,7 +390,8 @@ class GgufDescriber {
     if (!kept.empty()) text.kept = std::make_shared<PhraseFinder>(kept, PhraseFinder::Reading::kBackward);
     d_.normalizers = {std::move(text)};
     d_.decoders = {DecodeReplace{TextPattern::exact("\u2581"), " "}, DecodeByteTokens{}, DecodeFuse{}};
-    if (v_.add_space_prefix.value_or(false)) d_.decoders.push_back(DecodeStrip{.character = " ", .start = 1, .stop = 0});
+    if (v_.add_space_prefix.value_or(false))
+      d_.decoders.push_back(DecodeStrip{.character = " ", .start = 1, .stop = 0});
     return add_around(false, true);
   }
 

@@ -30,7 +30,7 @@ struct GgufVocabulary {
   std::optional<bool> add_end;
   std::optional<bool> add_space_prefix;
   std::optional<bool> remove_extra_spaces;
-  std::optional<bool> lower_case;     // of BERT's normalizer
+  std::optional<bool> lower_case;  // of BERT's normalizer
   std::optional<bool> strip_accents;
 };
 

@@ -57,8 +57,9 @@ Result<TokenizerDescription> describe_content(const fs::path& path) {
   const size_t begin = text.find_first_not_of(" \t\r\n");
   if (begin != std::string::npos && text[begin] != '{') {
     if (looks_like_sentencepiece(text)) return parse_sentencepiece(text, path.string());
-    return make_error(ErrorCode::kUnknownFormat,
-                      fmt::format("{}: neither a tokenizer.json nor a SentencePiece model nor a GGUF file", path.string()));
+    return make_error(
+        ErrorCode::kUnknownFormat,
+        fmt::format("{}: neither a tokenizer.json nor a SentencePiece model nor a GGUF file", path.string()));
   }
   const fs::path merges = path.parent_path() / "merges.txt";
   if (path.filename() == "vocab.json" && is_file(merges)) {
@@ -95,8 +96,9 @@ Result<Tokenizer> load_tokenizer(const std::string& path) {
     if (fs::is_directory(file, ignored)) {
       const auto found = find_in(file);
       if (!found) {
-        return make_error(ErrorCode::kNotFound,
-                          fmt::format("{}: the folder holds none of tokenizer.json, tokenizer.model and vocab.json", path));
+        return make_error(
+            ErrorCode::kNotFound,
+            fmt::format("{}: the folder holds none of tokenizer.json, tokenizer.model and vocab.json", path));
       }
       file = *found;
     }

@@ -22,7 +22,7 @@ struct StripSpaces {
   bool left = true;
   bool right = true;
 };
-struct StripAccents {};  // marks only: a decomposition must come first
+struct StripAccents {};         // marks only: a decomposition must come first
 struct CleanForTranslation {};  // "Nmt": odd spaces become spaces, controls go
 struct PrependText {
   std::string text;  // to any text but the empty one
@@ -49,8 +49,8 @@ struct SentencePieceText {
   std::optional<Charsmap> map;
   bool add_prefix = true;
   bool remove_extra_spaces = true;
-  bool escape_spaces = true;  // as U+2581
-  bool space_behind = false;  // what marks a word stands behind it
+  bool escape_spaces = true;                 // as U+2581
+  bool space_behind = false;                 // what marks a word stands behind it
   std::shared_ptr<const PhraseFinder> kept;  // user-defined pieces, which nothing changes; read backwards; may be null
 };
 

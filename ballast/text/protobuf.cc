@@ -46,7 +46,8 @@ Result<bool> ProtobufReader::next(Field& field) {
     case 2: {
       field.wire = Wire::kBytes;
       BALLAST_TRY(const uint64_t length, take_varint());
-      if (length > bytes_.size() - at_) return corrupt(fmt::format("field {} of {} bytes goes beyond the end", field.number, length));
+      if (length > bytes_.size() - at_)
+        return corrupt(fmt::format("field {} of {} bytes goes beyond the end", field.number, length));
       field.bytes = bytes_.substr(at_, length);
       at_ += length;
       return true;

@@ -63,7 +63,8 @@ Status read_piece(std::string_view bytes, const std::string& where, SentencePiec
     return {};
   }));
   if (!std::isfinite(piece.score)) {
-    return make_error(ErrorCode::kCorrupt, fmt::format("{}: the score of piece {} is not a number", where, model.pieces.size()));
+    return make_error(ErrorCode::kCorrupt,
+                      fmt::format("{}: the score of piece {} is not a number", where, model.pieces.size()));
   }
   model.pieces.push_back(std::move(piece));
   return {};
@@ -128,8 +129,8 @@ TokenModel unigram_of(const SentencePieceModel& model, std::optional<TokenId> un
     const bool defined = type == PieceType::kUserDefined;
     // What users defined outdoes any way to spell it.
     const double value = defined ? static_cast<double>(text.size()) * highest - 0.1 : score;
-    vocabulary.tokens.push_back({text, static_cast<TokenId>(i), value, defined || type == PieceType::kNormal,
-                                 type == PieceType::kNormal});
+    vocabulary.tokens.push_back(
+        {text, static_cast<TokenId>(i), value, defined || type == PieceType::kNormal, type == PieceType::kNormal});
   }
   vocabulary.unknown = unknown;
   vocabulary.byte_fallback = model.byte_fallback;

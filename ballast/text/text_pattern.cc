@@ -84,8 +84,7 @@ class PatternSearch {
     uint32_t options = PCRE2_NO_UTF_CHECK;
     for (uint32_t steps = kFirstSteps;;) {
       pcre2_set_match_limit(limits_.get(), steps);
-      const int found =
-          pcre2_match(code_, as_subject(text_), text_.size(), from, options, data_.get(), limits_.get());
+      const int found = pcre2_match(code_, as_subject(text_), text_.size(), from, options, data_.get(), limits_.get());
       if (found == PCRE2_ERROR_JIT_STACKLIMIT) {
         options |= PCRE2_NO_JIT;
         continue;
@@ -179,8 +178,8 @@ Result<std::vector<TextPattern::Match>> TextPattern::find_expression(std::string
     const auto [begin, end] = found >= 0 ? search.ends() : Match{1, 0};
     if (begin > end || begin < from) {
       const std::string why = found >= 0 ? "it matches backwards" : pcre2_message(found);
-      return make_error(ErrorCode::kInvalidArgument, fmt::format("expression \"{}\" gave up on a text of {} bytes: {}",
-                                                                 source(), text.size(), why));
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("expression \"{}\" gave up on a text of {} bytes: {}", source(), text.size(), why));
     }
     if (begin < end || end != last_end) matches.push_back({repaired.origin(begin), repaired.origin(end)});
     last_end = end;
@@ -197,9 +196,9 @@ Result<std::string> TextPattern::replace_all(std::string_view text, std::string_
   size_t size = text.size();
   for (const Match& match : matches) size -= match.end - match.begin;
   if (size > most || (!content.empty() && matches.size() > (most - size) / content.size())) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("replacing \"{}\" in {} bytes of text would make more than {} bytes", source(),
-                                  text.size(), most));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("replacing \"{}\" in {} bytes of text would make more than {} bytes", source(), text.size(), most));
   }
   std::string out;
   out.reserve(size + matches.size() * content.size());

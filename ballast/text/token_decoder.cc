@@ -29,7 +29,8 @@ void clean_up_spaces(std::string& text) {
   using Words = std::pair<std::string_view, std::string_view>;
   for (const auto& [from, to] :
        {Words{" .", "."}, Words{" ?", "?"}, Words{" !", "!"}, Words{" ,", ","}, Words{" ' ", "'"}, Words{" n't", "n't"},
-        Words{" 'm", "'m"}, Words{" do not", " don't"}, Words{" 's", "'s"}, Words{" 've", "'ve"}, Words{" 're", "'re"}}) {
+        Words{" 'm", "'m"}, Words{" do not", " don't"}, Words{" 's", "'s"}, Words{" 've", "'ve"},
+        Words{" 're", "'re"}}) {
     replace_in(text, from, to);
   }
 }

@@ -49,7 +49,9 @@ void withhold(BytePairVocabulary& vocabulary, const Texts& special) {
 
 void withhold(CharPairVocabulary& vocabulary, const Texts& special) {
   withhold_from_merges(vocabulary, special);
-  const auto withheld = [&](const auto& token) { return special.contains(token.text) && token.text != vocabulary.unknown; };
+  const auto withheld = [&](const auto& token) {
+    return special.contains(token.text) && token.text != vocabulary.unknown;
+  };
   if (vocabulary.scores.empty()) {
     std::erase_if(vocabulary.tokens, withheld);
     return;
@@ -93,24 +95,23 @@ Result<Tokenizer> Tokenizer::make(TokenizerDescription description) {
   TokenModel vocabulary = description.model;
   const Texts special = special_texts(description);
   std::visit([&](auto& tokens) { withhold(tokens, special); }, vocabulary);
-  BALLAST_TRY(Model model,
-              std::visit(Overloaded{[](const BytePairVocabulary& v) -> Result<Model> {
-                                      BALLAST_TRY(BytePairEncoder encoder, BytePairEncoder::make(v));
-                                      return Model(std::move(encoder));
-                                    },
-                                    [](const CharPairVocabulary& v) -> Result<Model> {
-                                      BALLAST_TRY(CharPairEncoder encoder, CharPairEncoder::make(v));
-                                      return Model(std::move(encoder));
-                                    },
-                                    [](const UnigramVocabulary& v) -> Result<Model> {
-                                      BALLAST_TRY(UnigramEncoder encoder, UnigramEncoder::make(v));
-                                      return Model(std::move(encoder));
-                                    },
-                                    [](const WordVocabulary& v) -> Result<Model> {
-                                      BALLAST_TRY(WordEncoder encoder, WordEncoder::make(v));
-                                      return Model(std::move(encoder));
-                                    }},
-                         vocabulary));
+  BALLAST_TRY(Model model, std::visit(Overloaded{[](const BytePairVocabulary& v) -> Result<Model> {
+                                                   BALLAST_TRY(BytePairEncoder encoder, BytePairEncoder::make(v));
+                                                   return Model(std::move(encoder));
+                                                 },
+                                                 [](const CharPairVocabulary& v) -> Result<Model> {
+                                                   BALLAST_TRY(CharPairEncoder encoder, CharPairEncoder::make(v));
+                                                   return Model(std::move(encoder));
+                                                 },
+                                                 [](const UnigramVocabulary& v) -> Result<Model> {
+                                                   BALLAST_TRY(UnigramEncoder encoder, UnigramEncoder::make(v));
+                                                   return Model(std::move(encoder));
+                                                 },
+                                                 [](const WordVocabulary& v) -> Result<Model> {
+                                                   BALLAST_TRY(WordEncoder encoder, WordEncoder::make(v));
+                                                   return Model(std::move(encoder));
+                                                 }},
+                                      vocabulary));
   BALLAST_TRY(AddedTokens added, AddedTokens::make(description.added, description.normalizers));
   Tokenizer tokenizer(std::move(model), std::move(added));
   BALLAST_CHECK(tokenizer.add_texts(description));
@@ -241,10 +242,9 @@ Status Tokenizer::encode_segment(std::string_view text, bool first, BytePairEnco
     return {};
   }
   for (const auto& piece : list.pieces()) {
-    BALLAST_CHECK(std::visit(
-        Overloaded{[](const BytePairEncoder&) { return Status(); },
-                   [&](const auto& model) { return model.encode(piece.text, out); }},
-        model_));
+    BALLAST_CHECK(std::visit(Overloaded{[](const BytePairEncoder&) { return Status(); },
+                                        [&](const auto& model) { return model.encode(piece.text, out); }},
+                             model_));
   }
   return {};
 }

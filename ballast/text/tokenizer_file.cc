@@ -243,9 +243,9 @@ Result<TokenizerDescription> parse_vocab_and_merges(std::string_view vocab_json,
   }
   description.model = as_byte_pairs(std::move(pairs));
   if (std::holds_alternative<BytePairVocabulary>(description.model)) return description;
-  return make_error(ErrorCode::kUnsupported,
-                    fmt::format("{}: its merges are not in GPT-2's byte alphabet; a tokenizer.json says more",
-                                merges_where));
+  return make_error(
+      ErrorCode::kUnsupported,
+      fmt::format("{}: its merges are not in GPT-2's byte alphabet; a tokenizer.json says more", merges_where));
 }
 
 }  // namespace ballast

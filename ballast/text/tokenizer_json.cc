@@ -237,7 +237,8 @@ Result<Padding> parse_padding(std::string_view json, const std::string& where) {
   padding.on_left = direction == "Left";
   BALLAST_TRY(const uint64_t id, fields.number("pad_id", 0));
   BALLAST_TRY(const uint64_t type, fields.number("pad_type_id", 0));
-  if (id > UINT32_MAX || type > UINT32_MAX) return fields.corrupt(fmt::format("pad id {} or type {} exceed 32 bits", id, type));
+  if (id > UINT32_MAX || type > UINT32_MAX)
+    return fields.corrupt(fmt::format("pad id {} or type {} exceed 32 bits", id, type));
   padding.id = static_cast<TokenId>(id);
   padding.type_id = static_cast<uint32_t>(type);
   return padding;

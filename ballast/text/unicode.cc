@@ -99,9 +99,9 @@ void decompose(uint32_t c, bool compatible, CodePoints& out) {
   std::array<utf8proc_int32_t, 32> parts;
   int last_boundary_class = 0;
   const int options = UTF8PROC_DECOMPOSE | UTF8PROC_STABLE | (compatible ? UTF8PROC_COMPAT : 0);
-  const utf8proc_ssize_t count =
-      utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts.data(), static_cast<utf8proc_ssize_t>(parts.size()),
-                              static_cast<utf8proc_option_t>(options), &last_boundary_class);
+  const utf8proc_ssize_t count = utf8proc_decompose_char(static_cast<utf8proc_int32_t>(c), parts.data(),
+                                                         static_cast<utf8proc_ssize_t>(parts.size()),
+                                                         static_cast<utf8proc_option_t>(options), &last_boundary_class);
   if (count < 1 || count > static_cast<utf8proc_ssize_t>(parts.size())) out.push_back(static_cast<utf8proc_int32_t>(c));
   else out.insert(out.end(), parts.begin(), parts.begin() + count);
 }
@@ -125,8 +125,8 @@ void append_normal(CodePoints& text, bool compose, std::string& out) {
   order_marks(text);
   auto size = static_cast<utf8proc_ssize_t>(text.size());
   if (compose && size > 0) {
-    size = utf8proc_normalize_utf32(text.data(), size,
-                                    static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
+    size =
+        utf8proc_normalize_utf32(text.data(), size, static_cast<utf8proc_option_t>(UTF8PROC_COMPOSE | UTF8PROC_STABLE));
   }
   for (utf8proc_ssize_t i = 0; i < size; ++i) append_utf8(out, static_cast<uint32_t>(text[static_cast<size_t>(i)]));
   text.clear();

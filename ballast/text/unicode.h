@@ -7,10 +7,10 @@
 
 namespace ballast {
 
-bool is_white_space(uint32_t code_point);   // Unicode's White_Space
-bool is_punctuation(uint32_t code_point);   // category P, and ASCII's signs such as $ and +
-bool is_number(uint32_t code_point);        // category N
-bool is_mark(uint32_t code_point);          // category M
+bool is_white_space(uint32_t code_point);     // Unicode's White_Space
+bool is_punctuation(uint32_t code_point);     // category P, and ASCII's signs such as $ and +
+bool is_number(uint32_t code_point);          // category N
+bool is_mark(uint32_t code_point);            // category M
 bool is_spaceless_mark(uint32_t code_point);  // category Mn
 // Controls, formats and private use, but no unassigned characters.
 bool is_control(uint32_t code_point);
@@ -27,7 +27,7 @@ struct CharAt {
   size_t begin;
   size_t end;
 };
-CharAt char_at(std::string_view text, size_t at);  // `at` inside `text`
+CharAt char_at(std::string_view text, size_t at);       // `at` inside `text`
 CharAt char_before(std::string_view text, size_t end);  // `end` not 0
 size_t count_chars(std::string_view text);
 

@@ -18,9 +18,9 @@ struct UnigramVocabulary {
   struct Token {
     std::string text;
     TokenId id;
-    double score;             // logarithm of the probability
-    bool in_text = true;      // off: never found in a text, such as marks and bytes
-    bool counts_low = true;   // for the score of the unknown
+    double score;            // logarithm of the probability
+    bool in_text = true;     // off: never found in a text, such as marks and bytes
+    bool counts_low = true;  // for the score of the unknown
   };
   std::vector<Token> tokens;
   std::optional<TokenId> unknown;  // stands for a run of characters that no token spells

@@ -17,7 +17,8 @@ Result<WordEncoder> WordEncoder::make(const WordVocabulary& vocabulary) {
   for (const auto& [text, id] : vocabulary.tokens) {
     if (text == vocabulary.unknown) encoder.unknown_ = id;
     else if (vocabulary.whole_words) encoder.words_[text] = id;
-    else if (!mark.empty() && text.starts_with(mark)) marked.push_back({std::string_view(text).substr(mark.size()), id});
+    else if (!mark.empty() && text.starts_with(mark))
+      marked.push_back({std::string_view(text).substr(mark.size()), id});
     else plain.push_back({text, id});
   }
   if (vocabulary.whole_words) return encoder;
@@ -65,9 +66,10 @@ Status WordEncoder::encode(std::string_view word, std::vector<TokenId>& out) con
 
 Status WordEncoder::add_unknown(std::string_view word, std::vector<TokenId>& out) const {
   if (!unknown_) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("\"{}\" is no word of the vocabulary, and neither is \"{}\", the token for the unknown",
-                                  word.substr(0, 40), unknown_text_));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("\"{}\" is no word of the vocabulary, and neither is \"{}\", the token for the unknown",
+                    word.substr(0, 40), unknown_text_));
   }
   out.push_back(*unknown_);
   return {};

@@ -1,4 +1,5 @@
-"""Checks the program against the real NumPy, safetensors, gguf-py, netcl, Burn and tiktoken. Started by scripts/interop, which builds the peers.
+"""Checks the program against the real NumPy, safetensors, gguf-py, netcl, Burn, tiktoken, tokenizers, SentencePiece and
+llama.cpp's vocabularies. Started by scripts/interop, which builds the peers.
 
 Prints one line a case, `ok|FAIL <peer> <direction> <what>`: direction "read" is their file and our reader, "write" our
 file and their reader. The last line is `N passed, M failed`; the exit status is 1 when anything failed or could not run.
@@ -14,7 +15,7 @@ from pathlib import Path
 
 from harness import Ballast, Suite
 
-PEERS = ("numpy", "safetensors", "gguf", "netcl", "burn", "tiktoken")
+PEERS = ("numpy", "safetensors", "gguf", "netcl", "burn", "tiktoken", "tokenizers", "sentencepiece", "llama")
 
 
 def arguments():
@@ -23,6 +24,7 @@ def arguments():
     parser.add_argument("--burn-newest", required=True, type=Path)
     parser.add_argument("--burn-0.20", required=True, type=Path, dest="burn_old")
     parser.add_argument("--gpt2", required=True, type=Path, help="folder of GPT-2's vocab.json and merges.txt")
+    parser.add_argument("--llama", required=True, type=Path, help="folder of llama.cpp's vocabularies")
     parser.add_argument("--peer", action="append", choices=PEERS, help="only this one (may be repeated)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the files there")
     parser.add_argument("--verbose", action="store_true", help="show where an unexpected error came from")
@@ -30,7 +32,7 @@ def arguments():
 
 
 def versions():
-    packages = ("numpy", "safetensors", "gguf", "netcl", "pyopencl", "tiktoken")
+    packages = ("numpy", "safetensors", "gguf", "netcl", "pyopencl", "tiktoken", "tokenizers", "sentencepiece")
     return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
 
 
@@ -40,7 +42,8 @@ def run_all(options, folder):
     for peer in options.peer or PEERS:
         begin = time.monotonic()
         suite = Suite(peer, ballast, folder / peer, results, options.verbose)
-        extra = {"burn": (options.burn_newest, options.burn_old), "tiktoken": (options.gpt2,)}.get(peer, ())
+        extra = {"burn": (options.burn_newest, options.burn_old), "tiktoken": (options.gpt2,),
+                 "llama": (options.llama,)}.get(peer, ())
         # A peer that cannot even start (no OpenCL device, a broken package) is a failed case, not a skipped one.
         with suite.case("both", f"the {peer} cases ran to their end"):
             importlib.import_module(f"cases_{peer}").run(suite, *extra)

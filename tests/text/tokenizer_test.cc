@@ -169,8 +169,7 @@ TEST(BytePairs, TakeATokenThatNoMergeMakesOnlyWhereWholePiecesComeFirst) {
   for (TokenId byte = 0; byte < 256; ++byte) {
     vocabulary.tokens.push_back({std::string(1, static_cast<char>(byte)), byte});
   }
-  vocabulary.tokens.insert(vocabulary.tokens.end(),
-                                       {{"ab", 256}, {"abc", 257}, {longest, 258}});
+  vocabulary.tokens.insert(vocabulary.tokens.end(), {{"ab", 256}, {"abc", 257}, {longest, 258}});
   vocabulary.merges = {{"a", "b"}};
   const auto merging = Tokenizer::make(description);
   ASSERT_TRUE(merging);
@@ -211,9 +210,11 @@ TEST(Tokenizer, BringsBackAnyBytes) {
 }
 
 TEST(Tokenizer, FindsAddedTokensLeftmostAndLongest) {
-  const Tokenizer tokenizer = tokenizer_of({}, {added_token("<s>", 300, true), added_token("<s>>", 301, true), added_token("ham", 302, false)});
+  const Tokenizer tokenizer =
+      tokenizer_of({}, {added_token("<s>", 300, true), added_token("<s>>", 301, true), added_token("ham", 302, false)});
   EXPECT_THAT(encode(tokenizer, "a<s>>b<s>"), ElementsAre('a', 301, 'b', 300));
-  EXPECT_THAT(encode(tokenizer, "ham<s>", {.special_tokens = false, .add_special_tokens = true, .fit_length = false}), ElementsAre(302, '<', 's', '>'));
+  EXPECT_THAT(encode(tokenizer, "ham<s>", {.special_tokens = false, .add_special_tokens = true, .fit_length = false}),
+              ElementsAre(302, '<', 's', '>'));
   const std::vector<TokenId> ids = {'a', 300, 'b'};
   EXPECT_EQ(*tokenizer.decode(ids), "a<s>b");
   EXPECT_EQ(*tokenizer.decode(ids, {.skip_special_tokens = true}), "ab");
@@ -270,9 +271,10 @@ TEST(TokenizerFile, SaysWhatItDoesNotUnderstand) {
   EXPECT_THAT(message(R"({"model":{"type":"Trigram","vocab":{}}})"), HasSubstr("its model is \"Trigram\""));
   EXPECT_THAT(message(R"({"normalizer":{"type":"Shout"},"model":{"vocab":{},"merges":[]}})"),
               HasSubstr("t.json: normalizer: normalizer \"Shout\" is not known"));
-  EXPECT_THAT(message(R"({"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Digits"},{"type":"Syllables"}]},)"
-                      R"("model":{"vocab":{}}})"),
-              HasSubstr("pre-tokenizer \"Syllables\" is not known"));
+  EXPECT_THAT(
+      message(R"({"pre_tokenizer":{"type":"Sequence","pretokenizers":[{"type":"Digits"},{"type":"Syllables"}]},)"
+              R"("model":{"vocab":{}}})"),
+      HasSubstr("pre-tokenizer \"Syllables\" is not known"));
   EXPECT_THAT(message(R"({"decoder":{"type":"Sing"},"model":{"vocab":{}}})"), HasSubstr("decoder \"Sing\""));
   EXPECT_THAT(message(R"({"post_processor":{"type":"Frame"},"model":{"vocab":{}}})"), HasSubstr("\"Frame\""));
   EXPECT_THAT(message(R"({"model":{"type":"BPE","vocab":{},"merges":[],"dropout":0.1}})"), HasSubstr("dropout of 0.1"));
