@@ -46,7 +46,7 @@ bench-tokenizer: configure
 	scripts/bench_tokenizer
 
 interop: configure
-	cmake --build build -j $(JOBS) --target ballast interop_train_sequential interop_render_template
+	cmake --build build -j $(JOBS) --target ballast interop_train_sequential interop_render_template interop_tokenize
 	scripts/interop
 
 interop-torch: build

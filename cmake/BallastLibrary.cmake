@@ -17,7 +17,7 @@ set(BALLAST_USES_nn fmt::fmt)
 set(BALLAST_USES_models fmt::fmt)
 set(BALLAST_USES_training fmt::fmt Threads::Threads ballast_toml11)
 set(BALLAST_USES_runtime fmt::fmt Threads::Threads)
-set(BALLAST_USES_text fmt::fmt PkgConfig::UTF8PROC)
+set(BALLAST_USES_text fmt::fmt PkgConfig::UTF8PROC PkgConfig::PCRE2)
 
 # The version, and the commit where that can be told. Made anew at each build, written only when it changed.
 set(version_source "${PROJECT_BINARY_DIR}/generated/version.cc")

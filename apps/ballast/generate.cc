@@ -55,6 +55,7 @@ Result<std::vector<TokenId>> make_prompt(const GenerateFlags& flags, const Token
   BALLAST_TRY(std::vector<TokenId> ids, tokenizer->encode(text));
   if (!ids.empty()) return ids;
   // Nothing said: the model begins a text of its own.
+  if (const auto start = tokenizer->marks().begin) return std::vector<TokenId>{*start};
   if (const auto start = tokenizer->find(kEndOfText)) return std::vector<TokenId>{*start};
   return make_error(ErrorCode::kInvalidArgument,
                     "the prompt is empty, and the tokenizer has no mark to begin a text with");
@@ -107,7 +108,8 @@ Result<Written> write(const GenerateFlags& flags, RunningModel& running, const T
     options.stop_tokens.assign(stops.begin(), stops.end());
   }
   if (tokenizer != nullptr && !flags.ignore_eos) {
-    if (const auto end = tokenizer->find(kEndOfText)) options.stop_tokens.push_back(*end);
+    options.stop_tokens = tokenizer->marks().stops;
+    if (const auto end = tokenizer->find(kEndOfText); end && options.stop_tokens.empty()) options.stop_tokens = {*end};
   }
   const CancelScope cancel;
   double start = seconds_now();

@@ -23,13 +23,17 @@ struct TokenizeFlags {
   std::string model;
   std::string tokenizer;
   std::string text;
+  std::string pair;
   std::string file;
   std::vector<std::string> decode;
   bool plain = false;
+  bool no_special = false;
+  bool fit = false;
   bool ids = false;
   bool count = false;
   bool json = false;
   bool text_given = false;
+  bool pair_given = false;
 };
 
 Result<std::string> read_text(const TokenizeFlags& flags) {
@@ -52,8 +56,8 @@ void add_ids(JsonWriter& json, std::string_view key, const std::vector<TokenId>&
 
 // ---------------------------------------------------------------- text to tokens
 
-std::string encoded_json(const Tokenizer& tokenizer, std::string_view text, const std::vector<TokenId>& ids,
-                         bool only_count) {
+std::string encoded_json(const Tokenizer& tokenizer, std::string_view text, const Encoding& encoding, bool only_count) {
+  const std::vector<TokenId>& ids = encoding.ids;
   JsonWriter json;
   json.begin_object();
   add_number(json, "bytes", text.size());
@@ -63,6 +67,9 @@ std::string encoded_json(const Tokenizer& tokenizer, std::string_view text, cons
     json.key("pieces").begin_array();
     for (const TokenId id : ids) json.string(json_text(tokenizer.bytes_of(id).value_or("")));
     json.end_array();
+    if (std::ranges::any_of(encoding.type_ids, [](uint32_t type) { return type != 0; })) {
+      add_ids(json, "types", encoding.type_ids);
+    }
   }
   json.end_object();
   return json.take() + '\n';
@@ -89,8 +96,12 @@ void print_pieces(const Tokenizer& tokenizer, const std::vector<TokenId>& ids, C
 
 Status encode(const TokenizeFlags& flags, const Tokenizer& tokenizer, Console& console) {
   BALLAST_TRY(const std::string text, read_text(flags));
-  BALLAST_TRY(const std::vector<TokenId> ids, tokenizer.encode(text, {.special_tokens = !flags.plain}));
-  if (flags.json) console.out() += encoded_json(tokenizer, text, ids, flags.count);
+  const EncodeOptions options{
+      .special_tokens = !flags.plain, .add_special_tokens = !flags.no_special, .fit_length = flags.fit};
+  BALLAST_TRY(const Encoding encoding, flags.pair_given ? tokenizer.encode_pair(text, flags.pair, options)
+                                                        : tokenizer.encode_full(text, options));
+  const std::vector<TokenId>& ids = encoding.ids;
+  if (flags.json) console.out() += encoded_json(tokenizer, text, encoding, flags.count);
   else if (flags.count) console.out() += fmt::format("{}\n", ids.size());
   else if (flags.ids) print_ids(ids, console);
   else print_pieces(tokenizer, ids, console);
@@ -135,9 +146,13 @@ Status tokenize(const TokenizeFlags& flags, Console& console) {
   if (!flags.decode.empty() && (flags.ids || flags.count)) {
     return make_error(ErrorCode::kInvalidArgument, "--ids and --count are of no use with --decode");
   }
+  if (!flags.decode.empty() && (flags.pair_given || flags.no_special || flags.fit)) {
+    return make_error(ErrorCode::kInvalidArgument, "--pair, --no-special and --fit are of no use with --decode");
+  }
   std::string model = flags.model;
   if (flags.tokenizer.empty() && model.empty()) BALLAST_CHECK(assign(model, default_model_path()));
   BALLAST_TRY(const Tokenizer tokenizer, find_tokenizer(flags.tokenizer, model));
+  for (const std::string& note : tokenizer.notes()) console.remark(fmt::format("note: {}\n", note));
   return flags.decode.empty() ? encode(flags, tokenizer, console) : decode(flags, tokenizer, console);
 }
 
@@ -146,11 +161,15 @@ constexpr const char* kTokenizeFooter =
     "line:\n"
     "its number and its bytes, escaped where a terminal cannot show them. What --ids prints, --decode and the --tokens "
     "of\n"
-    "other commands take. Any bytes can be encoded, and --decode gives exactly them back.\n"
+    "other commands take. Byte-level tokenizers encode any bytes, and --decode gives exactly them back. "
+    "docs/tokenizers.md\n"
+    "lists what is understood.\n"
     "\n"
     "Examples:\n"
     "  ballast tokenize --text 'It is a truth universally acknowledged'\n"
     "  ballast tokenize model.gptrs --text 'Hello world' --ids\n"
+    "  ballast tokenize model.gguf --text 'Hello world' --no-special\n"
+    "  ballast tokenize --tokenizer bert/tokenizer.json --text 'a question' --pair 'an answer' --json\n"
     "  ballast tokenize --tokenizer tokenizer.json --file README.md --count\n"
     "  ballast tokenize --decode 41,84,365,259\n"
     "  echo 'Hello' | ballast tokenize --text - --ids | ballast tokenize --decode -\n";
@@ -160,19 +179,25 @@ constexpr const char* kTokenizeFooter =
 RunCommand add_tokenize(CLI::App& program, Console& console) {
   auto command = std::make_shared<Command>(program, "tokenize", "Turn text into a model's tokens, and back");
   auto flags = std::make_shared<TokenizeFlags>();
-  command->optional_path("MODEL", flags->model, "A model with a tokenizer beside it");
-  command->text("--tokenizer", "FILE", flags->tokenizer, "tokenizer.json, or vocab.json with merges.txt beside it");
+  command->optional_path("MODEL", flags->model, "A model with a tokenizer inside or beside it");
+  command->text("--tokenizer", "FILE", flags->tokenizer,
+                "tokenizer.json, tokenizer.model, a GGUF file, vocab.json with merges.txt beside it, or a folder");
   command->text("--text", "TEXT", flags->text, "What to encode; - reads it from standard input");
   command->text("--file", "FILE", flags->file, "The same from a file");
   command->texts("--decode", "IDS", flags->decode, "Print the text of these tokens: 1,2,3; - reads them");
   command->flag("--plain", flags->plain,
                 "Marks such as <|endoftext|> are text like any other; decoding leaves them out");
+  command->text("--pair", "TEXT", flags->pair, "A second text, for models that compare two");
+  command->flag("--no-special", flags->no_special,
+                "Put no marks of the tokenizer's own around the text, such as a begin");
+  command->flag("--fit", flags->fit, "Cut and fill up to the length that the tokenizer's file asks for");
   command->flag("--ids", flags->ids, "Only the numbers, in one line, with commas");
   command->flag("--count", flags->count, "Only how many tokens there are");
   command->json(flags->json);
   command->footer(kTokenizeFooter);
   return [flags, command, &console] {
     flags->text_given = std::ranges::count(command->given(), "--text") > 0;
+    flags->pair_given = std::ranges::count(command->given(), "--pair") > 0;
     const Status status = tokenize(*flags, console);
     return status ? kExitYes : console.fail(status.error(), flags->json);
   };

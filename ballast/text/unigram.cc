@@ -71,13 +71,18 @@ Status UnigramEncoder::encode(std::string_view piece, std::vector<TokenId>& out)
   const std::vector<Step> steps = find_best(piece);
   std::vector<size_t> ends;  // of the tokens, last first
   for (size_t at = piece.size(); at > 0; at = steps[at].begin) ends.push_back(at);
+  // The token for the unknown may be spelled out in the text; that is no better known.
+  const auto is_unknown = [&](size_t end) {
+    const uint32_t token = steps[end].token;
+    return token == kUnknown || ids_[token] == unknown_;
+  };
   for (size_t i = ends.size(); i-- > 0;) {
     const Step& step = steps[ends[i]];
-    if (step.token != kUnknown) {
+    if (!is_unknown(ends[i])) {
       out.push_back(ids_[step.token]);
       continue;
     }
-    while (i > 0 && steps[ends[i - 1]].token == kUnknown) --i;
+    while (i > 0 && is_unknown(ends[i - 1])) --i;
     BALLAST_CHECK(add_unknown(piece.substr(step.begin, ends[i] - step.begin), out));
   }
   return {};

@@ -1,4 +1,5 @@
-"""Checks the program against the real NumPy, safetensors, gguf-py, netcl, Burn and tiktoken. Started by scripts/interop, which builds the peers.
+"""Checks the program against the real NumPy, safetensors, gguf-py, netcl, Burn, tiktoken, tokenizers, SentencePiece and
+llama.cpp's vocabularies. Started by scripts/interop, which builds the peers.
 
 Prints one line a case, `ok|FAIL <peer> <direction> <what>`: direction "read" is their file and our reader, "write" our
 file and their reader. The last line is `N passed, M failed`; the exit status is 1 when anything failed or could not run.
@@ -15,7 +16,8 @@ from pathlib import Path
 from harness import Ballast, Suite
 
 RECORDINGS = Path(__file__).resolve().parent.parent / "data" / "templates"
-PEERS = ("numpy", "safetensors", "gguf", "netcl", "burn", "tiktoken", "templates", "smollm2")
+PEERS = ("numpy", "safetensors", "gguf", "netcl", "burn", "tiktoken", "tokenizers", "sentencepiece", "llama", "templates",
+         "smollm2")
 
 
 def arguments():
@@ -24,7 +26,7 @@ def arguments():
     parser.add_argument("--burn-newest", required=True, type=Path)
     parser.add_argument("--burn-0.20", required=True, type=Path, dest="burn_old")
     parser.add_argument("--gpt2", required=True, type=Path, help="folder of GPT-2's vocab.json and merges.txt")
-    parser.add_argument("--templates", required=True, type=Path, help="folder of llama.cpp's chat templates")
+    parser.add_argument("--llama", required=True, type=Path, help="folder of llama.cpp's vocabularies and chat templates")
     parser.add_argument("--render-template", required=True, type=Path, help="the program that renders one")
     parser.add_argument("--peer", action="append", choices=PEERS, help="only this one (may be repeated)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the files there")
@@ -33,7 +35,7 @@ def arguments():
 
 
 def versions():
-    packages = ("numpy", "safetensors", "gguf", "netcl", "pyopencl", "tiktoken")
+    packages = ("numpy", "safetensors", "gguf", "netcl", "pyopencl", "tiktoken", "tokenizers", "sentencepiece")
     return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
 
 
@@ -44,7 +46,8 @@ def run_all(options, folder):
         begin = time.monotonic()
         suite = Suite(peer, ballast, folder / peer, results, options.verbose)
         extra = {"burn": (options.burn_newest, options.burn_old), "tiktoken": (options.gpt2,),
-                 "templates": (options.render_template, options.templates, RECORDINGS)}.get(peer, ())
+                 "llama": (options.llama,),
+                 "templates": (options.render_template, options.llama / "templates", RECORDINGS)}.get(peer, ())
         # A peer that cannot even start (no OpenCL device, a broken package) is a failed case, not a skipped one.
         with suite.case("both", f"the {peer} cases ran to their end"):
             importlib.import_module(f"cases_{peer}").run(suite, *extra)

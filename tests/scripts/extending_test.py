@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 root = Path(__file__).resolve().parents[2]
-sources = ["examples/extend_runtime.cc", "ballast/ops/activation_gradient.cc"]
+sources = ["examples/extend_runtime.cc", "ballast/ops/activation_gradient.cc", "ballast/models/hf_config.cc"]
 quotable = [(root / source).read_text() for source in sources]
 blocks = re.findall(r"```cpp\n(.*?)```", (root / "docs/extending.md").read_text(), re.S)
 if len(blocks) < 3:

