@@ -35,7 +35,7 @@ struct Ranked {
 
 struct ForwardResult {
   std::string kind;
-  Tensor logits;
+  Tensor logits;             // of a model that embeds texts, its states
   std::vector<Ranked> rows;  // of a text its last position, of images each
   std::vector<std::string> labels;
   std::optional<Tokenizer> tokenizer;  // of a text model that has one
@@ -51,7 +51,8 @@ Result<ForwardResult> run(const ForwardFlags& flags, RunningModel& running) {
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   result.kind = model.kind();
   const uint64_t count = result.logits.dims().leading(), width = result.logits.dims().back();
-  for (uint64_t row = model.as_causal_lm() != nullptr ? count - 1 : 0; row < count; ++row) {
+  const bool has_logits = model.as_text_embedder() == nullptr;
+  for (uint64_t row = model.as_causal_lm() != nullptr ? count - 1 : 0; has_logits && row < count; ++row) {
     result.rows.push_back({row, Sampler::likeliest({result.logits.f32() + row * width, width}, kShown)});
   }
   if (const ImageClassifier* classifier = model.as_image_classifier())
@@ -59,7 +60,7 @@ Result<ForwardResult> run(const ForwardFlags& flags, RunningModel& running) {
   else if (auto tokenizer = find_tokenizer(flags.input.tokenizer, running.path()))
     result.tokenizer = std::move(*tokenizer);
   if (!flags.out.empty()) {
-    const NamedTensor named{"logits", result.logits};
+    const NamedTensor named{has_logits ? "logits" : "states", result.logits};
     BALLAST_CHECK(write_tensors(flags.out, std::span(&named, 1), flags.overwrite));
   }
   return result;
@@ -132,7 +133,9 @@ int forward(const ForwardFlags& flags, Console& console) {
 
 constexpr const char* kForwardFooter =
     "Runs the model once. For text the likeliest next tokens of the last position are shown, for images the likeliest\n"
-    "classes. --out keeps all logits as tensor \"logits\" in the format that its extension names.\n"
+    "classes. --out keeps all logits as tensor \"logits\" in the format that its extension names; of a model that "
+    "embeds\n"
+    "texts, the states of the tokens as \"states\".\n"
     "\n"
     "Examples:\n"
     "  ballast forward --text 'It is a truth'\n"

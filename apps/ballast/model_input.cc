@@ -93,7 +93,8 @@ Result<ModelInput> make_input(const InputFlags& flags, RunningModel& running) {
   LoadedModel& model = running.model();
   const bool wants_text = !flags.tokens.empty() || !flags.text.empty();
   const bool takes_values = model.takes_values();
-  if (wants_text && model.as_causal_lm() == nullptr && !takes_values) return wrong_capability(model, "text");
+  const bool reads = model.as_causal_lm() != nullptr || model.as_text_embedder() != nullptr;
+  if (wants_text && !reads && !takes_values) return wrong_capability(model, "text");
   if (wants_text && takes_values) return text_input(flags, running);
   const bool has_images = model.as_image_classifier() != nullptr;
   if (!flags.image.empty() && !has_images) return wrong_capability(model, "images");

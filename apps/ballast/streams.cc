@@ -7,6 +7,7 @@
 #include <cstdlib>
 
 #include "apps/ballast/text.h"
+#include "ballast/io/file.h"
 
 namespace ballast::cli {
 
@@ -49,6 +50,17 @@ Result<std::string> read_text_input(uint64_t most) {
                         fmt::format("the text on standard input is larger than {}", mib(most)));
     }
   }
+}
+
+Result<std::string> read_text_input(const std::string& path, uint64_t most) {
+  if (is_stream(path)) return read_text_input(most);
+  BALLAST_TRY(const auto source, open_file(path, FileAccess::kPositional));
+  if (source->size() > most) {
+    return make_error(ErrorCode::kUnsupported, fmt::format("{}: {} at once are too many; cut the file at a line break",
+                                                           path, counted(source->size(), "byte")));
+  }
+  BALLAST_TRY(const ByteVector bytes, read_bytes(*source, 0, source->size()));
+  return std::string(as_text(bytes));
 }
 
 Status refuse_repeated_stream(const std::vector<std::string>& paths) {

@@ -19,6 +19,8 @@ Result<Archive> open_input(const std::string& path, FileAccess access = FileAcce
 
 // All of standard input as text, such as a prompt; more than `most` bytes are an error.
 Result<std::string> read_text_input(uint64_t most = uint64_t{64} << 20);
+// The same of a file; "-" is standard input.
+Result<std::string> read_text_input(const std::string& path, uint64_t most);
 
 // Several inputs of one command: standard input can be only one of them.
 Status refuse_repeated_stream(const std::vector<std::string>& paths);

@@ -9,7 +9,6 @@
 #include "apps/ballast/model_flags.h"
 #include "apps/ballast/streams.h"
 #include "apps/ballast/text.h"
-#include "ballast/io/file.h"
 
 namespace ballast::cli {
 
@@ -37,15 +36,9 @@ struct TokenizeFlags {
 };
 
 Result<std::string> read_text(const TokenizeFlags& flags) {
-  if (flags.text == "-" || flags.file == "-") return read_text_input(kMostText);
+  if (flags.text == "-") return read_text_input(kMostText);
   if (flags.file.empty()) return flags.text;
-  BALLAST_TRY(const auto source, open_file(flags.file, FileAccess::kPositional));
-  if (source->size() > kMostText) {
-    return make_error(ErrorCode::kUnsupported, fmt::format("{}: {} at once are too many; cut the file at a line break",
-                                                           flags.file, counted(source->size(), "byte")));
-  }
-  BALLAST_TRY(const ByteVector bytes, read_bytes(*source, 0, source->size()));
-  return std::string(as_text(bytes));
+  return read_text_input(flags.file, kMostText);
 }
 
 void add_ids(JsonWriter& json, std::string_view key, const std::vector<TokenId>& ids) {

@@ -12,8 +12,9 @@ namespace {
 Result<const FormatDriver*> format_to_write(const std::string& path) {
   const FormatDriver* format = format_for_extension(path);
   if (format != nullptr && format->plan_write != nullptr) return format;
-  return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("{}: the name does not tell a format to write: .gten, .npz or .safetensors", path));
+  return make_error(
+      ErrorCode::kInvalidArgument,
+      fmt::format("{}: the name does not tell a format to write: .gten, .npz, .npy or .safetensors", path));
 }
 
 }  // namespace
@@ -28,10 +29,12 @@ Status check_destination(const std::string& path, bool overwrite) {
 
 Status write_tensors(const std::string& path, std::span<const NamedTensor> tensors, bool overwrite) {
   BALLAST_TRY(const FormatDriver* format, format_to_write(path));
+  // NumPy's file of one array has no name for it.
+  const bool is_bare = format->name == "npy" && tensors.size() == 1;
   WritePlan plan;
   for (const NamedTensor& named : tensors) {
     TensorInfo info;
-    info.name = named.name;
+    info.name = is_bare ? "arr_0" : named.name;
     info.dtype = named.tensor.dtype();
     info.shape = Shape(named.tensor.dims().span());
     info.byte_size = named.tensor.bytes().size();

@@ -199,7 +199,7 @@ TEST(BurnpackWrite, RefusesWhatBurnCouldNotRead) {
   EXPECT_FALSE(kBurnpackDriver.plan_write({description, {}, ""})) << "more than 2^64 bytes";
   description.tensors.clear();
   description.metadata = {{"a", "\xff"}};
-  EXPECT_FALSE(write(description));
+  EXPECT_TRUE(write(description)) << "what CBOR has no word for is left to the origin";
   description.metadata = {{"a", std::string((100 << 20) + 1, 'x')}};
   EXPECT_FALSE(write(description)) << "metadata over 100 MiB";
   description.metadata.clear();

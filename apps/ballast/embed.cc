@@ -1,0 +1,276 @@
+#include <fmt/format.h>
+
+#include <chrono>
+#include <cmath>
+#include <cstring>
+#include <memory>
+
+#include "apps/ballast/commands.h"
+#include "apps/ballast/console.h"
+#include "apps/ballast/json_output.h"
+#include "apps/ballast/model_flags.h"
+#include "apps/ballast/streams.h"
+#include "apps/ballast/table.h"
+#include "apps/ballast/text.h"
+#include "apps/ballast/write_tensors.h"
+
+namespace ballast::cli {
+
+namespace {
+
+constexpr uint64_t kMostTextsBytes = uint64_t{1} << 28;
+constexpr size_t kMostCompared = 4096;  // texts: --similarity has the square of that
+constexpr size_t kShownNumbers = 4;
+constexpr size_t kShownText = 40;  // columns
+constexpr size_t kFlushVectorsAt = 1 << 16;
+
+struct EmbedFlags {
+  ModelFlags model;
+  std::string tokenizer;
+  std::vector<std::string> texts;
+  std::string file;
+  std::string out;
+  bool overwrite = false;
+  bool similarity = false;
+  bool json = false;
+};
+
+struct EmbeddedText {
+  std::string text;
+  size_t tokens = 0;
+  size_t cut = 0;  // tokens that the model had no room for
+};
+
+struct EmbedResult {
+  std::string kind;
+  std::vector<EmbeddedText> texts;
+  Tensor vectors;  // [texts, width]
+  double seconds = 0;
+
+  size_t width() const { return vectors.dims()[1]; }
+  std::span<const float> vector(size_t text) const { return {vectors.f32() + text * width(), width()}; }
+};
+
+// ---------------------------------------------------------------- texts
+
+// One text a line; line i is vector i, so empty ones count.
+void add_lines(std::string_view all, std::vector<std::string>& texts) {
+  while (!all.empty()) {
+    const size_t end = std::min(all.find('\n'), all.size());
+    std::string_view line = all.substr(0, end);
+    if (line.ends_with('\r')) line.remove_suffix(1);
+    texts.emplace_back(line);
+    all.remove_prefix(std::min(end + 1, all.size()));
+  }
+}
+
+Result<std::vector<std::string>> gather_texts(const EmbedFlags& flags) {
+  std::vector<std::string> texts = flags.texts;
+  if (!flags.file.empty()) {
+    BALLAST_TRY(const std::string all, read_text_input(flags.file, kMostTextsBytes));
+    add_lines(all, texts);
+  }
+  if (texts.empty()) return make_error(ErrorCode::kInvalidArgument, "no texts: give --text TEXT or --file FILE");
+  if (!flags.similarity || texts.size() <= kMostCompared) return texts;
+  return make_error(ErrorCode::kInvalidArgument, fmt::format("--similarity compares {} with each other at most, not {}",
+                                                             counted(kMostCompared, "text"), texts.size()));
+}
+
+// Takes tokens of the text itself away from its end; those around it stay. Tells how many.
+size_t cut_to(Encoding& encoding, size_t most) {
+  size_t cut = 0;
+  for (size_t i = encoding.ids.size(); i > 0 && encoding.ids.size() > most; --i) {
+    if (encoding.special[i - 1]) continue;
+    const auto at = static_cast<std::ptrdiff_t>(i - 1);
+    encoding.ids.erase(encoding.ids.begin() + at);
+    encoding.type_ids.erase(encoding.type_ids.begin() + at);
+    encoding.special.erase(encoding.special.begin() + at);
+    ++cut;
+  }
+  return cut;
+}
+
+// ---------------------------------------------------------------- vectors
+
+Result<EmbeddedText> embed_text(const std::string& text, const Tokenizer& tokenizer, LoadedModel& model, float* out) {
+  const TextEmbedder& embedder = *model.as_text_embedder();
+  // What somebody wrote is text, even where it looks like a mark.
+  BALLAST_TRY(Encoding encoding, tokenizer.encode_full(text, {.special_tokens = false}));
+  EmbeddedText embedded{text, 0, cut_to(encoding, embedder.max_length())};
+  embedded.tokens = encoding.ids.size();
+  BALLAST_TRY(const Tensor vector, embedder.embed(model.context(), encoding.ids, encoding.type_ids));
+  std::memcpy(out, vector.f32(), vector.count() * sizeof(float));
+  return embedded;
+}
+
+Result<EmbedResult> embed_texts(const EmbedFlags& flags, RunningModel& running) {
+  LoadedModel& model = running.model();
+  const TextEmbedder* embedder = model.as_text_embedder();
+  if (embedder == nullptr) return wrong_capability(model, "text embedding");
+  BALLAST_TRY(const std::vector<std::string> texts, gather_texts(flags));
+  BALLAST_TRY(const Tokenizer tokenizer, find_tokenizer(flags.tokenizer, running.path()));
+  EmbedResult result;
+  result.kind = model.kind();
+  BALLAST_TRY(result.vectors, model.workspace().make({texts.size(), embedder->width()}));
+  auto* rows = result.vectors.writable<float>();
+  const auto start = std::chrono::steady_clock::now();
+  for (size_t i = 0; i < texts.size(); ++i) {
+    auto embedded = embed_text(texts[i], tokenizer, model, rows + i * embedder->width());
+    if (!embedded) return std::move(embedded).error().with_context(fmt::format("text {}", i + 1));
+    result.texts.push_back(*std::move(embedded));
+  }
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (flags.out.empty()) return result;
+  const NamedTensor named{"embeddings", result.vectors};
+  BALLAST_CHECK(write_tensors(flags.out, std::span(&named, 1), flags.overwrite));
+  return result;
+}
+
+double dot(std::span<const float> a, std::span<const float> b) {
+  double sum = 0;
+  for (size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+  return sum;
+}
+
+// The cosine of the angle between two vectors; of one without a direction 0.
+double cosine(std::span<const float> a, std::span<const float> b) {
+  const double lengths = std::sqrt(dot(a, a)) * std::sqrt(dot(b, b));
+  return lengths == 0 ? 0 : dot(a, b) / lengths;
+}
+
+// ---------------------------------------------------------------- printing
+
+void add_vector(JsonWriter& json, std::span<const float> values) {
+  json.key("vector").begin_array();
+  for (const float value : values) {
+    if (std::isfinite(value)) json.raw(fmt::format("{}", value));
+    else json.real(static_cast<double>(value));
+  }
+  json.end_array();
+}
+
+void add_similarity(JsonWriter& json, const EmbedResult& result) {
+  json.key("similarity").begin_array();
+  for (size_t i = 0; i < result.texts.size(); ++i) {
+    json.begin_array();
+    for (size_t j = 0; j < result.texts.size(); ++j) json.real(cosine(result.vector(i), result.vector(j)));
+    json.end_array();
+  }
+  json.end_array();
+}
+
+std::string embed_json(const EmbedResult& result, bool similarity) {
+  JsonWriter json;
+  json.begin_object();
+  add_text(json, "kind", result.kind);
+  add_number(json, "width", result.width());
+  json.key("seconds").real(result.seconds).key("texts").begin_array();
+  for (size_t i = 0; i < result.texts.size(); ++i) {
+    json.begin_object();
+    add_text(json, "text", result.texts[i].text);
+    add_number(json, "tokens", result.texts[i].tokens);
+    add_number(json, "cut", result.texts[i].cut);
+    add_vector(json, result.vector(i));
+    json.end_object();
+  }
+  json.end_array();
+  if (similarity) add_similarity(json, result);
+  json.end_object();
+  return json.take() + '\n';
+}
+
+void print_similarity(const EmbedResult& result, Console& console) {
+  for (size_t i = 0; i < result.texts.size() && !console.reader_gone(); ++i) {
+    for (size_t j = 0; j < result.texts.size(); ++j) {
+      fmt::format_to(std::back_inserter(console.out()), "{:>8.4f}", cosine(result.vector(i), result.vector(j)));
+    }
+    console.out() += fmt::format("  {}\n", shorten(printable(result.texts[i].text), kShownText));
+    if (console.out().size() > kFlushVectorsAt) console.flush();
+  }
+}
+
+// For a person: the beginning of each.
+void print_beginnings(const EmbedResult& result, Console& console) {
+  Table table({{"tokens", Align::kRight}, {"vector"}, {"text", Align::kLeft, true}});
+  for (size_t i = 0; i < result.texts.size(); ++i) {
+    std::string numbers;
+    for (const float value : result.vector(i).first(std::min(kShownNumbers, result.width()))) {
+      numbers += fmt::format("{:>9.6f} ", value);
+    }
+    table.add_row(std::to_string(result.texts[i].tokens), numbers + "...",
+                  shorten(printable(result.texts[i].text), kShownText));
+  }
+  table.append_to(console.out(), console.output());
+}
+
+// For a program: all numbers, a line a vector.
+void print_vectors(const EmbedResult& result, Console& console) {
+  for (size_t i = 0; i < result.texts.size() && !console.reader_gone(); ++i) {
+    console.out() += fmt::format("{}\n", fmt::join(result.vector(i), " "));
+    if (console.out().size() > kFlushVectorsAt) console.flush();
+  }
+}
+
+void print_embedding(const EmbedFlags& flags, const EmbedResult& result, Console& console) {
+  if (flags.similarity) print_similarity(result, console);
+  else if (console.output().interactive) print_beginnings(result, console);
+  else if (flags.out.empty()) print_vectors(result, console);
+}
+
+void print_remarks(const EmbedFlags& flags, const EmbedResult& result, uint64_t room, Console& console) {
+  for (size_t i = 0; i < result.texts.size(); ++i) {
+    if (result.texts[i].cut == 0) continue;
+    console.remark(fmt::format("note: text {} is longer than the model's {}: its last {} left out\n", i + 1,
+                               counted(room, "token"),
+                               counted(result.texts[i].cut, "token") + (result.texts[i].cut == 1 ? " is" : " are")));
+  }
+  console.remark(fmt::format("{}, vectors of {}, {:.1f} ms\n", counted(result.texts.size(), "text"), result.width(),
+                             result.seconds * 1e3));
+  if (!flags.out.empty()) console.remark(fmt::format("wrote {}\n", printable(flags.out)));
+}
+
+int embed(const EmbedFlags& flags, Console& console) {
+  if (const Status status = check_destination(flags.out, flags.overwrite); !status)
+    return console.fail(status.error(), flags.json);
+  auto running = RunningModel::load(flags.model);
+  if (!running) return console.fail(running.error(), flags.json);
+  const auto result = embed_texts(flags, **running);
+  if (!result) return console.fail(result.error(), flags.json);
+  if (flags.json) console.out() += embed_json(*result, flags.similarity);
+  else print_embedding(flags, *result, console);
+  print_remarks(flags, *result, (*running)->model().as_text_embedder()->max_length(), console);
+  const Status status = (*running)->finish(console);
+  return status ? kExitYes : console.fail(status.error(), flags.json);
+}
+
+constexpr const char* kEmbedFooter =
+    "Turns each text into one vector: texts that mean the same have vectors that point the same way. How the states "
+    "of\n"
+    "the tokens are pooled, and whether vectors are one long, is what the model's files say. A terminal shows the\n"
+    "beginning of each vector; a pipe gets all numbers, a line a vector. --out keeps them as tensor \"embeddings\".\n"
+    "\n"
+    "Examples:\n"
+    "  ballast get minilm\n"
+    "  ballast embed minilm --text 'A man is eating' --text 'Someone has a meal' --similarity\n"
+    "  ballast embed minilm --file sentences.txt --out sentences.npy\n"
+    "  ballast embed bert_folder --text 'Hello' --json\n";
+
+}  // namespace
+
+RunCommand add_embed(CLI::App& program, Console& console) {
+  Command command(program, "embed", "Turn texts into vectors, and compare them");
+  auto flags = std::make_shared<EmbedFlags>();
+  command.path("MODEL", flags->model.path, "A model that embeds texts: a folder, a file, or the name of a fetched one");
+  command.texts("--text", "TEXT", flags->texts, "A text; may be given several times");
+  command.text("--file", "FILE", flags->file, "A file of texts, one a line; - reads standard input");
+  command.text("--tokenizer", "FILE", flags->tokenizer, "tokenizer.json, unless it stands beside MODEL");
+  command.text("--out", "FILE", flags->out, "Keep the vectors: .npy, .npz, .safetensors or .gten");
+  command.flag("--overwrite", flags->overwrite, "Replace what stands at --out");
+  command.flag("--similarity", flags->similarity, "Print how alike the texts are: cosines, each with each");
+  add_model_flags(command, flags->model);
+  command.json(flags->json);
+  command.footer(kEmbedFooter);
+  return [flags, &console] { return embed(*flags, console); };
+}
+
+}  // namespace ballast::cli
