@@ -162,7 +162,7 @@ constexpr const char* kTokenizeFooter =
     "  ballast tokenize --text 'It is a truth universally acknowledged'\n"
     "  ballast tokenize model.gptrs --text 'Hello world' --ids\n"
     "  ballast tokenize model.gguf --text 'Hello world' --no-special\n"
-    "  ballast tokenize --tokenizer bert/tokenizer.json --text 'a question' --pair 'an answer' --json\n"
+    "  ballast tokenize --tokenizer bert_folder/tokenizer.json --text 'a question' --pair 'an answer' --json\n"
     "  ballast tokenize --tokenizer tokenizer.json --file README.md --count\n"
     "  ballast tokenize --decode 41,84,365,259\n"
     "  echo 'Hello' | ballast tokenize --text - --ids | ballast tokenize --decode -\n";

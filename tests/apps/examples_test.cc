@@ -147,6 +147,10 @@ void make_sample_files(const TempFolder& folder) {
   make_training_run(folder);
   make_chat_model(folder);
   std::filesystem::copy(test_file_path("huggingface/gpt2"), folder.path("gpt2_folder"));
+  std::filesystem::copy(test_file_path("hf/bert"), folder.path("bert_folder"));
+  folder.write("bert_folder/tokenizer.json",
+               R"({"model":{"type":"WordPiece","unk_token":"?","continuing_subword_prefix":"##",)"
+               R"("max_input_chars_per_word":100,"vocab":{"?":1,"Hello":2}}})");
 }
 
 // Made once; every text gets a copy.
