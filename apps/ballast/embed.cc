@@ -248,9 +248,9 @@ constexpr const char* kEmbedFooter =
     "of\n"
     "the tokens are pooled, and whether vectors are one long, is what the model's files say. A terminal shows the\n"
     "beginning of each vector; a pipe gets all numbers, a line a vector. --out keeps them as tensor \"embeddings\".\n"
+    "`ballast get minilm` fetches a model that can do it.\n"
     "\n"
     "Examples:\n"
-    "  ballast get minilm\n"
     "  ballast embed minilm --text 'A man is eating' --text 'Someone has a meal' --similarity\n"
     "  ballast embed minilm --file sentences.txt --out sentences.npy\n"
     "  ballast embed bert_folder --text 'Hello' --json\n";

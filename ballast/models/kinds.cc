@@ -5,8 +5,8 @@
 namespace ballast {
 
 std::span<const ModelKind> all_model_kinds() {
-  static const std::array kKinds = {kGptKind,         kMinistralKind,  kDecoderKind, kResnet34Kind,
-                                    kMobilenetV2Kind, kSequentialKind, kBertKind};
+  static const std::array kKinds = {kGptKind,        kMinistralKind, kResnet34Kind, kMobilenetV2Kind,
+                                    kSequentialKind, kDecoderKind,   kBertKind};
   return kKinds;
 }
 
