@@ -24,7 +24,16 @@ constexpr PoolingMode kPoolingModes[] = {
     {"pooling_mode_weightedmean_tokens", std::nullopt}, {"pooling_mode_lasttoken", std::nullopt},
 };
 
+// Newer files have one word instead of a switch for each way.
+Result<Pooling> pooling_word(const ConfigReader& config) {
+  BALLAST_TRY(const std::string word, config.text("pooling_mode"));
+  if (word == "mean") return Pooling::kMean;
+  if (word == "cls") return Pooling::kFirst;
+  return config.error("pooling_mode", fmt::format("is \"{}\": mean and cls are what there is", word));
+}
+
 Result<Pooling> pooling_of(const ConfigReader& config) {
+  if (config.has("pooling_mode")) return pooling_word(config);
   std::optional<Pooling> chosen;
   for (const PoolingMode& mode : kPoolingModes) {
     BALLAST_TRY(const bool is_on, config.truth_or(mode.field, false));

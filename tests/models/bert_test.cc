@@ -129,6 +129,14 @@ TEST(Bert, PoolsAsSentenceTransformersFilesSay) {
   }
 }
 
+TEST(Bert, TakesPoolingInAWord) {
+  const TempFolder folder;
+  copy_bert(folder, sentence_files(R"({"pooling_mode": "cls"})"));
+  const RecordedEncoding& input = recorded_encodings()[1];
+  const auto model = load_or_die(folder.path());
+  EXPECT_LE(largest_difference(embed(*model, input.ids), unit_of(bert_tensor(input.first))), kBertTolerance);
+}
+
 TEST(Bert, LeavesVectorsAsLongAsTheyAreWithoutANormalizeModule) {
   const TempFolder folder;
   auto files = sentence_files(kFirstPooling);
@@ -364,6 +372,7 @@ const std::vector<ModuleLie>& module_lies() {
        "1_Pooling/config.json",
        R"({"pooling_mode_mean_tokens": true, "pooling_mode_cls_token": true})",
        {"pooling_mode_cls_token", "one way"}},
+      {"the_maximum_in_a_word", "1_Pooling/config.json", R"({"pooling_mode": "max"})", {"pooling_mode", "max"}},
       {"another_width", "1_Pooling/config.json", R"({"word_embedding_dimension": 384})", {"384", "48"}},
       {"no_length", "sentence_bert_config.json", R"({"max_seq_length": 0})", {"max_seq_length"}},
   };
