@@ -24,13 +24,15 @@ struct GgufModel {
 };
 
 const std::vector<GgufModel>& gguf_models() {
-  static const std::vector<GgufModel> all = {{"tiny_llama", "f32", 1e-4},
-                                             {"tiny_llama", "f16", 1e-4},
-                                             {"tiny_llama", "bf16", 1e-4},
-                                             {"tiny_qwen2", "f32", 1e-4},
-                                             {"tiny_gpt2", "f32", 0.02}};
+  static const std::vector<GgufModel> all = {
+      {"tiny_llama", "f32", 1e-4},  {"tiny_llama", "f16", 1e-4},  {"tiny_llama", "bf16", 1e-4},
+      {"tiny_llama", "q4_0", 1e-4}, {"tiny_llama", "q5_0", 1e-4}, {"tiny_llama", "q8_0", 1e-4},
+      {"tiny_qwen2", "f32", 1e-4},  {"tiny_qwen2", "q8_0", 1e-4}, {"tiny_gpt2", "f32", 0.02},
+      {"tiny_gpt2", "q4_0", 0.02},  {"tiny_gpt2", "q8_0", 0.02}};
   return all;
 }
+
+bool is_quantised(const GgufModel& model) { return model.type.starts_with("q"); }
 
 std::string gguf_path(const GgufModel& model) {
   return test_file_path(fmt::format("gguf/tiny/{}.{}.gguf", model.name, model.type));
@@ -38,7 +40,16 @@ std::string gguf_path(const GgufModel& model) {
 
 class GgufDecoder : public ::testing::TestWithParam<GgufModel> {
  protected:
-  // What is recorded of one run; of 16-bit files, with f32 arithmetic on the same weights.
+  std::unique_ptr<LoadedModel> load(Numerics numerics) const {
+    LoadOptions options;
+    options.numerics = numerics;
+    return load_or_die(gguf_path(GetParam()), options);
+  }
+  RecordedTensor recorded_logits(size_t run, const std::string& suffix) const {
+    return recorded_tensor(fmt::format("../gguf/tiny/{}.logits.npz", GetParam().name),
+                           fmt::format("{}.{}.logits{}", GetParam().type, run, suffix));
+  }
+  // What is recorded of one run; of files that are not in f32, with f32 arithmetic on the same weights.
   std::string recorded(size_t run, const std::string& path) const {
     static std::map<std::string, std::string> texts;
     std::string& text = texts[GetParam().name];
@@ -59,20 +70,18 @@ INSTANTIATE_TEST_SUITE_P(Every, GgufDecoder, ::testing::ValuesIn(gguf_models()),
                          [](const auto& model) { return model.param.name + "_" + model.param.type; });
 
 TEST_P(GgufDecoder, LogitsAreThoseOfLlamaCpp) {
-  const auto model = load_or_die(gguf_path(GetParam()));
+  const auto model = load(Numerics::kExact);
   EXPECT_THAT(model->report().unused, ::testing::IsEmpty());
   for (size_t run = 0; run < 6; ++run) {
     const auto logits = model->forward(TokenInput{ids(run, "/ids")});
     ASSERT_TRUE(logits) << logits.error().message;
     const std::string suffix = GetParam().type == "f32" ? "" : "_f32_same_weights";
-    const RecordedTensor expected = recorded_tensor(fmt::format("../gguf/tiny/{}.logits.npz", GetParam().name),
-                                                    fmt::format("{}.{}.logits{}", GetParam().type, run, suffix));
-    EXPECT_LE(largest_difference(*logits, expected), GetParam().tolerance) << "run " << run;
+    EXPECT_LE(largest_difference(*logits, recorded_logits(run, suffix)), GetParam().tolerance) << "run " << run;
   }
 }
 
 TEST_P(GgufDecoder, GreedyTextsAreThoseOfLlamaCpp) {
-  const auto model = load_or_die(gguf_path(GetParam()));
+  const auto model = load(Numerics::kExact);
   const std::string place = GetParam().type == "f32" ? "/greedy" : "/f32_same_weights/greedy";
   for (size_t run = 0; run < 6; ++run) {
     const auto prompt = ids(run, "/ids"), expected = ids(run, place);
@@ -86,6 +95,23 @@ TEST_P(GgufDecoder, GreedyTextsAreThoseOfLlamaCpp) {
       while (*generator->next()) continue;
       EXPECT_THAT(generator->tokens().subspan(prompt.size()), ::testing::ElementsAreArray(expected)) << "run " << run;
     }
+  }
+}
+
+// llama.cpp rounds activations to 8 bits; the default here keeps 15.
+TEST_P(GgufDecoder, FastNumericsStayNearerToF32ThanLlamaCpp) {
+  if (!is_quantised(GetParam())) GTEST_SKIP() << "nothing is rounded";
+  const auto exact = load(Numerics::kExact), fast = load(Numerics::kFast);
+  for (size_t run = 0; run < 6; ++run) {
+    const TokenInput input{ids(run, "/ids")};
+    const auto precise = exact->forward(input), quick = fast->forward(input);
+    ASSERT_TRUE(precise && quick);
+    double ours = 0;
+    for (uint64_t i = 0; i < precise->count(); ++i) {
+      ours = std::max(ours, std::abs(double{precise->f32()[i]} - double{quick->f32()[i]}));
+    }
+    const double theirs = largest_difference(*precise, recorded_logits(run, ""));
+    EXPECT_LT(ours, 0.2 * theirs) << "run " << run;
   }
 }
 
