@@ -21,7 +21,9 @@ std::optional<LineEvent> LineEditing::press(const Key& key) {
   switch (key.kind) {
     case KeyKind::kText:
     case KeyKind::kPaste: line_.insert(key.text); break;
-    case KeyKind::kEnter: return LineEvent::kLine;
+    case KeyKind::kEnter:
+      line_.end();  // so that what comes next does not overwrite the rest
+      return LineEvent::kLine;
     case KeyKind::kLeft: line_.left(); break;
     case KeyKind::kRight: line_.right(); break;
     case KeyKind::kUp: browse(-1); break;
@@ -36,7 +38,7 @@ std::optional<LineEvent> LineEditing::press(const Key& key) {
     case KeyKind::kKillToStart: line_.erase_to_start(); break;
     case KeyKind::kKillWord: line_.erase_word_before(); break;
     case KeyKind::kClearScreen: break;
-    case KeyKind::kInterrupt: return LineEvent::kInterrupted;
+    case KeyKind::kInterrupt: line_.end(); return LineEvent::kInterrupted;
     case KeyKind::kEndOfInput:
       if (line_.text().empty()) return LineEvent::kEndOfInput;
       line_.erase_at();
