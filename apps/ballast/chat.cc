@@ -55,7 +55,7 @@ Result<Conversation> make_conversation(const ChatFlags& flags, RunningModel& run
   options.generate = flags.options;
   settle_sampling(options.generate, flags.greedy);
   options.generate.sampling.log_probabilities = false;
-  if (found.eos_id) options.generate.stop_tokens.push_back(*found.eos_id);
+  options.generate.stop_tokens = stop_tokens_of(running.model(), &tokenizer);
   options.stop_texts = ends_of_turns_in(found.text);
   options.stop_texts.insert(options.stop_texts.end(), flags.stop.begin(), flags.stop.end());
   const auto text_of = [&](const std::string& text, std::optional<TokenId> id) {

@@ -103,14 +103,7 @@ Result<Written> write(const GenerateFlags& flags, RunningModel& running, const T
   options.kv_cache = !flags.no_kv_cache;
   settle_sampling(options, flags.greedy);
   options.sampling.log_probabilities = flags.json;
-  if (!flags.ignore_eos) {
-    const auto stops = running.model().stop_tokens();
-    options.stop_tokens.assign(stops.begin(), stops.end());
-  }
-  if (tokenizer != nullptr && !flags.ignore_eos) {
-    options.stop_tokens = tokenizer->marks().stops;
-    if (const auto end = tokenizer->find(kEndOfText); end && options.stop_tokens.empty()) options.stop_tokens = {*end};
-  }
+  if (!flags.ignore_eos) options.stop_tokens = stop_tokens_of(running.model(), tokenizer);
   const CancelScope cancel;
   double start = seconds_now();
   BALLAST_TRY(Generator generator, Generator::start(*model, running.model().context(), written.prompt, options));

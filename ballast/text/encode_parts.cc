@@ -39,6 +39,7 @@ class PartEncoder {
   Result<std::vector<TokenId>> encode(std::string_view text, bool special) const {
     EncodeOptions options;
     options.special_tokens = special;
+    options.add_special_tokens = false;  // the template wrote them
     return tokenizer_.encode(text, options);
   }
   Status flush() {
