@@ -133,6 +133,8 @@ std::string sentence_piece_text(std::string_view text, const SentencePieceText& 
       else out += c;
     }
   }
+  // Marks that the text itself ends with go too.
+  while (how.remove_extra_spaces && out.ends_with(space)) out.resize(out.size() - space.size());
   if (anything && how.add_prefix && how.space_behind) out += space;
   return out;
 }
