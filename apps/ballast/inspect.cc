@@ -22,6 +22,7 @@ struct InspectOptions {
   InspectSort sort = InspectSort::kStored;
   bool flat = false;
   bool full = false;
+  uint64_t context = 0;
   bool hash = false;
   bool json = false;
   unsigned threads = 0;
@@ -56,8 +57,8 @@ Status inspect(const InspectOptions& options, Console& console) {
   BALLAST_TRY(const Archive archive, open_input(options.path));
   BALLAST_TRY(std::vector<size_t> shown, select_tensors(archive, options.only));
   sort_tensors(archive, options.sort, shown);
-  Inspection inspection{options.path, archive,      std::move(shown), {},          options.hash,
-                        {},           options.sort, options.flat,     options.full};
+  Inspection inspection{options.path, archive,      std::move(shown), {},           options.hash,
+                        {},           options.sort, options.flat,     options.full, options.context};
   if (options.hash) BALLAST_CHECK(assign(inspection.digests, hash_tensors(archive, options.threads, console)));
   inspection.tied = options.hash ? tied_by_digest(archive, inspection.digests) : tied_by_extent(archive);
   if (options.json) console.out() = inspection_json(inspection);
@@ -84,6 +85,7 @@ RunCommand add_inspect(CLI::App& program, Console& console) {
   command.path("PATH", options->path, "What to look at");
   command.flag("--flat", options->flat, "One line per tensor instead of a tree");
   command.flag("--full", options->full, "Show long metadata values and lists whole");
+  command.count("--context", "N", options->context, "Tell the memory that a model needs with N tokens", 1);
   command.choice("--sort", "KEY", options->sort,
                  {{"name", InspectSort::kName}, {"size", InspectSort::kSize}, {"offset", InspectSort::kOffset}},
                  "Order by name, size (largest first) or offset in the file");

@@ -87,8 +87,8 @@ void add_scalars(JsonWriter& json, const Description& description, size_t most_e
   json.end_object();
 }
 
-void add_model(JsonWriter& json, const Description& description) {
-  const auto model = summarise_model(description);
+void add_model(JsonWriter& json, const Inspection& inspection) {
+  const auto model = summarise_model(inspection.archive.description());
   if (!model) return;
   const auto add_count = [&](std::string_view key, const std::optional<uint64_t>& count) {
     if (count) add_number(json, key, *count);
@@ -107,6 +107,10 @@ void add_model(JsonWriter& json, const Description& description) {
   add_text(json, "tokenizer", model->tokenizer);
   add_count("vocabulary", model->vocabulary);
   add_boolean(json, "chat_template", model->has_chat_template);
+  add_number(json, "weight_bytes", model->weight_bytes);
+  add_count("cache_bytes_per_token", model->cache_bytes_per_token);
+  const uint64_t tokens = inspection.context != 0 ? inspection.context : model->context.value_or(0);
+  add_count("running_bytes", model->running_bytes(tokens));
   json.key("types").begin_object();
   for (const TypeShare& share : model->types) add_number(json, dtype_name(share.dtype), share.bytes);
   json.end_object().end_object();
@@ -182,7 +186,7 @@ std::string inspection_json(const Inspection& inspection) {
   add_text(json, "producer", description.producer);
   add_number(json, "bytes", archive.stored_size());
   add_files(json, archive);
-  add_model(json, description);
+  add_model(json, inspection);
   add_metadata(json, description);
   add_scalars(json, description, inspection.full ? SIZE_MAX : kMostInJson);
   add_config(json, description);

@@ -86,8 +86,16 @@ std::string attention_text(const ModelSummary& model) {
   return fmt::format("{}, {} for keys and values", counted(*model.heads, "head"), *model.kv_heads);
 }
 
-void print_model(const Description& description, Console& console) {
-  const auto model = summarise_model(description);
+std::string memory_text(const ModelSummary& model, uint64_t context) {
+  const uint64_t tokens = context != 0 ? context : model.context.value_or(0);
+  const auto bytes = model.running_bytes(tokens);
+  if (!bytes || tokens == 0) return "";
+  return fmt::format("{} with {} in the cache (f32), {} of it for each", mib(*bytes), counted(tokens, "token"),
+                     mib(*model.cache_bytes_per_token));
+}
+
+void print_model(const Inspection& inspection, Console& console) {
+  const auto model = summarise_model(inspection.archive.description());
   if (!model) return;
   console.heading("model");
   Table table = field_table();
@@ -107,6 +115,7 @@ void print_model(const Description& description, Console& console) {
   add_count("experts", model->experts);
   add("file type", model->file_type);
   add("share of bytes", shares_text(*model));
+  add("memory to run", memory_text(*model, inspection.context));
   add("tokenizer", model->tokenizer);
   add_count("vocabulary", model->vocabulary);
   add("chat template", model->has_chat_template ? "yes" : "no");
@@ -281,7 +290,7 @@ void append_tree(const Inspection& inspection, Console& console) {
 void print_inspection(const Inspection& inspection, Console& console) {
   const Description& description = inspection.archive.description();
   print_head(inspection, console);
-  print_model(description, console);
+  print_model(inspection, console);
   print_metadata(inspection, console);
   print_config(description, console);
   if (inspection.shown.empty()) {

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 
+#include "ballast/base/checked.h"
+
 namespace ballast {
 
 namespace {
@@ -68,11 +70,30 @@ void add_tensors(const Description& description, ModelSummary& summary) {
     share->elements += tensor.shape.element_count().value_or(0);
     share->bytes += tensor.byte_size;
   }
-  for (const TypeShare& share : summary.types) summary.parameters += share.elements;
+  for (const TypeShare& share : summary.types) {
+    summary.parameters += share.elements;
+    summary.weight_bytes += share.bytes;
+  }
   std::ranges::stable_sort(summary.types, std::greater<>(), &TypeShare::bytes);
 }
 
+// Both of one token; a length of its own for keys and for values, else an equal share of the width for each head.
+std::optional<uint64_t> cache_bytes(const ModelSummary& summary, std::optional<uint64_t> key_length,
+                                    std::optional<uint64_t> value_length) {
+  if (!summary.layers || !summary.heads || *summary.heads == 0) return std::nullopt;
+  const uint64_t share = summary.width.value_or(0) / *summary.heads;
+  const auto channels = checked_add(key_length.value_or(share), value_length.value_or(share));
+  const auto of_layer = channels ? checked_mul(*channels, summary.kv_heads.value_or(*summary.heads)) : std::nullopt;
+  const auto of_all = of_layer ? checked_mul(*of_layer, *summary.layers) : std::nullopt;
+  return of_all ? checked_mul(*of_all, sizeof(float)) : std::nullopt;
+}
+
 }  // namespace
+
+std::optional<uint64_t> ModelSummary::running_bytes(uint64_t tokens) const {
+  const auto cache = cache_bytes_per_token ? checked_mul(*cache_bytes_per_token, tokens) : std::nullopt;
+  return cache ? checked_add(*cache, weight_bytes) : std::nullopt;
+}
 
 std::optional<ModelSummary> summarise_model(const Description& description) {
   const SummaryKeys keys(description);
@@ -87,6 +108,7 @@ std::optional<ModelSummary> summarise_model(const Description& description) {
   summary.heads = own("attention.head_count");
   summary.kv_heads = own("attention.head_count_kv");
   summary.experts = own("expert_count");
+  summary.cache_bytes_per_token = cache_bytes(summary, own("attention.key_length"), own("attention.value_length"));
   summary.file_type = file_type_name(keys.count("general.file_type"));
   summary.tokenizer = keys.text("tokenizer.ggml.model");
   const MetaValue* tokens = keys.find("tokenizer.ggml.tokens");

@@ -29,6 +29,15 @@ TEST(ModelSummary, TellsWhatAGgufModelIs) {
   EXPECT_EQ(model->types.front().dtype, DType::kQ4_0);
 }
 
+TEST(ModelSummary, TellsTheMemoryThatRunningTakes) {
+  const auto model = summarise_model(tiny_model("tiny_llama.q4_0.gguf"));
+  ASSERT_TRUE(model);
+  EXPECT_EQ(model->weight_bytes, 46080U + 1280U);
+  EXPECT_EQ(model->cache_bytes_per_token, 2U * 2 * (16 + 16) * 4);  // layers, heads, a key and a value, f32
+  EXPECT_EQ(model->running_bytes(100), 47360U + 100 * 512);
+  EXPECT_EQ(model->running_bytes(UINT64_MAX), std::nullopt);
+}
+
 TEST(ModelSummary, CountsTheElementsOfEveryTensorOnce) {
   const Description description = tiny_model("tiny_gpt2.q8_0.gguf");
   const auto model = summarise_model(description);
