@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "apps/ballast/commands.h"
@@ -23,6 +24,7 @@ constexpr std::string_view kEndOfText = "<|endoftext|>";
 struct GenerateFlags {
   ModelFlags model;
   std::string prompt;
+  std::string prompts;  // a file of them
   std::vector<std::string> tokens;
   std::string tokenizer;
   std::vector<std::string> stop;
@@ -168,11 +170,64 @@ void print_end(const Written& written, Console& console) {
       counted(written.tokens.size(), "token"), rate(written.tokens.size(), written.timings.decode), written.stop));
 }
 
-int generate(const GenerateFlags& flags, Console& console) {
-  if (!flags.tokens.empty() && !flags.prompt.empty()) {
-    return console.fail(make_error(ErrorCode::kInvalidArgument, "--prompt and --tokens exclude each other"),
-                        flags.json);
+int write_once(const GenerateFlags& flags, RunningModel& running, const Tokenizer* tokenizer, Console& console) {
+  const auto written = write(flags, running, tokenizer, console);
+  if (!written) return console.fail(written.error(), flags.json);
+  if (flags.json) console.out() += generate_json(running, *written);
+  else print_end(*written, console);
+  return written->interrupted ? kExitInterrupted : kExitYes;
+}
+
+// ---------------------------------------------------------------- a file of prompts
+
+constexpr uint64_t kMostPrompts = uint64_t{1} << 30;  // bytes
+
+std::vector<std::string> prompts_in(const std::string& text) {
+  std::vector<std::string> lines;
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = std::min(text.find('\n', at), text.size());
+    lines.push_back(text.substr(at, end - at));
+    at = end + 1;
   }
+  return lines;
+}
+
+// A line of JSON for each, as soon as it is there.
+int write_batch(const GenerateFlags& flags, RunningModel& running, const Tokenizer* tokenizer, Console& console) {
+  const auto text = read_text_input(flags.prompts, kMostPrompts);
+  if (!text) return console.fail(text.error(), flags.json);
+  const std::vector<std::string> prompts = prompts_in(*text);
+  GenerateFlags one = flags;
+  one.json = true;
+  size_t tokens = 0;
+  const double start = seconds_now();
+  for (size_t i = 0; i < prompts.size() && !console.reader_gone(); ++i) {
+    one.prompt = prompts[i];
+    auto written = write(one, running, tokenizer, console);
+    if (!written) {
+      const std::string place = fmt::format("{}: line {}", printable(flags.prompts), i + 1);
+      return console.fail(std::move(written).error().with_context(place), flags.json);
+    }
+    tokens += written->tokens.size();
+    console.out() += generate_json(running, *written);
+    console.flush();
+    if (console.errors().interactive)
+      console.remark(fmt::format("{} of {}\n", i + 1, counted(prompts.size(), "prompt")));
+    if (written->interrupted) return kExitInterrupted;
+  }
+  console.remark(fmt::format("{}, {}, {:.1f} tokens/s\n", counted(prompts.size(), "prompt"), counted(tokens, "token"),
+                             rate(tokens, seconds_now() - start)));
+  return kExitYes;
+}
+
+Status check_prompts(const GenerateFlags& flags) {
+  const int given = int{!flags.tokens.empty()} + int{!flags.prompt.empty()} + int{!flags.prompts.empty()};
+  if (given <= 1) return {};
+  return make_error(ErrorCode::kInvalidArgument, "--prompt, --prompts and --tokens exclude each other");
+}
+
+int generate(const GenerateFlags& flags, Console& console) {
+  if (const Status status = check_prompts(flags); !status) return console.fail(status.error(), flags.json);
   auto running = RunningModel::load(flags.model);
   if (!running) return console.fail(running.error(), flags.json);
   if ((*running)->model().as_causal_lm() == nullptr) {
@@ -182,12 +237,11 @@ int generate(const GenerateFlags& flags, Console& console) {
   auto found = find_tokenizer(flags.tokenizer, (*running)->path());
   if (found) tokenizer = std::move(*found);
   else if (flags.tokens.empty() || !flags.tokenizer.empty()) return console.fail(found.error(), flags.json);
-  const auto written = write(flags, **running, tokenizer ? &*tokenizer : nullptr, console);
-  if (!written) return console.fail(written.error(), flags.json);
-  if (flags.json) console.out() += generate_json(**running, *written);
-  else print_end(*written, console);
+  const auto run = flags.prompts.empty() ? write_once : write_batch;
+  const int code = run(flags, **running, tokenizer ? &*tokenizer : nullptr, console);
+  if (code != kExitYes && code != kExitInterrupted) return code;
   if (const Status status = (*running)->finish(console); !status) return console.fail(status.error(), flags.json);
-  return written->interrupted ? kExitInterrupted : kExitYes;
+  return code;
 }
 
 constexpr const char* kGenerateFooter =
@@ -200,7 +254,8 @@ constexpr const char* kGenerateFooter =
     "  ballast generate --prompt 'My dear Emma,' --max-tokens 60 --seed 7\n"
     "  ballast generate model.gptrs --tokens 4,4 --greedy --max-tokens 8 --json\n"
     "  echo 'The morning was' | ballast generate --prompt - --temperature 0.6 --stop '.'\n"
-    "  ballast generate model.gptrs --tokens 1,2,3 --param-budget 25% --stats\n";
+    "  ballast generate model.gptrs --tokens 1,2,3 --param-budget 25% --stats\n"
+    "  printf 'It was\\nShe said' | ballast generate --prompts - --max-tokens 8\n";
 
 }  // namespace
 
@@ -210,6 +265,7 @@ RunCommand add_generate(CLI::App& program, Console& console) {
   GenerateOptions& options = flags->options;
   command.optional_path("MODEL", flags->model.path, "A checkpoint of a text model");
   command.text("--prompt", "TEXT", flags->prompt, "What to go on from; - reads it from standard input");
+  command.text("--prompts", "FILE", flags->prompts, "A prompt a line; prints a JSON object a line");
   command.texts("--tokens", "IDS", flags->tokens, "The same as numbers: 1,2,3");
   command.text("--tokenizer", "FILE", flags->tokenizer, "tokenizer.json or vocab.json, unless it stands beside MODEL");
   add_sampling_flags(command, options, flags->greedy);
