@@ -149,6 +149,7 @@ Status CharPairEncoder::encode(std::string_view piece, std::vector<TokenId>& out
       return {};
     }
   }
+  const size_t first = out.size();
   std::vector<Symbol> symbols;
   symbols.reserve(piece.size());
   BALLAST_CHECK(add_symbols(piece, symbols));
@@ -161,19 +162,22 @@ Status CharPairEncoder::encode(std::string_view piece, std::vector<TokenId>& out
       part.swap(symbols);
     }
     merges_.merge(part);
-    for (const Symbol symbol : part) BALLAST_CHECK(emit(symbol, out));
+    for (const Symbol symbol : part) BALLAST_CHECK(emit(symbol, first, out));
   }
   return {};
 }
 
-Status CharPairEncoder::emit(Symbol symbol, std::vector<TokenId>& out) const {
-  if (symbol < ids_.size()) {
-    out.push_back(ids_[symbol]);
-    return {};
+Status CharPairEncoder::emit(Symbol symbol, size_t first, std::vector<TokenId>& out) const {
+  std::vector<Symbol> known = {symbol};
+  if (symbol >= ids_.size()) {
+    known.clear();
+    BALLAST_CHECK(add_unknown(loose_[symbol - ids_.size()], known));
   }
-  std::vector<Symbol> instead;
-  BALLAST_CHECK(add_unknown(loose_[symbol - ids_.size()], instead));
-  for (const Symbol known : instead) out.push_back(ids_[known]);
+  for (const Symbol each : known) {
+    // A character that only parts of tokens hold turns out to be unknown here, beside others that were before.
+    const bool again = fuse_unknown_ && each == unknown_ && out.size() > first && out.back() == ids_[unknown_];
+    if (!again) out.push_back(ids_[each]);
+  }
   return {};
 }
 

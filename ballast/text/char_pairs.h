@@ -68,7 +68,8 @@ class CharPairEncoder {
   Status add_chars(std::string_view piece, size_t begin, size_t end, std::vector<Symbol>& out) const;
   Status add_symbols(std::string_view piece, std::vector<Symbol>& out) const;
   Status add_unknown(std::string_view text, std::vector<Symbol>& out) const;
-  Status emit(Symbol symbol, std::vector<TokenId>& out) const;
+  // `first`: where the piece's tokens begin.
+  Status emit(Symbol symbol, size_t first, std::vector<TokenId>& out) const;
 
   std::unordered_map<std::string, Symbol, TextHash, std::equal_to<>> symbols_;
   std::vector<TokenId> ids_;         // by symbol; those beyond are characters without a token of their own

@@ -23,11 +23,11 @@ Overloaded(Cases...) -> Overloaded<Cases...>;
 
 // ---------------------------------------------------------------- no text becomes a special token
 
-using Texts = std::set<std::string, std::less<>>;
+using SpecialTexts = std::set<std::string, std::less<>>;
 
 // Tokens that only the tokenizer itself may give, in the spelling of the model.
-Texts special_texts(const TokenizerDescription& description) {
-  Texts texts;
+SpecialTexts special_texts(const TokenizerDescription& description) {
+  SpecialTexts texts;
   for (const AddedToken& token : description.added) {
     if (token.special) texts.insert(token.text);
   }
@@ -35,19 +35,19 @@ Texts special_texts(const TokenizerDescription& description) {
 }
 
 template <typename Vocabulary>
-void withhold_from_merges(Vocabulary& vocabulary, const Texts& special) {
+void withhold_from_merges(Vocabulary& vocabulary, const SpecialTexts& special) {
   const auto is_special = [&](std::string_view text) { return special.find(text) != special.end(); };
   std::erase_if(vocabulary.merges, [&](const auto& merge) {
     return is_special(merge.left) || is_special(merge.right) || is_special(merge.left + merge.right);
   });
 }
 
-void withhold(BytePairVocabulary& vocabulary, const Texts& special) {
+void withhold(BytePairVocabulary& vocabulary, const SpecialTexts& special) {
   withhold_from_merges(vocabulary, special);
   std::erase_if(vocabulary.tokens, [&](const auto& token) { return special.contains(token.bytes); });
 }
 
-void withhold(CharPairVocabulary& vocabulary, const Texts& special) {
+void withhold(CharPairVocabulary& vocabulary, const SpecialTexts& special) {
   withhold_from_merges(vocabulary, special);
   const auto withheld = [&](const auto& token) {
     return special.contains(token.text) && token.text != vocabulary.unknown;
@@ -61,11 +61,11 @@ void withhold(CharPairVocabulary& vocabulary, const Texts& special) {
   }
 }
 
-void withhold(UnigramVocabulary& vocabulary, const Texts& special) {
+void withhold(UnigramVocabulary& vocabulary, const SpecialTexts& special) {
   for (auto& token : vocabulary.tokens) token.in_text = token.in_text && !special.contains(token.text);
 }
 
-void withhold(WordVocabulary& vocabulary, const Texts& special) {
+void withhold(WordVocabulary& vocabulary, const SpecialTexts& special) {
   std::erase_if(vocabulary.tokens,
                 [&](const auto& token) { return special.contains(token.text) && token.text != vocabulary.unknown; });
 }
@@ -93,7 +93,7 @@ TokenizerDescription gpt2_description() {
 
 Result<Tokenizer> Tokenizer::make(TokenizerDescription description) {
   TokenModel vocabulary = description.model;
-  const Texts special = special_texts(description);
+  const SpecialTexts special = special_texts(description);
   std::visit([&](auto& tokens) { withhold(tokens, special); }, vocabulary);
   BALLAST_TRY(Model model, std::visit(Overloaded{[](const BytePairVocabulary& v) -> Result<Model> {
                                                    BALLAST_TRY(BytePairEncoder encoder, BytePairEncoder::make(v));

@@ -14,7 +14,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using Type = GgufVocabulary;
 
-constexpr EncodeOptions kAsTyped{.special_tokens = false, .add_special_tokens = false, .fit_length = false};
+constexpr EncodeOptions kTypedText{.special_tokens = false, .add_special_tokens = false, .fit_length = false};
 
 Tokenizer make(GgufVocabulary vocabulary) {
   auto description = describe_gguf_vocabulary(std::move(vocabulary), "m.gguf");
@@ -50,16 +50,16 @@ GgufVocabulary llama() {
 TEST(GgufVocabulary, OfLlamaMergesByScoreAndSpellsTheUnknownInBytes) {
   const Tokenizer tokenizer = make(llama());
   EXPECT_THAT(*tokenizer.encode("ab"), ElementsAre(1, 267));  // a begin, then with the space that is put before
-  EXPECT_THAT(*tokenizer.encode("ab\u00e9", kAsTyped), ElementsAre(267, 3 + 0xC3, 3 + 0xA9));
-  EXPECT_EQ(*tokenizer.decode(*tokenizer.encode("ab \u00e9 b", kAsTyped)), "ab \u00e9 b");
+  EXPECT_THAT(*tokenizer.encode("ab\u00e9", kTypedText), ElementsAre(267, 3 + 0xC3, 3 + 0xA9));
+  EXPECT_EQ(*tokenizer.decode(*tokenizer.encode("ab \u00e9 b", kTypedText)), "ab \u00e9 b");
   // Behind a token of its own the text begins anew.
-  EXPECT_THAT(*tokenizer.encode("ab<tool>ab", kAsTyped), ElementsAre(267, 268, 267));
+  EXPECT_THAT(*tokenizer.encode("ab<tool>ab", kTypedText), ElementsAre(267, 268, 267));
 }
 
 // "<" and "s>" are tokens, and so is what they join to; but that is a mark.
 TEST(GgufVocabulary, OfLlamaNeverMergesTextToAMark) {
   const Tokenizer tokenizer = make(llama());
-  EXPECT_THAT(*tokenizer.encode("<s>", kAsTyped), ElementsAre(259, 262, 265));
+  EXPECT_THAT(*tokenizer.encode("<s>", kTypedText), ElementsAre(259, 262, 265));
   EXPECT_THAT(*tokenizer.encode("<s>", {.special_tokens = true, .add_special_tokens = false, .fit_length = false}),
               ElementsAre(1));
 }
@@ -75,9 +75,9 @@ GgufVocabulary gpt2(std::string pre) {
 }
 
 TEST(GgufVocabulary, OfBytePairsCutsAsItsNameSays) {
-  EXPECT_THAT(*make(gpt2("gpt-2")).encode("ab ab11", kAsTyped), ElementsAre(4, 5, 6));
-  EXPECT_THAT(*make(gpt2("smollm")).encode("ab ab11", kAsTyped), ElementsAre(4, 5, 2, 2));
-  EXPECT_THAT(*make(gpt2("qwen2")).encode("11", kAsTyped), ElementsAre(2, 2));
+  EXPECT_THAT(*make(gpt2("gpt-2")).encode("ab ab11", kTypedText), ElementsAre(4, 5, 6));
+  EXPECT_THAT(*make(gpt2("smollm")).encode("ab ab11", kTypedText), ElementsAre(4, 5, 2, 2));
+  EXPECT_THAT(*make(gpt2("qwen2")).encode("11", kTypedText), ElementsAre(2, 2));
 }
 
 TEST(GgufVocabulary, WithAnUnknownNameSaysThatItGuesses) {
