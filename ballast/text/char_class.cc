@@ -3,19 +3,14 @@
 #include <utf8proc.h>
 
 #include "ballast/base/utf8.h"
+#include "ballast/text/unicode.h"
 
 namespace ballast {
 
 namespace {
 
-// Unicode's White_Space beyond ASCII; it is wider than the category of separators (U+0085 is a control).
-bool is_space(uint32_t c) {
-  return c == 0x85 || c == 0xA0 || c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
-         c == 0x202F || c == 0x205F || c == 0x3000;
-}
-
 CharClass classify_code_point(uint32_t c) {
-  if (is_space(c)) return CharClass::kSpace;
+  if (is_white_space(c)) return CharClass::kSpace;
   switch (utf8proc_category(static_cast<utf8proc_int32_t>(c))) {
     case UTF8PROC_CATEGORY_LU:
     case UTF8PROC_CATEGORY_LL:

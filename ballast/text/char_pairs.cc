@@ -168,16 +168,18 @@ Status CharPairEncoder::encode(std::string_view piece, std::vector<TokenId>& out
 }
 
 Status CharPairEncoder::emit(Symbol symbol, size_t first, std::vector<TokenId>& out) const {
-  std::vector<Symbol> known = {symbol};
-  if (symbol >= ids_.size()) {
-    known.clear();
-    BALLAST_CHECK(add_unknown(loose_[symbol - ids_.size()], known));
-  }
-  for (const Symbol each : known) {
+  const auto push = [&](Symbol known) {
     // A character that only parts of tokens hold turns out to be unknown here, beside others that were before.
-    const bool again = fuse_unknown_ && each == unknown_ && out.size() > first && out.back() == ids_[unknown_];
-    if (!again) out.push_back(ids_[each]);
+    const bool again = fuse_unknown_ && known == unknown_ && out.size() > first && out.back() == ids_[unknown_];
+    if (!again) out.push_back(ids_[known]);
+  };
+  if (symbol < ids_.size()) {
+    push(symbol);
+    return {};
   }
+  std::vector<Symbol> instead;
+  BALLAST_CHECK(add_unknown(loose_[symbol - ids_.size()], instead));
+  for (const Symbol known : instead) push(known);
   return {};
 }
 

@@ -14,11 +14,13 @@ namespace ballast {
 
 namespace {
 
-// A match begins with few steps; one that needs more gets four times as many, again and again, and what it was given
-// counts against the steps that the whole text may take.
+// A match begins with few steps and sees little of the text; one that needs more gets four times as much, again and
+// again. What it was given counts against what may be done for the whole text. Steps alone do not tell: running over a
+// set of characters is one, however long the run.
 constexpr uint32_t kFirstSteps = 4096;
-constexpr uint64_t kStepsPerByte = 64;
-constexpr uint64_t kStepsPerText = 10'000'000;
+constexpr size_t kFirstWindow = 256;
+constexpr uint64_t kWorkPerByte = 64;
+constexpr uint64_t kWorkPerText = 10'000'000;
 constexpr uint32_t kMaxHeapKib = 64 * 1024;
 constexpr size_t kMaxExpression = 1 << 16;
 constexpr size_t kLongText = 64;
@@ -75,23 +77,21 @@ class PatternSearch {
         text_(text),
         data_(pcre2_match_data_create_from_pattern(code, nullptr)),
         limits_(pcre2_match_context_create(nullptr)),
-        steps_left_(kStepsPerText + kStepsPerByte * text.size()) {
+        work_left_(kWorkPerText + kWorkPerByte * text.size()) {
     pcre2_set_heap_limit(limits_.get(), kMaxHeapKib);
   }
 
   // PCRE2's code: not negative for a match, whose ends ends() has then.
   int find(size_t from) {
-    uint32_t options = PCRE2_NO_UTF_CHECK;
-    for (uint32_t steps = kFirstSteps;;) {
-      pcre2_set_match_limit(limits_.get(), steps);
-      const int found = pcre2_match(code_, as_subject(text_), text_.size(), from, options, data_.get(), limits_.get());
-      if (found == PCRE2_ERROR_JIT_STACKLIMIT) {
-        options |= PCRE2_NO_JIT;
-        continue;
-      }
-      if (steps > kFirstSteps || found == PCRE2_ERROR_MATCHLIMIT) steps_left_ -= std::min<uint64_t>(steps_left_, steps);
-      if (found != PCRE2_ERROR_MATCHLIMIT || steps_left_ < steps || steps > UINT32_MAX / 4) return found;
-      steps *= 4;
+    for (size_t window = kFirstWindow;;) {
+      const size_t end = window_end(from, window);
+      const int found = find_before(end, from);
+      if (window > kFirstWindow && !take(end - from)) return PCRE2_ERROR_MATCHLIMIT;
+      if (end == text_.size() || (found != PCRE2_ERROR_PARTIAL && found != PCRE2_ERROR_NOMATCH)) return found;
+      // Nothing begins before the place where a match might, if more of the text were seen.
+      const size_t next = found == PCRE2_ERROR_NOMATCH ? end : ends().begin;
+      window = next > from ? kFirstWindow : window * 4;
+      from = std::max(from, next);
     }
   }
 
@@ -101,11 +101,42 @@ class PatternSearch {
   }
 
  private:
+  // Not inside of a character.
+  size_t window_end(size_t from, size_t window) const {
+    if (window >= text_.size() - from) return text_.size();
+    size_t end = from + window;
+    while ((text_[end] & 0xC0) == 0x80) --end;
+    return end;
+  }
+
+  int find_before(size_t end, size_t from) {
+    uint32_t options = PCRE2_NO_UTF_CHECK | (end < text_.size() ? PCRE2_PARTIAL_HARD : 0);
+    for (uint32_t steps = kFirstSteps;;) {
+      pcre2_set_match_limit(limits_.get(), steps);
+      const int found = pcre2_match(code_, as_subject(text_), end, from, options, data_.get(), limits_.get());
+      if (found == PCRE2_ERROR_JIT_STACKLIMIT && (options & PCRE2_NO_JIT) == 0) {
+        options |= PCRE2_NO_JIT;
+        continue;
+      }
+      const bool more = found == PCRE2_ERROR_MATCHLIMIT;
+      if ((more || steps > kFirstSteps) && !take(steps)) return PCRE2_ERROR_MATCHLIMIT;
+      if (!more || steps > UINT32_MAX / 4) return found;
+      steps *= 4;
+    }
+  }
+
+  // False when all that may be done for the text was done.
+  bool take(uint64_t work) {
+    const bool enough = work <= work_left_;
+    work_left_ -= std::min(work, work_left_);
+    return enough;
+  }
+
   const pcre2_code* code_;
   std::string_view text_;
   std::unique_ptr<pcre2_match_data, Pcre2Free> data_;
   std::unique_ptr<pcre2_match_context, Pcre2Free> limits_;
-  uint64_t steps_left_;
+  uint64_t work_left_;
 };
 
 std::vector<TextPattern::Match> find_exact(std::string_view text, std::string_view wanted) {
@@ -157,7 +188,8 @@ Result<TextPattern> TextPattern::expression(const std::string& text) {
   if (!compiled) {
     return make_error(ErrorCode::kCorrupt, fmt::format("expression \"{}\": {}", text, pcre2_message(code)));
   }
-  pcre2_jit_compile(compiled.get(), PCRE2_JIT_COMPLETE);  // only faster; without it the interpreter runs
+  pcre2_jit_compile(compiled.get(),
+                    PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);  // only faster; without it the interpreter runs
   return TextPattern(std::make_shared<State>(State{text, std::move(compiled)}));
 }
 

@@ -17,7 +17,9 @@ utf8proc_category_t category_of(uint32_t c) { return utf8proc_category(static_ca
 bool is_between(uint32_t c, uint32_t first, uint32_t last) { return c >= first && c <= last; }
 
 bool has_category(uint32_t c, utf8proc_category_t first, utf8proc_category_t last) {
-  return c <= 0x10FFFF && category_of(c) >= first && category_of(c) <= last;
+  if (c > 0x10FFFF) return false;
+  const utf8proc_category_t category = category_of(c);
+  return category >= first && category <= last;
 }
 
 }  // namespace

@@ -19,10 +19,10 @@ ENDINGS = ["s", "S", "t", "re", "VE", "ll", "D", "ſ", "m"]
 
 
 def random_texts(seed):
-    """Words, characters of all scripts that are what they were in early versions of Unicode, contractions, numbers, spaces."""
+    """Words, characters that all versions of Unicode agree on, contractions, numbers, spaces."""
     rng = random.Random(seed)
-    early = unicodedata.ucd_3_2_0.category
-    known = [c for c in range(1, 0x30000) if early(chr(c)) not in ("Cn", "Cs") and early(chr(c)) == unicodedata.category(chr(c))]
+    old = unicodedata.ucd_3_2_0.category
+    known = [c for c in range(1, 0x30000) if old(chr(c)) not in ("Cn", "Cs") and old(chr(c)) == unicodedata.category(chr(c))]
 
     def part():
         kind = rng.random()
