@@ -55,12 +55,9 @@ struct EmbedResult {
 
 // One text a line; line i is vector i, so empty ones count.
 void add_lines(std::string_view all, std::vector<std::string>& texts) {
-  while (!all.empty()) {
-    const size_t end = std::min(all.find('\n'), all.size());
-    std::string_view line = all.substr(0, end);
+  for (std::string_view line : lines_of(all)) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     texts.emplace_back(line);
-    all.remove_prefix(std::min(end + 1, all.size()));
   }
 }
 

@@ -182,21 +182,11 @@ int write_once(const GenerateFlags& flags, RunningModel& running, const Tokenize
 
 constexpr uint64_t kMostPrompts = uint64_t{1} << 30;  // bytes
 
-std::vector<std::string> prompts_in(const std::string& text) {
-  std::vector<std::string> lines;
-  for (size_t at = 0; at < text.size();) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    lines.push_back(text.substr(at, end - at));
-    at = end + 1;
-  }
-  return lines;
-}
-
 // A line of JSON for each, as soon as it is there.
 int write_batch(const GenerateFlags& flags, RunningModel& running, const Tokenizer* tokenizer, Console& console) {
   const auto text = read_text_input(flags.prompts, kMostPrompts);
   if (!text) return console.fail(text.error(), flags.json);
-  const std::vector<std::string> prompts = prompts_in(*text);
+  const std::vector<std::string_view> prompts = lines_of(*text);
   GenerateFlags one = flags;
   one.json = true;
   size_t tokens = 0;

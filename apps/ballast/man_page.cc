@@ -5,6 +5,7 @@
 #include "apps/ballast/commands.h"
 #include "apps/ballast/console.h"
 #include "apps/ballast/flags.h"
+#include "apps/ballast/text.h"
 #include "apps/ballast/topics.h"
 #include "ballast/base/version.h"
 
@@ -30,16 +31,6 @@ std::string upper(std::string_view text) {
     if (c >= 'a' && c <= 'z') c = static_cast<char>(c - 'a' + 'A');
   }
   return out;
-}
-
-std::vector<std::string_view> lines_of(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const size_t end = std::min(text.find('\n'), text.size());
-    lines.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return lines;
 }
 
 // Plain text of help: indented lines stand as they are, others flow; "Examples:" on a line of its own is a heading.

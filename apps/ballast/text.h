@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ballast/base/near_miss.h"
 
@@ -29,6 +30,9 @@ std::string shorten(std::string_view text, size_t width);
 std::string mib(uint64_t bytes);
 // The same without the unit and with as many digits as suit the largest number of its column.
 std::string mib_digits(uint64_t bytes, uint64_t largest);
+
+// Without their line breaks; what follows the last break is a line only where it is not empty.
+std::vector<std::string_view> lines_of(std::string_view text);
 
 // "18,944"
 std::string grouped(uint64_t number);

@@ -5,15 +5,11 @@
 #include <cstring>
 
 #include "ballast/base/utf8.h"
+#include "ballast/text/unicode.h"
 
 namespace ballast::jinja {
 
-bool is_python_space(uint32_t c) {
-  if (c < 0x80) return c == ' ' || (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x1F);
-  if (c == 0x85) return true;
-  const utf8proc_category_t category = utf8proc_category(static_cast<utf8proc_int32_t>(c));
-  return category == UTF8PROC_CATEGORY_ZS || category == UTF8PROC_CATEGORY_ZL || category == UTF8PROC_CATEGORY_ZP;
-}
+bool is_python_space(uint32_t c) { return is_white_space(c) || (c >= 0x1C && c <= 0x1F); }
 
 std::string_view strip_left(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
