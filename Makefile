@@ -10,7 +10,7 @@ UNITY ?= $(if $(wildcard build/CMakeCache.txt),,ON)
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: build demo demo-chat test bench bench-storage bench-runtime bench-tokenizer bench-training interop interop-torch format lint clean install bootstrap configure
+.PHONY: build demo demo-chat test bench bench-storage bench-runtime bench-llama bench-tokenizer bench-training interop interop-torch format lint clean install bootstrap configure
 
 build: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_static ballast_shared
@@ -36,7 +36,12 @@ bench-storage: configure
 bench-runtime: build
 	scripts/bench_runtime
 
-# Not part of `bench` either, for the same reason.
+# Nor is this: it compiles llama.cpp.
+bench-llama: build
+	scripts/bootstrap --llama
+	scripts/bench_llama
+
+# Not part of `bench` either: it installs PyTorch too.
 bench-training: configure
 	cmake --build build -j $(JOBS) --target ballast training_bench
 	scripts/bench_training

@@ -31,8 +31,10 @@ def run_logged(words, log, what, **options):
             raise CannotRun(f"{what} failed; see {log}")
 
 
-def enter_environment(cache, requirements):
-    """Goes on in the Python that has the packages, which is made first where it is missing."""
+def enter_environment(cache, requirements, from_source=(), variables={}):
+    """Goes on in the Python that has the packages, which is made first where it is missing.
+
+    Those of `from_source` are compiled, with these environment variables."""
     venv = cache / f"venv-{key_of(sys.version.encode(), requirements)}"
     if Path(sys.prefix) == venv:
         return
@@ -41,8 +43,9 @@ def enter_environment(cache, requirements):
             raise CannotRun("the pinned NumPy needs Python 3.11 or newer")
         shutil.rmtree(venv, ignore_errors=True)
         run_logged([sys.executable, "-m", "venv", venv], cache / "venv.log", "making the Python environment")
-        run_logged([venv / "bin/python", "-m", "pip", "install", "--quiet", "--only-binary", ":all:", "-r", requirements],
-                   cache / "venv.log", f"installing what {requirements.name} names")
+        sources = [word for name in from_source for word in ("--no-binary", name)]
+        run_logged([venv / "bin/python", "-m", "pip", "install", "--quiet", "--only-binary", ":all:", *sources, "-r", requirements],
+                   cache / "venv.log", f"installing what {requirements.name} names", env={**os.environ, **variables})
         (venv / "complete").touch()
     os.execv(venv / "bin/python", [str(venv / "bin/python"), "-B", *sys.argv])
 

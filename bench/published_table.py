@@ -1,0 +1,85 @@
+"""What the scripts that measure models share: options, the environment of the peers, rounds, and the table in docs/."""
+import argparse, json, os, shutil, sys, tempfile
+from pathlib import Path
+
+from environment import CannotRun, cache_folder, enter_environment, machine, replace_between
+
+ROOT = Path(__file__).resolve().parent.parent
+IDLE_LOAD = 0.5
+
+
+class Bench:
+    """One such script. `rows(options, program, folder)` gives the rows; folder is removed in the end."""
+
+    def __init__(self, name, description, program, cache, requirements, rows, **environment):
+        self.name, self.description, self.rows = name, description, rows
+        self.program, self.cache, self.requirements, self.environment = program, cache, ROOT / requirements, environment
+        self.script = f"bench_{name}"
+
+    def say(self, text):
+        print(f"{self.script}: {text}", file=sys.stderr)
+
+    def parse_options(self):
+        parser = argparse.ArgumentParser(description=self.description, formatter_class=argparse.RawDescriptionHelpFormatter)
+        parser.add_argument("--rounds", type=int, default=5, help="turns of everyone in each row (default 5)")
+        parser.add_argument("--threads", type=lambda text: [int(n) for n in text.split(",")], default=[1, 2],
+                            help="numbers of threads (default 1,2)")
+        parser.add_argument("--only", help="only rows whose name contains this")
+        parser.add_argument("--folder", default=str(ROOT / "build"), help="where the files go (default: build)")
+        parser.add_argument("--build", default=str(ROOT / "build"), help="where Ballast was built (default: build)")
+        parser.add_argument("--publish", action="store_true", help="put the table into docs/")
+        options = parser.parse_args()
+        if options.publish and (options.rounds < 5 or options.only):
+            raise CannotRun("what is published has all rows, of at least 5 rounds")
+        return options
+
+    def measure_rows(self, options, program, folder):
+        import report
+        measured = []
+        for row in self.rows(options, program, folder):
+            if options.only and options.only not in row.work:
+                continue
+            row.measure(options.rounds)
+            measured.append(row)
+            text, reached, met = row.verdict()
+            self.say(f"{row.work}, {row.threads} threads: {report.short(row.ours())} ms"
+                     + (f"; {text}: {'met' if met else 'MISSED'}, {reached}" if text else ""))
+        return measured
+
+    def measure(self, options, program):
+        folder = Path(tempfile.mkdtemp(prefix="ballast-bench-", dir=options.folder))
+        try:
+            return self.measure_rows(options, program, folder)
+        finally:
+            shutil.rmtree(folder)
+
+    def write(self, options, load, rows):
+        import report, runtime
+        text = runtime.table(rows)
+        output = Path(options.build) / "bench"
+        output.mkdir(exist_ok=True)
+        (output / f"{self.name}.md").write_text(text)
+        (output / f"{self.name}.json").write_text(json.dumps(
+            {"machine": machine(), "load_before": load, "peers": self.requirements.read_text().splitlines(),
+             "rounds": options.rounds, "rows": [report.as_json(row) for row in rows]}, indent=1) + "\n")
+        if options.publish:
+            replace_between(ROOT / "docs/performance.md", f"<!-- table: scripts/{self.script} --publish -->\n",
+                            "<!-- end of table -->\n", text)
+        print(text)
+
+    def run(self):
+        options = self.parse_options()
+        program = Path(options.build) / "bin" / self.program
+        if not os.access(program, os.X_OK):
+            raise CannotRun(f"there is no program {program}; run: make {self.script.replace('_', '-')}")
+        enter_environment(cache_folder(self.cache), self.requirements, **self.environment)
+        load = os.getloadavg()[0]
+        if load > IDLE_LOAD:
+            self.say(f"others are using this machine (load {load:.1f}): the figures will be wrong")
+        self.write(options, load, self.measure(options, program.resolve()))
+
+    def main(self):
+        try:
+            self.run()
+        except CannotRun as error:
+            sys.exit(f"{self.script}: {error}")
