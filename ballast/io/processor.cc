@@ -4,6 +4,12 @@
 #include <sys/auxv.h>
 #endif
 
+#if defined(__x86_64__) && defined(__linux__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 namespace ballast {
 
 bool has_dot_products() {
@@ -12,6 +18,19 @@ bool has_dot_products() {
 #elif defined(__aarch64__) && defined(__linux__)
   constexpr unsigned long kAsimdDp = 1UL << 20;  // of the kernel's HWCAP bits
   return (::getauxval(AT_HWCAP) & kAsimdDp) != 0;
+#else
+  return false;
+#endif
+}
+
+bool may_use_tiles() {
+#if defined(__x86_64__) && defined(__linux__)
+  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
+  constexpr unsigned kTilesOfBytes = 1U << 24 | 1U << 25;
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (edx & kTilesOfBytes) != kTilesOfBytes) return false;
+  constexpr long kRequestPermission = 0x1023,
+                 kTileData = 18;  // of <asm/prctl.h>, which older systems have without them
+  return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
 #else
   return false;
 #endif

@@ -98,13 +98,15 @@ std::vector<BlockCase> shapes_for(DType dtype) {
   return shapes;
 }
 
-// With and without the instruction for four products at once.
+// With and without tiles and the instruction for four products at once.
 void for_each_form(const std::function<void(const KernelTable<float>& kernels)>& body) {
   for_each_level(body);
-  SCOPED_TRACE("without dot products");
-  cpu::use_dot_instructions(false);
-  body(kCpuBackend.f32);
-  cpu::use_dot_instructions(true);
+  for (const auto most : {cpu::ByteInstructions::kDotProducts, cpu::ByteInstructions::kPlain}) {
+    SCOPED_TRACE(most == cpu::ByteInstructions::kPlain ? "without dot products" : "without tiles");
+    cpu::use_at_most(most);
+    body(kCpuBackend.f32);
+  }
+  cpu::use_at_most(cpu::ByteInstructions::kTiles);
 }
 
 class CpuBlocks : public ::testing::TestWithParam<DType> {};
@@ -162,7 +164,7 @@ TEST_P(CpuBlocks, FastProductsGiveARowTheSameBitsAloneAndAmongOthers) {
 
 TEST_P(CpuBlocks, FastProductsHaveTheSameBitsWhateverMultipliesThem) {
   if (!cpu::multiplies_blocks(GetParam())) GTEST_SKIP() << "in f32";
-  const BlockOperands operands(GetParam(), {3, 45, 5 * size_t{dtype_info(GetParam()).block_elements}});
+  const BlockOperands operands(GetParam(), {37, 45, 5 * size_t{dtype_info(GetParam()).block_elements}});
   ThreadPool pool(1);
   std::vector<std::vector<float>> results;
   for_each_form([&](const KernelTable<float>& kernels) {

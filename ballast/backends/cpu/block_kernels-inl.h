@@ -186,7 +186,7 @@ HWY_NOINLINE void multiply_four(const BlockProduct& p, size_t i, size_t rows, si
   StripeSums sums;
   std::memset(&sums, 0, rows * sizeof(sums.of[0]));
   for (size_t r = 0; r < 4; ++r) w[r] = p.w + smaller(j + r, p.end - 1) * p.row_bytes;
-  add_row_of_blocks<Format>(p, w, p.a + i * stripes_of(p.k), rows, sums);
+  add_row_of_blocks<Format>(p, w, static_cast<const RoundedStripe*>(p.a) + i * stripes_of(p.k), rows, sums);
   const hn::Full128<float> four;
   for (size_t row = 0; row < rows; ++row) {
     HWY_ALIGN float outputs[4];
@@ -205,6 +205,14 @@ void multiply_format(const BlockProduct& p) {
     for (size_t j = p.begin; j < p.end; j += 4) multiply_four<Format>(p, i, rows, j);
   }
 }
+
+#undef BALLAST_TILES
+#if BALLAST_DOT && HWY_TARGET == HWY_AVX3 && defined(__x86_64__)
+#define BALLAST_TILES 1
+#include "ballast/backends/cpu/block_tiles-inl.h"
+#else
+#define BALLAST_TILES 0
+#endif
 
 // ---------------------------------------------------------------- values
 // The values of 16 numbers of a block, each exact or rounded once.
@@ -269,7 +277,11 @@ HWY_NOINLINE void widen_format(const std::byte* w, float* out, size_t count) {
 // ---------------------------------------------------------------- formats
 template <class Format>
 struct FormatKernels {
-  static constexpr BlockKernels kAll = {multiply_format<Format>, widen_format<Format>};
+#if BALLAST_TILES
+  static constexpr BlockKernels kAll = {multiply_format<Format>, multiply_tiles<Format>, widen_format<Format>};
+#else
+  static constexpr BlockKernels kAll = {multiply_format<Format>, nullptr, widen_format<Format>};
+#endif
 };
 
 BlockKernels kernels_of(DType dtype) {
@@ -284,6 +296,6 @@ BlockKernels kernels_of(DType dtype) {
     case DType::kQ4K: return FormatKernels<Q4KFormat>::kAll;
     case DType::kQ5K: return FormatKernels<Q5KFormat>::kAll;
     case DType::kQ6K: return FormatKernels<Q6KFormat>::kAll;
-    default: return {nullptr, nullptr};
+    default: return {nullptr, nullptr, nullptr};
   }
 }

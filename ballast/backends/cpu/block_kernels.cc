@@ -30,8 +30,16 @@ namespace ballast::cpu::HWY_NAMESPACE {
 
 constexpr float kMostRounded = 127 * 128;
 
-// One block of 32, in its place among four.
-HWY_INLINE void round_block(const float* x, size_t block, RoundedStripe& out) {
+// Where the two halves of a rounded block go.
+struct RoundedPlace {
+  int8_t *high[2], *low[2];
+};
+struct RoundedBlock {
+  float scale;
+  int32_t sums[2];  // of each half
+};
+
+HWY_INLINE RoundedBlock round_block(const float* x, const RoundedPlace& out) {
   const Floats d;
   const Ints ints;
   Vector sizes = zeros();
@@ -45,31 +53,57 @@ HWY_INLINE void round_block(const float* x, size_t block, RoundedStripe& out) {
   const bool broken = most == __builtin_inff();
   // What is smaller is nothing beside any number that it could be added to.
   const bool none = most < 1e-30F || broken;
-  const float scale = broken ? __builtin_nanf("") : none ? 0 : most / kMostRounded;
+  RoundedBlock block{broken ? __builtin_nanf("") : none ? 0 : most / kMostRounded, {0, 0}};
   const Vector factor = splat(none ? 0 : kMostRounded / most);
-  int32_t sums[2] = {0, 0};
   for (size_t i = 0; i < 32; i += kLanes) {
     const Vector scaled = broken ? zeros() : hn::Mul(load(x + i), factor);
     const auto number = hn::NearestInt(scaled);
     const auto high = hn::ShiftRight<7>(hn::Add(number, hn::Set(ints, 64)));
     const auto low = hn::Sub(number, hn::ShiftLeft<7>(high));
     const hn::Rebind<int8_t, Ints> octets;
-    hn::StoreU(hn::DemoteTo(octets, high), octets, out.high[i / 16] + block * 16 + i % 16);
-    hn::StoreU(hn::DemoteTo(octets, low), octets, out.low[i / 16] + block * 16 + i % 16);
-    sums[i / 16] += hn::GetLane(hn::SumOfLanes(ints, number));
+    hn::StoreU(hn::DemoteTo(octets, high), octets, out.high[i / 16] + i % 16);
+    hn::StoreU(hn::DemoteTo(octets, low), octets, out.low[i / 16] + i % 16);
+    block.sums[i / 16] += hn::GetLane(hn::SumOfLanes(ints, number));
   }
+  return block;
+}
+
+HWY_INLINE float scaled_sum(const RoundedBlock& block) {
+  return block.scale * static_cast<float>(block.sums[0] + block.sums[1]);
+}
+
+HWY_INLINE void round_into(const float* x, size_t block, RoundedStripe& out) {
+  const size_t at = block * 16;
+  const RoundedBlock rounded =
+      round_block(x, {{out.high[0] + at, out.high[1] + at}, {out.low[0] + at, out.low[1] + at}});
   for (size_t r = 0; r < 4; ++r) {
-    out.scales[4 * block + r] = scale;
-    out.scaled_sums[4 * block + r] = scale * static_cast<float>(sums[0] + sums[1]);
-    out.sums[0][4 * block + r] = sums[0];
-    out.sums[1][4 * block + r] = sums[1];
+    out.scales[4 * block + r] = rounded.scale;
+    out.scaled_sums[4 * block + r] = scaled_sum(rounded);
+    out.sums[0][4 * block + r] = rounded.sums[0];
+    out.sums[1][4 * block + r] = rounded.sums[1];
   }
+}
+
+HWY_INLINE void round_into(const float* x, size_t row, RoundedTile& out) {
+  const RoundedBlock rounded = round_block(x, {{out.high[row], out.high[row] + 16}, {out.low[row], out.low[row] + 16}});
+  out.scales[row] = rounded.scale;
+  out.scaled_sums[row] = scaled_sum(rounded);
 }
 
 void round_row(const float* x, size_t k, RoundedStripe* out) {
   const size_t blocks = k / 32;
   if (blocks % 4 != 0) std::memset(out + blocks / 4, 0, sizeof(RoundedStripe));
-  for (size_t block = 0; block < blocks; ++block) round_block(x + block * 32, block % 4, out[block / 4]);
+  for (size_t block = 0; block < blocks; ++block) round_into(x + block * 32, block % 4, out[block / 4]);
+}
+
+// Up to 16 rows.
+void round_group(const float* x, size_t stride, size_t rows, size_t k, RoundedTile* out) {
+  const size_t blocks = k / 32, all = tile_blocks_of(k);
+  if (rows < kTileGroup) std::memset(out, 0, all * sizeof(*out));
+  else std::memset(out + blocks, 0, (all - blocks) * sizeof(*out));
+  for (size_t row = 0; row < rows; ++row) {
+    for (size_t block = 0; block < blocks; ++block) round_into(x + row * stride + block * 32, row, out[block]);
+  }
 }
 
 #if BALLAST_HAS_BYTES
@@ -101,7 +135,7 @@ BlockKernels plain_kernels(DType dtype) {
   return plain::kernels_of(dtype);
 #else
   (void)dtype;
-  return {nullptr, nullptr};
+  return {nullptr, nullptr, nullptr};
 #endif
 }
 BlockKernels dotted_kernels(DType dtype) {
@@ -109,7 +143,7 @@ BlockKernels dotted_kernels(DType dtype) {
   return dotted::kernels_of(dtype);
 #else
   (void)dtype;
-  return {nullptr, nullptr};
+  return {nullptr, nullptr, nullptr};
 #endif
 }
 
@@ -124,31 +158,39 @@ HWY_AFTER_NAMESPACE();
 namespace ballast::cpu {
 
 HWY_EXPORT(round_row);
+HWY_EXPORT(round_group);
 HWY_EXPORT(plain_kernels);
 HWY_EXPORT(dotted_kernels);
 
 namespace {
 
-std::atomic<bool> dot_is_allowed{true};
+std::atomic<ByteInstructions> most_allowed{ByteInstructions::kTiles};
 
 bool uses_dot() {
   static const bool has = has_dot_products();
-  return has && dot_is_allowed.load(std::memory_order_relaxed);
+  return has && most_allowed.load(std::memory_order_relaxed) <= ByteInstructions::kDotProducts;
 }
+bool uses_tiles() {
+  static const bool has = has_dot_products() && may_use_tiles();
+  return has && most_allowed.load(std::memory_order_relaxed) == ByteInstructions::kTiles;
+}
+
+// With fewer rows, tiles are too empty to be worth unpacking weights for them.
+constexpr size_t kLeastTileRows = 12;
 
 // AVX-512 without the instruction does as AVX2: few machines are worth a third form.
 #if HWY_ARCH_X86 && (HWY_TARGETS & HWY_AVX2)
 BlockKernels stand_in(DType dtype) {
   const bool is_below = HWY_DYNAMIC_DISPATCH(dotted_kernels)(dtype).multiply == nullptr;
-  return is_below ? BlockKernels{nullptr, nullptr} : N_AVX2::plain_kernels(dtype);
+  return is_below ? BlockKernels{nullptr, nullptr, nullptr} : N_AVX2::plain_kernels(dtype);
 }
 #else
-BlockKernels stand_in(DType) { return {nullptr, nullptr}; }
+BlockKernels stand_in(DType) { return {nullptr, nullptr, nullptr}; }
 #endif
 
 }  // namespace
 
-void use_dot_instructions(bool use) { dot_is_allowed = use; }
+void use_at_most(ByteInstructions most) { most_allowed = most; }
 
 BlockKernels block_kernels(DType dtype) {
   if (uses_dot()) {
@@ -159,18 +201,49 @@ BlockKernels block_kernels(DType dtype) {
   return plain.multiply != nullptr ? plain : stand_in(dtype);
 }
 
+namespace {
+bool has_tile_kernel(DType dtype) { return uses_tiles() && block_kernels(dtype).multiply_tiles != nullptr; }
+}  // namespace
+
 bool multiplies_blocks(DType dtype) { return block_kernels(dtype).multiply != nullptr; }
 
 std::string_view block_instructions(DType dtype) {
   if (!multiplies_blocks(dtype)) return "f32";
   const bool is_dotted = uses_dot() && HWY_DYNAMIC_DISPATCH(dotted_kernels)(dtype).multiply != nullptr;
+  if (is_dotted && has_tile_kernel(dtype)) return "integers, avx512 vnni, amx";
   if (HWY_ARCH_ARM) return is_dotted ? "integers, neon dotprod" : "integers, neon";
   return is_dotted ? "integers, avx512 vnni" : "integers, avx2";
 }
 
-void round_activations(const float* x, size_t k, RoundedStripe* out) { HWY_DYNAMIC_DISPATCH(round_row)(x, k, out); }
+RoundedForm rounded_form(DType dtype, size_t m) {
+  return m >= kLeastTileRows && has_tile_kernel(dtype) ? RoundedForm::kTiles : RoundedForm::kStripes;
+}
 
-void multiply_blocks(const BlockProduct& product) { block_kernels(product.dtype).multiply(product); }
+size_t rounded_bytes(RoundedForm form, size_t m, size_t k) {
+  if (form == RoundedForm::kStripes) return m * stripes_of(k) * sizeof(RoundedStripe);
+  return (m + kTileGroup - 1) / kTileGroup * tile_blocks_of(k) * sizeof(RoundedTile);
+}
+
+void round_activations(const Activations& a, RoundedForm form, size_t begin, size_t end, void* out) {
+  if (form == RoundedForm::kTiles) {
+    for (size_t row = begin; row < end; row += kTileGroup) {
+      const size_t rows = end - row < kTileGroup ? end - row : kTileGroup;
+      HWY_DYNAMIC_DISPATCH(round_group)
+      (a.x + row * a.stride, a.stride, rows, a.k,
+       static_cast<RoundedTile*>(out) + row / kTileGroup * tile_blocks_of(a.k));
+    }
+    return;
+  }
+  for (size_t row = begin; row < end; ++row) {
+    HWY_DYNAMIC_DISPATCH(round_row)
+    (a.x + row * a.stride, a.k, static_cast<RoundedStripe*>(out) + row * stripes_of(a.k));
+  }
+}
+
+void multiply_blocks(const BlockProduct& product) {
+  const BlockKernels kernels = block_kernels(product.dtype);
+  (product.form == RoundedForm::kTiles ? kernels.multiply_tiles : kernels.multiply)(product);
+}
 
 }  // namespace ballast::cpu
 #endif

@@ -26,6 +26,19 @@ struct alignas(64) RoundedStripe {
 constexpr size_t kStripe = 128;
 constexpr size_t stripes_of(size_t k) { return (k + kStripe - 1) / kStripe; }
 
+// One block of 16 rows, as tiles (AMX) have them: the same numbers. Rows and blocks that are not there are 0.
+struct alignas(64) RoundedTile {
+  int8_t high[16][32];
+  int8_t low[16][32];
+  float scales[16];
+  float scaled_sums[16];
+};
+constexpr size_t kTileGroup = 16;
+// Up to whole stripes.
+constexpr size_t tile_blocks_of(size_t k) { return stripes_of(k) * 4; }
+
+enum class RoundedForm { kStripes, kTiles };
+
 bool is_in_blocks(DType dtype);
 // Bytes of `count` elements, whole blocks of them.
 size_t bytes_of_blocks(DType dtype, size_t count);
@@ -37,15 +50,25 @@ bool multiplies_blocks(DType dtype);
 // What fast products of this type are computed with: "integers, avx512 vnni", "f32".
 std::string_view block_instructions(DType dtype);
 
-// k must be a multiple of 32. Infinity and NaN make the products of their row NaN.
-void round_activations(const float* x, size_t k, RoundedStripe* out);
+// How products of m rows take their activations. The bits of the products do not depend on it.
+RoundedForm rounded_form(DType dtype, size_t m);
+size_t rounded_bytes(RoundedForm form, size_t m, size_t k);
+
+struct Activations {
+  const float* x = nullptr;
+  size_t stride = 0, m = 0, k = 0;  // k is a multiple of 32
+};
+// Rows [begin, end) into their places behind `out`; tiles begin with a multiple of kTileGroup and end with one or with
+// m. Infinity and NaN make the products of their row NaN.
+void round_activations(const Activations& a, RoundedForm form, size_t begin, size_t end, void* out);
 
 // c[i * c_stride + j] for i < m and outputs j in [begin, end); output j is row j of w.
 struct BlockProduct {
   DType dtype = DType::kQ8_0;
   const std::byte* w = nullptr;
   size_t row_bytes = 0;
-  const RoundedStripe* a = nullptr;  // m times stripes_of(k)
+  RoundedForm form = RoundedForm::kStripes;
+  const void* a = nullptr;  // m times stripes_of(k) RoundedStripe, or for each kTileGroup tile_blocks_of(k) RoundedTile
   size_t m = 0, k = 0;
   float* c = nullptr;
   size_t c_stride = 0;
@@ -56,11 +79,13 @@ void multiply_blocks(const BlockProduct& product);
 // What a level has for a type; null where it has nothing.
 struct BlockKernels {
   void (*multiply)(const BlockProduct&);
+  void (*multiply_tiles)(const BlockProduct&);
   void (*widen)(const std::byte* blocks, float* out, size_t count);
 };
 BlockKernels block_kernels(DType dtype);
 
-// For tests: without the instructions that multiply and add four bytes at once, where the machine has them.
-void use_dot_instructions(bool use);
+// For tests: which instructions are used where the machine has them.
+enum class ByteInstructions { kTiles, kDotProducts, kPlain };
+void use_at_most(ByteInstructions most);
 
 }  // namespace ballast::cpu

@@ -273,26 +273,31 @@ bool is_by_integers(const GemmTile<float>& tile) {
   return tile.numerics == Numerics::kFast && tile.k != 0 && multiplies_blocks(tile.w.dtype);
 }
 
+// Outputs that a thread goes through at once.
+size_t integer_grain(const GemmTile<float>& tile, RoundedForm form, size_t threads) {
+  constexpr size_t kMultiple = 32;
+  const size_t share = divide_up(divide_up(tile.count, 4 * threads), kMultiple) * kMultiple;
+  // Stripes of so many stay in the second-level cache while all rows go through them.
+  constexpr size_t kPiece = 64;
+  return form == RoundedForm::kTiles || tile.m <= 16 ? share : smaller(kPiece, share);
+}
+
 void multiply_by_integers(const GemmTile<float>& tile, ThreadPool& pool) {
-  auto* const rounded = reinterpret_cast<RoundedStripe*>(tile.scratch);
+  const RoundedForm form = rounded_form(tile.w.dtype, tile.m);
   if (!tile.is_prepared) {
-    pool.for_ranges(tile.m, 4, [&](size_t from, size_t to) HWY_ATTR {
-      for (size_t row = from; row < to; ++row) {
-        round_activations(tile.a + row * tile.a_stride, tile.k, rounded + row * stripes_of(tile.k));
-      }
-    });
+    const Activations a{tile.a, tile.a_stride, tile.m, tile.k};
+    pool.for_ranges(tile.m, kTileGroup,
+                    [&](size_t from, size_t to) HWY_ATTR { round_activations(a, form, from, to, tile.scratch); });
   }
-  // Pieces that stay in the second-level cache while all rows go through them.
-  constexpr size_t kPiece = 64, kMultiple = 16;
-  const size_t share = divide_up(divide_up(tile.count, 4 * pool.size()), kMultiple) * kMultiple;
-  const size_t grain = tile.m <= kMultiple ? share : smaller(kPiece, share);
+  const size_t grain = integer_grain(tile, form, pool.size());
   pool.for_ranges(tile.count, grain, [&](size_t from, size_t to) HWY_ATTR {
     for (size_t at = from; at < to; at += grain) {
       const size_t end = smaller(at + grain, to);
       multiply_blocks({.dtype = tile.w.dtype,
                        .w = tile.w.data,
                        .row_bytes = bytes_of_blocks(tile.w.dtype, tile.k),
-                       .a = rounded,
+                       .form = form,
+                       .a = tile.scratch,
                        .m = tile.m,
                        .k = tile.k,
                        .c = tile.c + tile.begin,
@@ -360,7 +365,7 @@ HWY_EXPORT(batched_matmul);
 void gemm(const GemmTile<float>& tile, ThreadPool& pool) { HWY_DYNAMIC_DISPATCH(gemm)(tile, pool); }
 uint64_t gemm_scratch(const GemmTile<float>& tile) {
   if (tile.numerics != Numerics::kFast || !multiplies_blocks(tile.w.dtype)) return 0;
-  return tile.m * stripes_of(tile.k) * sizeof(RoundedStripe);
+  return rounded_bytes(rounded_form(tile.w.dtype, tile.m), tile.m, tile.k);
 }
 void batched_matmul(const BatchedMatmul<float>& problem, ThreadPool& pool) {
   HWY_DYNAMIC_DISPATCH(batched_matmul)(problem, pool);
