@@ -245,6 +245,15 @@ TEST(GgufConfig, AListOfWindowsBeatsThePattern) {
   EXPECT_EQ(d.layers[2].window, 5U);
 }
 
+TEST(GgufConfig, AListOfWindowsHasAnEntryForEachLayer) {
+  const auto d =
+      describe_gguf(R"({"general.architecture": "gemma3", "gemma3.block_count": 3, "gemma3.context_length": 8,
+      "gemma3.embedding_length": 32, "gemma3.attention.head_count": 4, "gemma3.attention.layer_norm_rms_epsilon": 1e-6,
+      "gemma3.attention.sliding_window": 5, "gemma3.attention.sliding_window_pattern": [1, 0]})");
+  ASSERT_FALSE(d);
+  EXPECT_THAT(d.error().message, HasSubstr("has 2 entries for 3 layers"));
+}
+
 TEST(GgufConfig, HeadsThatDifferBetweenLayersAreRefused) {
   const auto d = describe_gguf(R"({"general.architecture": "llama", "llama.block_count": 2, "llama.context_length": 8,
       "llama.embedding_length": 32, "llama.attention.head_count": [4, 2]})");

@@ -5,9 +5,11 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "ballast/archive/convert.h"
 #include "ballast/archive/open.h"
 #include "ballast/archive/write.h"
 #include "ballast/backends/backends.h"
+#include "ballast/edit/quantize.h"
 #include "tests/support/recorded_decoders.h"
 #include "tests/support/test_files.h"
 
@@ -72,6 +74,37 @@ TEST_P(GgufFamilies, GreedyTextsAreThoseOfTransformersWithAndWithoutACache) {
     EXPECT_EQ(write_on(*model, text.prompt, options), text.cached);
     options.kv_cache = false;
     EXPECT_EQ(write_on(*model, text.prompt, options), text.recomputed);
+  }
+}
+
+std::string convert_or_die(const std::string& path, const std::string& to, PlanEdit edit) {
+  ConvertOptions options;
+  options.edits.push_back(std::move(edit));
+  const auto archive = open_archive(path);
+  EXPECT_TRUE(archive) << path;
+  if (!archive) return "";
+  const auto report = convert_archive(*archive, to, *find_format("gguf"), options);
+  EXPECT_TRUE(report) << (report ? "" : report.error().message);
+  return to;
+}
+
+// Rows of stacked experts and of fused projections are found in blocks as they are in plain numbers.
+TEST_P(GgufFamilies, QuantisedFilesSayWhatTheirUnpackedWeightsSay) {
+  const TempFolder folder;
+  const auto log = std::make_shared<QuantizationLog>();
+  const std::string packed = convert_or_die(GetParam().path, folder.path("packed.gguf"),
+                                            quantize_tensors({.type = DType::kQ8_0, .rules = {}}, log));
+  if (std::ranges::all_of(log->tensors(), [](const TensorQuantization& tensor) { return tensor.from == tensor.to; })) {
+    GTEST_SKIP() << "no row is a whole number of blocks";
+  }
+  const std::string plain = convert_or_die(packed, folder.path("plain.gguf"), dequantize_tensors(DType::kF32));
+  const auto of_packed = load_or_die(packed, {.numerics = Numerics::kExact}), of_plain = load_or_die(plain);
+  for (const RecordedInput& input : recorded().inputs) {
+    const auto got = of_packed->forward(TokenInput{input.ids}), expected = of_plain->forward(TokenInput{input.ids});
+    ASSERT_TRUE(got && expected);
+    const RecordedTensor values{{expected->dims().span().begin(), expected->dims().span().end()},
+                                {expected->f32(), expected->f32() + expected->count()}};
+    EXPECT_LE(largest_difference(*got, values), kFamilyTolerance) << input.ids.size() << " tokens";
   }
 }
 
