@@ -25,6 +25,8 @@ struct FamilyFile {
   std::string recording;  // the folder's own, otherwise that of the model in tests/data/hf that has its name
 };
 
+void PrintTo(const FamilyFile& file, std::ostream* out) { *out << file.name; }
+
 std::vector<FamilyFile> family_files() {
   std::vector<FamilyFile> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(test_file_path("gguf_models"))) {
