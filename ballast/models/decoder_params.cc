@@ -110,9 +110,13 @@ class DecoderLoader {
   Status load_rope_divisors() {
     ops::RopeScaling& scaling = d_.rope.scaling;
     if (has(kRopeDivisors)) {
+      BALLAST_TRY(scaling.short_factors, divisors(kRopeDivisors));
+      if (scaling.kind == ops::RopeScaling::Kind::kLinear) {
+        for (double& divisor : scaling.short_factors) divisor *= scaling.factor;
+      }
       scaling.kind = ops::RopeScaling::Kind::kLongRope;
       scaling.attention_factor = scaling.attention_factor.value_or(1);
-      return assign(scaling.short_factors, divisors(kRopeDivisors));
+      return check_decoder(d_);
     }
     if (!has(kRopeLongDivisors) || !has(kRopeShortDivisors)) return {};
     scaling.kind = ops::RopeScaling::Kind::kLongRope;

@@ -13,7 +13,13 @@ namespace ballast {
 namespace {
 
 // Which layers see only a window, where the file has one.
-enum class GgufWindows : uint8_t { kNever, kEvery, kEven, kPattern };
+struct GgufWindows {
+  bool are_there = false;    // otherwise the file's window is not for its layers
+  uint64_t pattern = 0;      // of so many layers the last sees everything; 0: none does
+  uint64_t otherwise = 0;    // where the file has none
+  bool rope_of_own = false;  // layers with a window turn by frequencies of their own
+};
+constexpr GgufWindows kEveryLayer = {.are_there = true};
 
 class GgufFields;
 using RefineGguf = Status (*)(const GgufFields& fields, DecoderDescription& d);
@@ -21,7 +27,7 @@ using RefineGguf = Status (*)(const GgufFields& fields, DecoderDescription& d);
 struct GgufFamily {
   std::string_view architecture;
   ops::RopeLayout rope = ops::RopeLayout::kHalves;  // the converter reorders rows for pairs
-  GgufWindows windows = GgufWindows::kNever;
+  GgufWindows windows{};
   bool qk_norm = false;
   bool normalise = false;       // the weights of the experts
   RefineGguf refine = nullptr;  // what no other architecture has
@@ -96,27 +102,30 @@ Status set_experts(const GgufFamily& family, const GgufFields& fields, DecoderDe
   return {};
 }
 
-// "sliding_window_pattern" is a number, or says for each layer whether it has the window.
-Status set_windows(const GgufFamily& family, const GgufFields& fields, DecoderDescription& d) {
-  BALLAST_TRY(const uint64_t window, fields.count_or("attention.sliding_window", 0));
-  const auto raw = fields.all().raw(fields.key("attention.sliding_window_pattern"));
-  std::vector<uint64_t> each;
+// Layers that see only a window. The pattern is a number, or a list that says it of each layer.
+Result<std::vector<uint64_t>> local_layers(const GgufFields& fields, uint64_t layers, uint64_t otherwise) {
+  constexpr std::string_view kKey = "attention.sliding_window_pattern";
+  const auto raw = fields.all().raw(fields.key(kKey));
+  std::vector<uint64_t> local;
   if (raw && raw->starts_with('[')) {
-    BALLAST_TRY(each, fields.all().counts(fields.key("attention.sliding_window_pattern")));
-    if (each.size() != d.layers.size()) {
-      return fields.error("attention.sliding_window_pattern",
-                          fmt::format("has {} entries for {} layers", each.size(), d.layers.size()));
-    }
+    BALLAST_TRY(local, fields.all().counts(fields.key(kKey)));
+    if (local.size() == layers) return local;
+    return fields.error(kKey, fmt::format("has {} entries for {} layers", local.size(), layers));
   }
-  uint64_t pattern = 6;
-  if (raw && each.empty()) BALLAST_CHECK(assign(pattern, fields.count("attention.sliding_window_pattern")));
-  if (pattern == 0) return fields.error("attention.sliding_window_pattern", "is 0");
-  for (uint64_t i = 0; i < d.layers.size(); ++i) {
-    bool local = family.windows == GgufWindows::kEvery || (family.windows == GgufWindows::kEven && i % 2 == 0) ||
-                 (family.windows == GgufWindows::kPattern && (i + 1) % pattern != 0);
-    if (!each.empty()) local = family.windows != GgufWindows::kNever && each[i] != 0;
-    if (local) d.layers[i].window = window;
-    if (local && family.windows == GgufWindows::kPattern) d.layers[i].rope = DecoderLayer::Rope::kLocal;
+  BALLAST_TRY(const uint64_t pattern, fields.count_or(kKey, otherwise));
+  for (uint64_t i = 0; i < layers; ++i) local.push_back(pattern == 0 || i % pattern + 1 < pattern ? 1 : 0);
+  return local;
+}
+
+Status set_windows(const GgufWindows& windows, const GgufFields& fields, DecoderDescription& d) {
+  if (!windows.are_there) return {};
+  BALLAST_TRY(const uint64_t window, fields.count_or("attention.sliding_window", windows.otherwise));
+  if (window == 0) return {};
+  BALLAST_TRY(const auto local, local_layers(fields, d.layers.size(), windows.pattern));
+  for (uint64_t i = 0; i < local.size(); ++i) {
+    if (local[i] == 0) continue;
+    d.layers[i].window = window;
+    if (windows.rope_of_own) d.layers[i].rope = DecoderLayer::Rope::kLocal;
   }
   return {};
 }
@@ -126,6 +135,9 @@ Status set_windows(const GgufFamily& family, const GgufFields& fields, DecoderDe
 Status set_yarn_of(const GgufFields& fields, ops::RopeScaling& scaling) {
   BALLAST_TRY(scaling.beta_fast, fields.number_or("rope.scaling.yarn_beta_fast", 32));
   BALLAST_TRY(scaling.beta_slow, fields.number_or("rope.scaling.yarn_beta_slow", 1));
+  if (fields.has("rope.scaling.yarn_attn_factor")) {
+    BALLAST_TRY(scaling.attention_factor, fields.number_or("rope.scaling.yarn_attn_factor", 1));
+  }
   BALLAST_TRY(const double multiplier, fields.number_or("rope.scaling.yarn_log_multiplier", 0));
   if (multiplier == 0) return {};
   scaling.mscale = 1;
@@ -139,6 +151,7 @@ Result<ops::RopeScaling> scaling_of(const GgufFields& fields, uint64_t context) 
   BALLAST_TRY(const std::string type, fields.text_or("rope.scaling.type", "linear"));
   BALLAST_TRY(const double old_factor, fields.number_or("rope.scale_linear", 1));
   BALLAST_TRY(scaling.factor, fields.number_or("rope.scaling.factor", old_factor));
+  if (scaling.factor == 0) scaling.factor = 1;  // as good as not said
   BALLAST_TRY(scaling.original_context, fields.count_or("rope.scaling.original_context_length", context));
   if (type == "none") scaling.factor = 1;
   else if (type == "yarn") scaling.kind = Kind::kYarn;
@@ -189,6 +202,18 @@ Status refine_gemma2_file(const GgufFields& fields, DecoderDescription& d) {
 
 Status refine_gemma3_file(const GgufFields& fields, DecoderDescription& d) { return refine_gemma_file(62, fields, d); }
 
+// The first files did not say how wide experts are.
+Status refine_qwen3moe_file(const GgufFields& fields, DecoderDescription& d) {
+  if (d.experts.used == 0 || fields.has("expert_feed_forward_length")) return {};
+  d.experts.hidden = d.hidden / d.experts.used;
+  return {};
+}
+
+Status refine_qwen2moe_file(const GgufFields& fields, DecoderDescription& d) {
+  if (!fields.has("expert_shared_feed_forward_length")) d.experts.shared_hidden = d.hidden;
+  return refine_qwen3moe_file(fields, d);
+}
+
 Status refine_phi3_file(const GgufFields&, DecoderDescription& d) {
   d.fused_gate_up = Presence::kRequired;
   return {};
@@ -220,16 +245,25 @@ Status refine_gpt2_file(const GgufFields&, DecoderDescription& d) {
 constexpr auto kPairs = ops::RopeLayout::kPairs;
 
 constexpr GgufFamily kGgufFamilies[] = {
-    {.architecture = "llama", .rope = kPairs, .normalise = true},
-    {.architecture = "mistral3", .rope = kPairs, .refine = refine_mistral3_file},
+    {.architecture = "llama", .rope = kPairs, .windows = kEveryLayer, .normalise = true},
+    {.architecture = "mistral3",
+     .rope = kPairs,
+     .windows = kEveryLayer,
+     .normalise = true,
+     .refine = refine_mistral3_file},
     {.architecture = "smollm3", .rope = kPairs, .refine = refine_smollm3_file},
     {.architecture = "qwen2"},
     {.architecture = "qwen3", .qk_norm = true},
-    {.architecture = "qwen2moe"},
-    {.architecture = "qwen3moe", .qk_norm = true, .normalise = true},
-    {.architecture = "gemma2", .windows = GgufWindows::kEven, .refine = refine_gemma2_file},
-    {.architecture = "gemma3", .windows = GgufWindows::kPattern, .qk_norm = true, .refine = refine_gemma3_file},
-    {.architecture = "phi3", .windows = GgufWindows::kEvery, .refine = refine_phi3_file},
+    {.architecture = "qwen2moe", .refine = refine_qwen2moe_file},
+    {.architecture = "qwen3moe", .qk_norm = true, .normalise = true, .refine = refine_qwen3moe_file},
+    {.architecture = "gemma2",
+     .windows = {.are_there = true, .pattern = 2, .otherwise = 4096},
+     .refine = refine_gemma2_file},
+    {.architecture = "gemma3",
+     .windows = {.are_there = true, .pattern = 6, .rope_of_own = true},
+     .qk_norm = true,
+     .refine = refine_gemma3_file},
+    {.architecture = "phi3", .windows = kEveryLayer, .refine = refine_phi3_file},
     {.architecture = "gpt2", .refine = refine_gpt2_file},
 };
 
@@ -263,7 +297,7 @@ Result<DecoderDescription> describe_gguf(std::string_view metadata_json) {
                                                                       : "attention.layer_norm_epsilon")));
   d.eps = static_cast<float>(eps);
   BALLAST_CHECK(set_experts(*family, fields, d));
-  BALLAST_CHECK(set_windows(*family, fields, d));
+  BALLAST_CHECK(set_windows(family->windows, fields, d));
   BALLAST_CHECK(set_rope(*family, fields, d));
   if (family->refine != nullptr) BALLAST_CHECK(family->refine(fields, d));
   BALLAST_TRY(d.least_vocab, outer.count_or(kGgufTokenCount, 0));

@@ -171,11 +171,87 @@ TEST(GgufConfig, GemmaHasItsOneAddedAlready) {
   EXPECT_EQ(d.layers[5].rope, DecoderLayer::Rope::kMain);
 }
 
+std::vector<uint64_t> windows_of(const DecoderDescription& d) {
+  std::vector<uint64_t> windows;
+  for (const DecoderLayer& layer : d.layers) windows.push_back(layer.window);
+  return windows;
+}
+
+TEST(GgufConfig, WithoutAWindowEveryLayerOfGemma3TurnsAlike) {
+  const DecoderDescription d = describe_metadata("gemma3", "");
+  EXPECT_THAT(windows_of(d), ::testing::Each(0));
+  for (const DecoderLayer& layer : d.layers) EXPECT_EQ(layer.rope, DecoderLayer::Rope::kMain);
+}
+
+TEST(GgufConfig, TheFirstFilesOfGemma2SaidNeitherWindowNorCaps) {
+  const DecoderDescription d = describe_metadata("gemma2", "");
+  EXPECT_THAT(windows_of(d), ::testing::ElementsAre(4096, 0, 4096, 0, 4096, 0));
+  EXPECT_EQ(d.soft_cap, 50);
+  EXPECT_EQ(d.logit_cap, 30);
+}
+
+TEST(GgufConfig, OfAPatternsLayersTheLastSeesEverything) {
+  const auto with_pattern = [](int pattern) {
+    return windows_of(describe_metadata("gemma2", fmt::format(R"(, "gemma2.attention.sliding_window": 5,
+        "gemma2.attention.sliding_window_pattern": {})",
+                                                              pattern)));
+  };
+  EXPECT_THAT(with_pattern(3), ::testing::ElementsAre(5, 5, 0, 5, 5, 0));
+  EXPECT_THAT(with_pattern(1), ::testing::Each(0));
+  EXPECT_THAT(with_pattern(0), ::testing::Each(5));
+}
+
+TEST(GgufConfig, AWindowIsForArchitecturesThatHaveOne) {
+  EXPECT_THAT(windows_of(describe_metadata("llama", R"(, "llama.attention.sliding_window": 5)")), ::testing::Each(5));
+  EXPECT_THAT(windows_of(describe_metadata("qwen2", R"(, "qwen2.attention.sliding_window": 5)")), ::testing::Each(0));
+}
+
+TEST(GgufConfig, TheFirstFilesOfQwensExpertsDidNotSayHowWideTheyAre) {
+  const auto with_experts = [](const std::string& architecture) {
+    return describe_metadata(architecture,
+                             fmt::format(R"(, "{0}.expert_count": 4, "{0}.expert_used_count": 2)", architecture))
+        .experts;
+  };
+  EXPECT_EQ(with_experts("qwen2moe").hidden, 8U);
+  EXPECT_EQ(with_experts("qwen2moe").shared_hidden, 16U);
+  EXPECT_EQ(with_experts("qwen3moe").hidden, 8U);
+  EXPECT_EQ(with_experts("qwen3moe").shared_hidden, 0U);
+  EXPECT_EQ(with_experts("llama").hidden, 16U);
+}
+
+TEST(GgufConfig, WeightsOfExpertsAreMadeToAddUpWhereLlamaCppDoes) {
+  for (const auto& [architecture, normalise] :
+       std::map<std::string, bool>{{"llama", true}, {"mistral3", true}, {"qwen2moe", false}, {"qwen3moe", true}}) {
+    const DecoderDescription d = describe_metadata(
+        architecture, fmt::format(R"(, "{0}.expert_count": 4, "{0}.expert_used_count": 2)", architecture));
+    EXPECT_EQ(d.experts.normalise, normalise) << architecture;
+  }
+}
+
+TEST(GgufConfig, RopeIsStretchedByEitherKeyAndNotByZero) {
+  using Kind = ops::RopeScaling::Kind;
+  const auto scaling = [](const std::string& more) { return describe_metadata("llama", more).rope.scaling; };
+  EXPECT_EQ(scaling(R"(, "llama.rope.scale_linear": 4)").kind, Kind::kLinear);
+  EXPECT_EQ(scaling(R"(, "llama.rope.scale_linear": 4)").factor, 4);
+  EXPECT_EQ(scaling(R"(, "llama.rope.scale_linear": 4, "llama.rope.scaling.factor": 2)").factor, 2);
+  EXPECT_EQ(scaling(R"(, "llama.rope.scaling.factor": 0)").kind, Kind::kNone);
+  EXPECT_EQ(scaling(R"(, "llama.rope.scaling.type": "none", "llama.rope.scaling.factor": 2)").kind, Kind::kNone);
+}
+
 TEST(GgufConfig, AListOfWindowsBeatsThePattern) {
   const DecoderDescription d = describe_metadata("gemma2", R"(, "gemma2.attention.sliding_window": 5,
       "gemma2.attention.sliding_window_pattern": [0, 0, 1, 1, 0, 0])");
   EXPECT_EQ(d.layers[0].window, 0U);
   EXPECT_EQ(d.layers[2].window, 5U);
+}
+
+TEST(GgufConfig, AListOfWindowsHasAnEntryForEachLayer) {
+  const auto d =
+      describe_gguf(R"({"general.architecture": "gemma3", "gemma3.block_count": 3, "gemma3.context_length": 8,
+      "gemma3.embedding_length": 32, "gemma3.attention.head_count": 4, "gemma3.attention.layer_norm_rms_epsilon": 1e-6,
+      "gemma3.attention.sliding_window": 5, "gemma3.attention.sliding_window_pattern": [1, 0]})");
+  ASSERT_FALSE(d);
+  EXPECT_THAT(d.error().message, HasSubstr("has 2 entries for 3 layers"));
 }
 
 TEST(GgufConfig, HeadsThatDifferBetweenLayersAreRefused) {

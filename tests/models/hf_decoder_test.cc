@@ -7,7 +7,6 @@
 #include "ballast/archive/open.h"
 #include "ballast/backends/backends.h"
 #include "ballast/params/budget.h"
-#include "ballast/text/generator.h"
 #include "tests/support/recorded_decoders.h"
 #include "tests/support/test_files.h"
 
@@ -34,22 +33,6 @@ class HfDecoder : public ::testing::TestWithParam<std::string> {
 INSTANTIATE_TEST_SUITE_P(Every, HfDecoder, ::testing::ValuesIn(decoder_names()),
                          [](const auto& name) { return name.param; });
 
-RecordedTensor last_of(const Tensor& logits) {
-  const uint64_t width = logits.dims()[1];
-  const float* row = logits.f32() + (logits.dims()[0] - 1) * width;
-  return {{width}, {row, row + width}};
-}
-
-double logit_distance(const Tensor& logits, const RecordedDecoder& decoder, const RecordedInput& input) {
-  if (!input.logits.empty()) return largest_difference(logits, decoder.tensor(input.logits));
-  const RecordedTensor expected = decoder.tensor(input.last_row), got = last_of(logits);
-  double largest = got.dims == expected.dims ? 0 : HUGE_VAL;
-  for (size_t i = 0; i < std::min(got.values.size(), expected.values.size()); ++i) {
-    largest = std::max(largest, std::abs(static_cast<double>(got.values[i]) - static_cast<double>(expected.values[i])));
-  }
-  return largest;
-}
-
 TEST_P(HfDecoder, LogitsAreThoseOfTransformersOnEveryBackend) {
   for (const Backend* backend : all_backends()) {
     const auto model = load({.backend = std::string(backend->name)});
@@ -58,7 +41,7 @@ TEST_P(HfDecoder, LogitsAreThoseOfTransformersOnEveryBackend) {
     for (const RecordedInput& input : recorded().inputs) {
       const auto logits = model->forward(TokenInput{input.ids});
       ASSERT_TRUE(logits) << logits.error().message;
-      const double here = logit_distance(*logits, recorded(), input);
+      const double here = recorded().logit_distance(*logits, input);
       EXPECT_LE(here, kDecoderTolerance) << backend->name << ", " << input.ids.size() << " tokens";
       largest = std::max(largest, here);
     }
@@ -103,28 +86,6 @@ TEST_P(HfDecoder, HiddenStatesAreThoseOfTransformers) {
     }
   }
   EXPECT_GE(compared, 3U);
-}
-
-std::vector<TokenId> write_on(LoadedModel& model, const std::vector<TokenId>& prompt, const GenerateOptions& options,
-                              StopReason reason = StopReason::kMaxTokens) {
-  auto generator = Generator::start(*model.as_causal_lm(), model.context(), prompt, options);
-  EXPECT_TRUE(generator) << generator.error().message;
-  if (!generator) return {};
-  for (;;) {
-    const auto token = generator->next();
-    EXPECT_TRUE(token) << token.error().message;
-    if (!token || !*token) break;
-  }
-  EXPECT_EQ(generator->stop_reason(), reason);
-  const auto tokens = generator->tokens();
-  return {tokens.begin() + static_cast<ptrdiff_t>(prompt.size()), tokens.end()};
-}
-
-GenerateOptions greedily(size_t count) {
-  GenerateOptions options;
-  options.max_tokens = count;
-  options.sampling.temperature = 0;
-  return options;
 }
 
 TEST_P(HfDecoder, GreedyTextsAreThoseOfTransformersWithAndWithoutACache) {
@@ -194,7 +155,7 @@ TEST(HfDecoders, TheOlderSpellingOfLongropeIsTheSameModel) {
   for (const RecordedInput& input : decoder.inputs) {
     const auto logits = model->forward(TokenInput{input.ids});
     ASSERT_TRUE(logits) << logits.error().message;
-    EXPECT_LE(logit_distance(*logits, decoder, input), kDecoderTolerance);
+    EXPECT_LE(decoder.logit_distance(*logits, input), kDecoderTolerance);
   }
 }
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include "ballast/base/json.h"
@@ -29,9 +30,17 @@ std::string text_at(const std::string& text, const std::string& path) {
   return raw.size() < 2 ? "" : raw.substr(1, raw.size() - 2);
 }
 
-RecordedDecoder read_decoder(const std::filesystem::path& folder) {
-  RecordedDecoder decoder{folder.filename().string(), folder.string(), {}, {}};
-  const std::string text = read_text_file((folder / "expected.json").string());
+RecordedTensor last_of(const Tensor& logits) {
+  const uint64_t width = logits.dims()[1];
+  const float* row = logits.f32() + (logits.dims()[0] - 1) * width;
+  return {{width}, {row, row + width}};
+}
+
+}  // namespace
+
+RecordedDecoder read_recorded_decoder(const std::string& place) {
+  RecordedDecoder decoder{std::filesystem::path(place).filename().string(), place, test_file_path(place), {}, {}};
+  const std::string text = read_text_file(decoder.path + "/expected.json");
   for (size_t i = 0; !json_at(text, fmt::format("inputs/{}", i)).empty(); ++i) {
     const std::string at = fmt::format("inputs/{}/", i);
     decoder.inputs.push_back({ids_at(text, at + "ids"), text_at(text, at + "logits"), text_at(text, at + "last_row"),
@@ -49,17 +58,25 @@ RecordedDecoder read_decoder(const std::filesystem::path& folder) {
   return decoder;
 }
 
-}  // namespace
-
 RecordedTensor RecordedDecoder::tensor(const std::string& tensor_name) const {
-  return recorded_tensor(fmt::format("../hf/{}/expected.safetensors", name), tensor_name);
+  return recorded_tensor(fmt::format("../{}/expected.safetensors", place), tensor_name);
+}
+
+double RecordedDecoder::logit_distance(const Tensor& logits, const RecordedInput& input) const {
+  if (!input.logits.empty()) return largest_difference(logits, tensor(input.logits));
+  const RecordedTensor expected = tensor(input.last_row), got = last_of(logits);
+  double largest = got.dims == expected.dims ? 0 : HUGE_VAL;
+  for (size_t i = 0; i < std::min(got.values.size(), expected.values.size()); ++i) {
+    largest = std::max(largest, std::abs(static_cast<double>(got.values[i]) - static_cast<double>(expected.values[i])));
+  }
+  return largest;
 }
 
 const std::vector<RecordedDecoder>& recorded_decoders() {
   static const std::vector<RecordedDecoder> all = [] {
     std::vector<RecordedDecoder> found;
     for (const auto& entry : std::filesystem::directory_iterator(test_file_path("hf"))) {
-      RecordedDecoder decoder = read_decoder(entry.path());
+      RecordedDecoder decoder = read_recorded_decoder("hf/" + entry.path().filename().string());
       if (!decoder.texts.empty()) found.push_back(std::move(decoder));  // an encoder writes none
     }
     std::ranges::sort(found, {}, &RecordedDecoder::name);
@@ -73,6 +90,28 @@ const RecordedDecoder& recorded_decoder(const std::string& name) {
   const auto found = std::ranges::find(all, name, &RecordedDecoder::name);
   EXPECT_NE(found, all.end()) << name;
   return found == all.end() ? all.front() : *found;
+}
+
+GenerateOptions greedily(size_t count) {
+  GenerateOptions options;
+  options.max_tokens = count;
+  options.sampling.temperature = 0;
+  return options;
+}
+
+std::vector<TokenId> write_on(LoadedModel& model, const std::vector<TokenId>& prompt, const GenerateOptions& options,
+                              StopReason reason) {
+  auto generator = Generator::start(*model.as_causal_lm(), model.context(), prompt, options);
+  EXPECT_TRUE(generator) << generator.error().message;
+  if (!generator) return {};
+  for (;;) {
+    const auto token = generator->next();
+    EXPECT_TRUE(token) << token.error().message;
+    if (!token || !*token) break;
+  }
+  EXPECT_EQ(generator->stop_reason(), reason);
+  const auto tokens = generator->tokens();
+  return {tokens.begin() + static_cast<ptrdiff_t>(prompt.size()), tokens.end()};
 }
 
 }  // namespace ballast::testing

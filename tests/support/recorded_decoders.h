@@ -1,9 +1,11 @@
-// Tiny models of Hugging Face's families, and what transformers computed with them: tests/data/hf.
+// Tiny models of Hugging Face's families, and what transformers computed with them: tests/data/hf and
+// tests/data/gguf_models.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "ballast/text/generator.h"
 #include "tests/support/recorded_models.h"
 
 namespace ballast::testing {
@@ -25,15 +27,24 @@ struct RecordedContinuation {
 
 struct RecordedDecoder {
   std::string name;
-  std::string path;  // of the folder
+  std::string place;  // of the folder, below tests/data
+  std::string path;
   std::vector<RecordedInput> inputs;
   std::vector<RecordedContinuation> texts;
 
   RecordedTensor tensor(const std::string& name) const;
+  // Of what is recorded of `input`: all rows, or the last.
+  double logit_distance(const Tensor& logits, const RecordedInput& input) const;
 };
+RecordedDecoder read_recorded_decoder(const std::string& place);
 
 // All of them, by name.
 const std::vector<RecordedDecoder>& recorded_decoders();
 const RecordedDecoder& recorded_decoder(const std::string& name);
+
+GenerateOptions greedily(size_t count);
+// The new tokens.
+std::vector<TokenId> write_on(LoadedModel& model, const std::vector<TokenId>& prompt, const GenerateOptions& options,
+                              StopReason reason = StopReason::kMaxTokens);
 
 }  // namespace ballast::testing
