@@ -6,6 +6,7 @@
 
 #include "ballast/archive/guard.h"
 #include "ballast/base/json.h"
+#include "ballast/formats/drivers.h"
 #include "ballast/io/file.h"
 
 namespace ballast {
@@ -109,6 +110,10 @@ Result<std::optional<std::string>> read_sentence(const fs::path& folder) {
 }
 
 }  // namespace
+
+bool takes_config_from_folder(const Description& file) {
+  return file.format == kSafetensorsDriver.name || file.format == kTorchDriver.name;
+}
 
 bool is_huggingface_config(std::string_view text) {
   const auto found = names_model_type(text, "");

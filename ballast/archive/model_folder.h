@@ -24,6 +24,9 @@ struct ModelFolder {
 // be what their name says, are.
 Result<ModelFolder> read_model_folder(const std::string& path);
 
+// Whether what stands beside a file of this format belongs to it; other formats carry what they need.
+bool takes_config_from_folder(const Description& file);
+
 // Whether the text is a config.json of transformers.
 bool is_huggingface_config(std::string_view text);
 
