@@ -88,6 +88,16 @@ Result<std::vector<SentenceModule>> read_modules(std::string_view text, const st
   return modules;
 }
 
+Status add_file(JsonWriter& json, std::string_view key, const fs::path& file) {
+  BALLAST_TRY(const auto text, read_if_there(file));
+  if (!text) return {};
+  JsonReader reader(*text, file.string());
+  BALLAST_TRY(const std::string_view value, reader.read_raw());
+  BALLAST_CHECK(reader.finish());
+  json.key(key).raw(value);
+  return {};
+}
+
 Result<std::optional<std::string>> read_sentence(const fs::path& folder) {
   BALLAST_TRY(const auto list, read_if_there(folder / "modules.json"));
   if (!list) return std::optional<std::string>();
@@ -99,14 +109,11 @@ Result<std::optional<std::string>> read_sentence(const fs::path& folder) {
   for (const SentenceModule& module : modules) {
     const fs::path file =
         module.path.empty() ? folder / "sentence_bert_config.json" : folder / module.path / "config.json";
-    BALLAST_TRY(const auto config, read_if_there(file));
-    if (!config) continue;
-    JsonReader reader(*config, file.string());
-    BALLAST_TRY(const std::string_view value, reader.read_raw());
-    BALLAST_CHECK(reader.finish());
-    json.key(module.type).raw(value);
+    BALLAST_CHECK(add_file(json, module.type, file));
   }
-  json.end_object().end_object();
+  json.end_object();
+  BALLAST_CHECK(add_file(json, "settings", folder / "config_sentence_transformers.json"));
+  json.end_object();
   return std::optional(json.take());
 }
 

@@ -17,7 +17,8 @@ struct ModelFolder {
   std::optional<ModelConfig> config;             // config.json, where it names a model_type
   std::optional<std::string> generation_config;  // generation_config.json
   // What sentence-transformers does with the states of the model: modules.json and what each module keeps, as
-  // {"modules": ["Transformer", "Pooling", ...], "configs": {"Pooling": {...}, ...}}.
+  // {"modules": ["Transformer", "Pooling", ...], "configs": {"Pooling": {...}, ...}, "settings": {...}}, the last being
+  // config_sentence_transformers.json, where it is there.
   std::optional<std::string> sentence;
 };
 

@@ -7,6 +7,7 @@
 
 #include "ballast/models/config_reader.h"
 #include "ballast/models/decoder_config.h"
+#include "ballast/models/hf_parts.h"
 
 namespace ballast {
 
@@ -63,7 +64,21 @@ Status set_transformer_module(const ConfigReader& configs, BertDescription& d) {
   return {};
 }
 
+// Words in front of every text would have to be put there by whoever makes tokens of it.
+Status refuse_prompt(const ConfigReader& sentence) {
+  if (!sentence.has("settings")) return {};
+  BALLAST_TRY(const ConfigReader settings, sentence.object("settings"));
+  if (!settings.has("default_prompt_name")) return {};
+  BALLAST_TRY(const std::string name, settings.text("default_prompt_name"));
+  return settings.error(
+      "default_prompt_name",
+      fmt::format("is \"{}\": words that go in front of every text are not put there; make it null in "
+                  "config_sentence_transformers.json, and write them",
+                  name));
+}
+
 Status set_sentence(const ConfigReader& sentence, BertDescription& d) {
+  BALLAST_CHECK(refuse_prompt(sentence));
   BALLAST_TRY(const auto modules, sentence.texts("modules"));
   for (const std::string& module : modules) {
     if (module == "Normalize") d.normalise = true;
@@ -89,6 +104,7 @@ Status refuse_other_berts(const ConfigReader& config) {
 
 Result<BertDescription> describe_hf_bert(std::string_view text) {
   BALLAST_TRY(const ConfigReader config, ConfigReader::parse("bert", text));
+  BALLAST_CHECK(refuse_hf_switches(config));
   BALLAST_CHECK(refuse_other_berts(config));
   BertDescription d;
   d.naming = &kBertNaming;

@@ -15,8 +15,6 @@ Result<DecoderDescription> describe_decoder(std::string_view config);
 
 // hf_config.cc: one row per model_type.
 Result<DecoderDescription> describe_huggingface(std::string_view config_json);
-// What a field of a config.json names; `otherwise` where it is absent.
-Result<Activation> hf_activation(const ConfigReader& config, std::string_view field, std::string_view otherwise);
 // gguf_config.cc: one row per architecture.
 Result<DecoderDescription> describe_gguf(std::string_view metadata_json);
 // How many tokens the file's own list of them has: a key among the metadata that stands for the list.

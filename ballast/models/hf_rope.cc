@@ -2,14 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace ballast {
 
 namespace {
-
-// Published files always say; this only bounds what is asked for.
-constexpr uint64_t kContextUnsaid = 32'768;
 
 using Kind = ops::RopeScaling::Kind;
 
@@ -22,8 +20,7 @@ class RopeFields {
   Result<ops::RopeConfig> parse(uint64_t head_dim, double theta) const {
     ops::RopeConfig rope;
     BALLAST_TRY(rope.theta, either("rope_theta", theta));
-    BALLAST_TRY(const double part, either("partial_rotary_factor", 1));
-    if (!(part > 0 && part <= 1)) return own_.error("partial_rotary_factor", fmt::format("is {}", part));
+    BALLAST_TRY(const double part, rotary_part());
     rope.rotary_dim = static_cast<uint64_t>(static_cast<double>(head_dim) * part);
     BALLAST_TRY(rope.scaling, scaling());
     return rope;
@@ -34,10 +31,22 @@ class RopeFields {
     return own_.has(field) ? own_.number(field) : top_.number_or(field, otherwise);
   }
 
+  Result<double> rotary_part() const {
+    constexpr std::string_view kField = "partial_rotary_factor";
+    BALLAST_TRY(const double part, either(kField, 1));
+    if (part != 1 && !rules_.is_partial) {
+      return own_.error(kField, fmt::format("is {}: heads of this family turn as a whole", part));
+    }
+    if (!(part > 0 && part <= 1)) return own_.error(kField, fmt::format("is {}", part));
+    return part;
+  }
+
+  // The top comes first, and where a family has its own number there, that too.
   Result<uint64_t> original_context() const {
-    const uint64_t otherwise = rules_.original_context != 0 ? rules_.original_context : context_;
-    BALLAST_TRY(const uint64_t own, own_.count_or("original_max_position_embeddings", otherwise));
-    return top_.count_or("original_max_position_embeddings", own);
+    constexpr std::string_view kField = "original_max_position_embeddings";
+    if (rules_.original_context != 0) return top_.count_or(kField, rules_.original_context);
+    BALLAST_TRY(const uint64_t own, own_.count_or(kField, context_));
+    return top_.count_or(kField, own);
   }
 
   Result<Kind> kind() const {
@@ -100,33 +109,75 @@ Result<ConfigReader> object_or_nothing(const ConfigReader& config, std::string_v
   return config.has(field) ? config.object(field) : ConfigReader::parse(field, "null");
 }
 
+bool has_settings(const ConfigReader& config, std::string_view field) {
+  return config.has(field) && *config.raw(field) != "{}";
+}
+
 // A text may be longer than the positions that the file speaks of, where scaling stretches them on the way.
 uint64_t stretched(uint64_t context, const ops::RopeScaling& scaling) {
-  if (scaling.kind != Kind::kDynamic || !(scaling.factor > 1)) return context;
-  const double most = std::floor(static_cast<double>(context) * scaling.factor);
-  return most < 0x1p53 ? static_cast<uint64_t>(most) : context;
+  const bool stretches = scaling.kind == Kind::kDynamic || scaling.kind == Kind::kYarn;
+  if (!stretches || !(scaling.factor > 1)) return context;
+  const double most = std::floor(static_cast<double>(scaling.original_context) * scaling.factor);
+  return most < 0x1p53 ? std::max(context, static_cast<uint64_t>(most)) : context;
+}
+
+// Settings for layers that see everything, and for those with a window.
+struct RopePair {
+  ConfigReader full, local;
+  double local_theta;
+};
+
+// One object for each, in the new spelling; in the old one layers with a window have a theta and nothing else.
+Result<RopePair> rope_pair(const ConfigReader& config) {
+  BALLAST_TRY(const double local_theta, config.number_or("rope_local_base_freq", 10'000));
+  BALLAST_TRY(ConfigReader nothing, ConfigReader::parse("", "null"));
+  if (!has_settings(config, "rope_parameters")) {
+    BALLAST_TRY(ConfigReader full, object_or_nothing(config, "rope_scaling"));
+    return RopePair{std::move(full), std::move(nothing), local_theta};
+  }
+  if (has_settings(config, "rope_scaling")) {
+    return config.error("rope_scaling", "stands beside \"rope_parameters\", which says the same: one of them too many");
+  }
+  BALLAST_TRY(const ConfigReader both, config.object("rope_parameters"));
+  if (!both.has("full_attention") && !both.has("sliding_attention")) {
+    return config.error("rope_parameters",
+                        "has neither \"full_attention\" nor \"sliding_attention\", each with settings");
+  }
+  BALLAST_TRY(ConfigReader full, object_or_nothing(both, "full_attention"));
+  BALLAST_TRY(ConfigReader local, object_or_nothing(both, "sliding_attention"));
+  return RopePair{std::move(full), std::move(local), local_theta};
 }
 
 }  // namespace
 
-Status set_hf_rope(const HfRopeRules& rules, const ConfigReader& config, double theta, DecoderDescription& d) {
-  BALLAST_TRY(const uint64_t context, config.count_or("max_position_embeddings", kContextUnsaid));
-  const auto parse = [&](ConfigReader own, double otherwise) {
-    return RopeFields(rules, config, std::move(own), context).parse(d.head_dim, otherwise);
-  };
-  const bool is_new = config.has("rope_parameters");
-  BALLAST_TRY(ConfigReader main, object_or_nothing(config, is_new ? "rope_parameters" : "rope_scaling"));
-  BALLAST_TRY(ConfigReader local, object_or_nothing(main, "sliding_attention"));
-  if (main.has("full_attention")) {
-    BALLAST_TRY(ConfigReader full, main.object("full_attention"));
-    main = std::move(full);
+Result<ConfigReader> hf_rope_settings(const HfRopeRules& rules, const ConfigReader& config) {
+  for (const std::string_view field : {"rope_scaling", "rope_parameters"}) {
+    if (!has_settings(config, field)) continue;
+    BALLAST_TRY(ConfigReader settings, config.object(field));
+    if (!settings.has("full_attention") && !settings.has("sliding_attention")) return settings;
+    return config.error(field, "has settings for kinds of layers: all of this family turn alike");
   }
-  BALLAST_TRY(d.rope, parse(std::move(main), theta));
+  return ConfigReader::parse("", rules.unsaid.empty() ? "null" : rules.unsaid);
+}
+
+Status set_hf_rope(const HfRopeRules& rules, const ConfigReader& config, const HfRopeDefaults& defaults,
+                   DecoderDescription& d) {
+  BALLAST_TRY(const uint64_t context, config.count_or("max_position_embeddings", defaults.context));
+  const auto parse = [&](ConfigReader own) {
+    return RopeFields(rules, config, std::move(own), context).parse(d.head_dim, defaults.theta);
+  };
+  if (rules.has_local) {
+    BALLAST_TRY(RopePair pair, rope_pair(config));
+    const bool has_theta = pair.local.has("rope_theta");
+    BALLAST_TRY(d.local_rope, parse(std::move(pair.local)));
+    if (!has_theta) d.local_rope.theta = pair.local_theta;
+    BALLAST_TRY(d.rope, parse(std::move(pair.full)));
+  } else {
+    BALLAST_TRY(ConfigReader settings, hf_rope_settings(rules, config));
+    BALLAST_TRY(d.rope, parse(std::move(settings)));
+  }
   d.context = stretched(context, d.rope.scaling);
-  if (!rules.has_local) return {};
-  if (is_new) return assign(d.local_rope, parse(std::move(local), theta));
-  BALLAST_TRY(d.local_rope, parse(std::move(local), theta));
-  return assign(d.local_rope.theta, config.number_or("rope_local_base_freq", 10'000));
+  return {};
 }
 
 }  // namespace ballast

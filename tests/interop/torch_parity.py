@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from safetensors.numpy import save_file
 
+import torch_families
 import torch_weights
 from harness import Ballast, Mismatch, Tensor, compare, sha256
 
@@ -232,6 +233,7 @@ CASES = {
     "resnet34": partial(check_vision, "resnet34"),
     "mobilenet_v2": partial(check_vision, "mobilenet_v2"),
     "gpt2_small": check_gpt2_small,
+    **torch_families.family_checks(),
 }
 
 

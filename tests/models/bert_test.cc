@@ -330,6 +330,8 @@ const std::vector<BertLie>& bert_lies() {
       {"eps_of_two", "layer_norm_eps", "2", {"epsilon", "2"}},
       {"other_activation", "hidden_act", "\"mish\"", {"hidden_act", "mish"}},
       {"a_decoder", "is_decoder", "true", {"is_decoder"}},
+      {"quantised", "quantization_config", R"({"quant_method": "gptq"})", {"quantization_config", "gptq"}},
+      {"another_family", "model_type", "\"roberta\"", {"\"roberta\"", "bert"}},
       {"other_positions", "position_embedding_type", "\"relative_key\"", {"position_embedding_type", "relative_key"}},
   };
   return all;
@@ -375,6 +377,10 @@ const std::vector<ModuleLie>& module_lies() {
       {"the_maximum_in_a_word", "1_Pooling/config.json", R"({"pooling_mode": "max"})", {"pooling_mode", "max"}},
       {"another_width", "1_Pooling/config.json", R"({"word_embedding_dimension": 384})", {"384", "48"}},
       {"no_length", "sentence_bert_config.json", R"({"max_seq_length": 0})", {"max_seq_length"}},
+      {"words_in_front",
+       "config_sentence_transformers.json",
+       R"({"prompts": {"query": "query: "}, "default_prompt_name": "query"})",
+       {"default_prompt_name", "query"}},
   };
   return all;
 }

@@ -78,6 +78,31 @@ const std::vector<Lie>& lies() {
        R"(["chunked_attention", "full_attention", "full_attention"])",
        {"chunked_attention", "layer 0"}},
       {"both_ways", "gemma3", "use_bidirectional_attention", "true", {"use_bidirectional_attention"}},
+      {"not_causal", "llama_plain", "is_causal", "false", {"is_causal"}},
+      {"quantised", "llama_plain", "quantization_config", R"({"quant_method": "fp8"})", {"quantization_config", "fp8"}},
+      {"layers_that_differ", "llama_plain", "per_layer_config", R"({"0": {"rms_norm_eps": 1}})", {"per_layer_config"}},
+      {"partly_turned", "llama_plain", "partial_rotary_factor", "0.5", {"partial_rotary_factor", "0.5"}},
+      {"types_that_llama_has_not",
+       "llama_plain",
+       "layer_types",
+       R"(["sliding_attention", "full_attention"])",
+       {"layer_types", "layer 0", "llama"}},
+      {"types_without_a_window",
+       "qwen2",
+       "layer_types",
+       R"(["full_attention", "sliding_attention"])",
+       {"layer_types", "layer 1", "use_sliding_window"}},
+      {"ropes_for_kinds_of_layers",
+       "llama_plain",
+       "rope_parameters",
+       R"({"full_attention": {"rope_theta": 5}})",
+       {"rope_parameters", "alike"}},
+      {"one_rope_for_gemma3",
+       "gemma3",
+       "rope_parameters",
+       R"({"rope_theta": 5})",
+       {"rope_parameters", "full_attention"}},
+      {"two_ropes_for_gemma3", "gemma3", "rope_scaling", R"({"factor": 2, "type": "linear"})", {"rope_scaling"}},
       {"heads_of_gpt2", "gpt2", "n_head", "7", {"n_head", "7", "40"}},
       {"positions_of_gpt2", "gpt2", "n_positions", "65", {"transformer.wpe.weight", "[64, 40]", "[65, 40]"}},
       {"another_family", "llama_plain", "model_type", "\"mamba\"", {"mamba", "llama", "gemma3_text"}},
@@ -137,6 +162,15 @@ TEST(HfConfig, EachFamilyHasItsOwnRuleForWindows) {
   EXPECT_EQ(windows("smollm3", R"(, "sliding_window": 5, "use_sliding_window": true)"), (Windows{0, 0, 0, 5, 0, 0}));
 }
 
+TEST(HfConfig, AListOfLayersWithoutRopeMayBeLongerThanTheModel) {
+  std::vector<bool> turns;
+  for (const DecoderLayer& layer :
+       describe_hf(llama_like("smollm3", R"(, "no_rope_layers": [0,1,1,1,0,1,0,0])")).layers) {
+    turns.push_back(layer.rope == DecoderLayer::Rope::kMain);
+  }
+  EXPECT_EQ(turns, (std::vector{false, true, true, true, false, true}));
+}
+
 TEST(HfConfig, WhatTheFileDoesNotSayIsTheFamilysOwn) {
   EXPECT_EQ(describe_hf(llama_like("qwen3", "")).head_dim, 128U);
   EXPECT_EQ(describe_hf(llama_like("llama", "")).head_dim, 8U);
@@ -148,15 +182,62 @@ TEST(HfConfig, WhatTheFileDoesNotSayIsTheFamilysOwn) {
   EXPECT_EQ(describe_hf(llama_like("gemma2", R"(, "attn_logit_softcapping": null)")).soft_cap, 0);
 }
 
+// As gemma-3-4b-it was published.
+TEST(HfConfig, SizesThatTheFileDoesNotSayAreTheFamilysOwn) {
+  const DecoderDescription d = describe_hf(R"({"model_type": "gemma3", "text_config": {"model_type": "gemma3_text",
+      "hidden_size": 2560, "intermediate_size": 10240, "num_hidden_layers": 34, "sliding_window": 1024,
+      "rope_scaling": {"factor": 8.0, "rope_type": "linear"}}})");
+  EXPECT_EQ(d.vocab, 262'208U);
+  EXPECT_EQ(d.q_heads, 8U);
+  EXPECT_EQ(d.kv_heads, 4U);
+  EXPECT_EQ(d.head_dim, 256U);
+  EXPECT_EQ(d.context, 131'072U);
+  const DecoderDescription gpt2 = describe_hf(R"({"model_type": "gpt2", "hidden_size": 96, "num_hidden_layers": 3})");
+  EXPECT_EQ(gpt2.width, 96U);
+  EXPECT_EQ(gpt2.hidden, 384U);
+  EXPECT_EQ(gpt2.layers.size(), 3U);
+  EXPECT_EQ(gpt2.q_heads, 12U);
+  EXPECT_EQ(gpt2.context, 1024U);
+}
+
+TEST(HfConfig, OnlyFamiliesThatKnowABiasHaveIt) {
+  for (const char* type : {"qwen3", "gemma2", "gemma3_text"}) {
+    const DecoderDescription d = describe_hf(llama_like(type, R"(, "attention_bias": true, "mlp_bias": true)"));
+    EXPECT_EQ(d.output_bias, Presence::kRequired) << type;
+    EXPECT_EQ(d.feed_bias, Presence::kAbsent) << type;
+  }
+  EXPECT_EQ(describe_hf(llama_like("smollm3", R"(, "mlp_bias": true)")).feed_bias, Presence::kRequired);
+  EXPECT_EQ(describe_hf(llama_like("mistral", R"(, "attention_bias": true)")).qkv_bias, Presence::kAbsent);
+}
+
+DecoderDescription describe_wrapped(const std::string& type, const std::string& inner, const std::string& more = "") {
+  return describe_hf(fmt::format(R"({{"model_type": "{}", "text_config": {}{}}})", type, inner, more));
+}
+
 TEST(HfConfig, AModelThatAlsoSeesHasItsReaderInside) {
-  const std::string inner = llama_like("gemma3_text", "");
-  EXPECT_EQ(describe_hf(fmt::format(R"({{"model_type": "gemma3", "text_config": {}}})", inner)).family, "gemma3_text");
+  EXPECT_EQ(describe_wrapped("gemma3", llama_like("gemma3_text", "")).family, "gemma3_text");
+  EXPECT_EQ(describe_wrapped("mistral3", R"({"hidden_size": 64})").family, "mistral");
+}
+
+TEST(HfConfig, AModelThatAlsoSeesSaysItselfWhetherItsMatrixIsTied) {
+  const std::string inner = llama_like("mistral", R"(, "tie_word_embeddings": false)");
+  EXPECT_TRUE(describe_wrapped("mistral3", inner).tied);
+  EXPECT_FALSE(describe_wrapped("mistral3", inner, R"(, "tie_word_embeddings": false)").tied);
+  EXPECT_FALSE(describe_wrapped("llava", inner).tied);
+}
+
+TEST(HfConfig, AModelThatSeesInAnotherWayIsRefused) {
+  for (const auto& [type, more] : {std::pair("paligemma", ""), std::pair("gemma3", R"(, "quantization_config": {})")}) {
+    const std::string config =
+        fmt::format(R"({{"model_type": "{}", "text_config": {}{}}})", type, llama_like("gemma2", ""), more);
+    EXPECT_FALSE(describe_huggingface(config)) << type;
+  }
 }
 
 TEST(HfConfig, BothSpellingsOfRopeMeanTheSame) {
-  const auto old_one = describe_hf(llama_like("llama", R"(, "rope_theta": 5e5, "max_position_embeddings": 64,
+  const auto old_one = describe_hf(llama_like("phi3", R"(, "rope_theta": 5e5, "max_position_embeddings": 64,
       "rope_scaling": {"type": "linear", "factor": 2}, "partial_rotary_factor": 0.5)"));
-  const auto new_one = describe_hf(llama_like("llama", R"(, "max_position_embeddings": 64, "rope_parameters":
+  const auto new_one = describe_hf(llama_like("phi3", R"(, "max_position_embeddings": 64, "rope_parameters":
       {"rope_type": "linear", "factor": 2, "rope_theta": 5e5, "partial_rotary_factor": 0.5})"));
   for (const DecoderDescription& d : {old_one, new_one}) {
     EXPECT_EQ(d.rope.theta, 5e5);
@@ -164,6 +245,60 @@ TEST(HfConfig, BothSpellingsOfRopeMeanTheSame) {
     EXPECT_EQ(d.rope.scaling.kind, ops::RopeScaling::Kind::kLinear);
     EXPECT_EQ(d.rope.scaling.factor, 2);
   }
+}
+
+TEST(HfConfig, OfBothSpellingsTheOldOneCounts) {
+  const auto d =
+      describe_hf(llama_like("llama", R"(, "rope_theta": 5e4, "rope_scaling": {"type": "linear", "factor": 3},
+      "rope_parameters": {"rope_type": "yarn", "rope_theta": 7, "factor": 4})"));
+  EXPECT_EQ(d.rope.theta, 5e4);
+  EXPECT_EQ(d.rope.scaling.kind, ops::RopeScaling::Kind::kLinear);
+  EXPECT_EQ(
+      describe_hf(llama_like("llama", R"(, "rope_scaling": {}, "rope_parameters": {"rope_theta": 7})")).rope.theta, 7);
+}
+
+TEST(HfConfig, LayersWithAWindowHaveAThetaOfTheirOwn) {
+  const auto thetas = [](const std::string& more) {
+    const auto d = describe_hf(llama_like("gemma3_text", more));
+    return std::pair(d.rope.theta, d.local_rope.theta);
+  };
+  EXPECT_EQ(thetas(""), std::pair(1e6, 1e4));
+  EXPECT_EQ(thetas(R"(, "rope_theta": 5, "rope_local_base_freq": 6)"), std::pair(5.0, 6.0));
+  EXPECT_EQ(thetas(R"(, "rope_parameters": {"full_attention": {"rope_type": "default"}, "sliding_attention": {}})"),
+            std::pair(1e6, 1e4));
+  EXPECT_EQ(thetas(R"(, "rope_theta": 5, "rope_local_base_freq": 6, "rope_parameters": {"full_attention":
+      {"rope_theta": 7}})"),
+            std::pair(7.0, 6.0));
+}
+
+TEST(HfConfig, Ministral3HasARopeOfItsOwnWhereTheFileHasNone) {
+  const auto unsaid = describe_hf(llama_like("ministral3", ""));
+  EXPECT_EQ(unsaid.rope.scaling.kind, ops::RopeScaling::Kind::kYarn);
+  EXPECT_EQ(unsaid.rope.theta, 1e6);
+  EXPECT_EQ(unsaid.temperature, 0.1);
+  EXPECT_EQ(unsaid.temperature_every, 16'384U);
+  const auto old_one = describe_hf(llama_like("ministral3", R"(, "rope_scaling": {"type": "yarn", "factor": 4,
+      "llama_4_scaling_beta": 0.5, "original_max_position_embeddings": 16})"));
+  EXPECT_EQ(old_one.temperature, 0.5);
+  EXPECT_EQ(old_one.temperature_every, 16U);
+}
+
+// Phi-3 has a number of its own at the top, which counts.
+TEST(HfConfig, TheOriginalContextIsTakenFromTheTopFirst) {
+  const std::string inside = R"(, "rope_scaling": {"type": "longrope", "short_factor": [1, 1, 1, 1],
+      "long_factor": [2, 2, 2, 2], "original_max_position_embeddings": 16})";
+  const auto original = [](const std::string& type, const std::string& more) {
+    return describe_hf(llama_like(type, more)).rope.scaling.original_context;
+  };
+  EXPECT_EQ(original("llama", inside), 16U);
+  EXPECT_EQ(original("phi3", inside), 4096U);
+  EXPECT_EQ(original("phi3", inside + R"(, "original_max_position_embeddings": 32)"), 32U);
+}
+
+TEST(HfConfig, YarnStretchesTheContext) {
+  const std::string yarn = R"(, "max_position_embeddings": 64, "rope_scaling": {"type": "yarn", "factor": 4,
+      "original_max_position_embeddings": 32})";
+  EXPECT_EQ(describe_hf(llama_like("qwen2", yarn)).context, 128U);
 }
 
 }  // namespace

@@ -1,0 +1,296 @@
+"""Families of Hugging Face models beside transformers: tiny ones with seeded weights, over the switches of their configs.
+
+Each case of family_cases.py is written as a folder, loaded by transformers and by Ballast, and compared: the logits of
+every position of a short and of a long prompt, and a greedy continuation that uses the cache. Encoders: the states of all
+tokens, and the vectors of texts.
+"""
+
+import json
+import multiprocessing
+import os
+import tempfile
+import zlib
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import tokenizers
+import tokenizers.models
+import tokenizers.pre_tokenizers
+import tokenizers.processors
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+
+from family_cases import CONTEXT, LONG, SHORT, every_case
+from harness import Ballast, Mismatch, require
+
+NEW_TOKENS = 12
+TOLERANCE = 1e-4
+LEAD = 2e-3  # by which the likeliest token must lead for the next ones to be compared
+ROUTER_LEAD = 3e-4  # by which the score of the last chosen expert must lead
+MOST_PROMPTS = 40  # that are drawn until no router hangs on a rounding error
+
+
+# ---------------------------------------------------------------- making a folder
+
+
+def seed_of(case):
+    return zlib.crc32(f"{case.family}/{case.name}".encode())
+
+
+def spread(name, shape):
+    """(mean, deviation) of a parameter's numbers, so that every part matters and nothing saturates."""
+    low = name.lower()
+    if len(shape) == 1:
+        return (1.0, 0.3) if low.endswith("weight") else (0.0, 0.3)
+    if "position" in low or "wpe" in low or "token_type" in low:
+        return 0.0, 0.4
+    if "embed" in low or "wte" in low:
+        return 0.0, 0.5
+    if low.endswith("gate.weight"):
+        return 0.0, 2.5 / shape[-1] ** 0.5
+    fan_in = shape[0] if any(word in low for word in ("c_attn", "c_fc", "c_proj")) else shape[-1]
+    gain = 3.0 if "lm_head" in low else 1.5 if any(word in low for word in ("q_proj", "k_proj", "qkv", "c_attn", "query", "key")) else 1.2
+    return 0.0, gain / fan_in ** 0.5
+
+
+@torch.no_grad()
+def draw_weights(model, seed, shifted_norms):
+    random = torch.Generator().manual_seed(seed)
+    for name, parameter in model.named_parameters():
+        mean, deviation = spread(name, parameter.shape)
+        mean -= 1.0 if shifted_norms and mean == 1.0 else 0.0
+        parameter.copy_(torch.randn(parameter.shape, generator=random) * deviation + mean)
+
+
+def rename_tensors(folder, case):
+    path = folder / "model.safetensors"
+    tensors = {}
+    for name, tensor in load_file(path).items():
+        if name.startswith(case.drop) and case.drop:
+            name = None if not any(name.startswith(old) for old, _ in case.rename) else name
+        if name is None:
+            continue
+        for old, new in case.rename:
+            if name.startswith(old):
+                name = new + name[len(old):]
+                break
+        tensors[name] = tensor.contiguous()
+    save_file(tensors, path, metadata={"format": "pt"})
+
+
+def model_class(case):
+    kind = case.config["model_type"]
+    if "text_config" in case.config:
+        return transformers.AutoModelForImageTextToText
+    return transformers.AutoModel if kind == "bert" else transformers.AutoModelForCausalLM
+
+
+def write_folder(case, folder):
+    folder.mkdir(parents=True)
+    text = json.dumps(case.config, indent=1)
+    (folder / "config.json").write_text(text)
+    for name, content in case.files.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(json.dumps(content))
+    if case.refused:
+        return save_file({"nothing": torch.zeros(1)}, folder / "model.safetensors")
+    config = transformers.AutoConfig.from_pretrained(folder)
+    model = model_class(case).from_config(config)
+    draw_weights(model, seed_of(case), "gemma" in case.config["model_type"])
+    model.tie_weights()
+    shards = {"max_shard_size": "40KB"} if case.shards else {}
+    model.to(getattr(torch, case.dtype)).save_pretrained(folder, **shards)
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    (folder / "config.json").write_text(text)
+    if case.rename or case.drop:
+        rename_tensors(folder, case)
+
+
+def load_reference(case, folder):
+    loader = model_class(case)
+    loops = {"experts_implementation": "eager"} if "moe" in case.config["model_type"] or "mixtral" in case.config["model_type"] else {}
+    model, info = loader.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True, **loops)
+    require(not info["missing_keys"], f"transformers misses {info['missing_keys']}")
+    return model.eval()
+
+
+# ---------------------------------------------------------------- decoders
+
+
+class Routers:
+    """How close the choice of experts was, over all that a model has run."""
+
+    def __init__(self, model):
+        self.lead = np.inf
+        for module in model.modules():
+            if type(module).__name__.endswith("TopKRouter"):
+                module.register_forward_hook(self.watch)
+
+    def watch(self, module, _, output):
+        scores = output[0].float().sort(-1, descending=True).values
+        if module.top_k < scores.shape[-1]:
+            self.lead = min(self.lead, float((scores[..., module.top_k - 1] - scores[..., module.top_k]).min()))
+
+
+def forget_length(model):
+    """Dynamic rope remembers the longest text until it sees a short one."""
+    model(torch.tensor([[1]]), use_cache=False)
+
+
+@torch.inference_mode()
+def reference_logits(model, ids):
+    forget_length(model)
+    return model(torch.tensor([ids]), use_cache=False).logits[0].float().numpy()
+
+
+@torch.inference_mode()
+def reference_greedy(model, ids, cached):
+    """Tokens, as many as were not close."""
+    forget_length(model)
+    model.generation_config = transformers.GenerationConfig(do_sample=False, pad_token_id=0)
+    made = model.generate(torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long),
+                          max_new_tokens=NEW_TOKENS, use_cache=cached, return_dict_in_generate=True, output_logits=True)
+    tokens = []
+    for step, logits in enumerate(made.logits):
+        best = logits[0].topk(2)
+        if float(best.values[0] - best.values[1]) < LEAD:
+            break
+        tokens.append(int(best.indices[0]))
+    return tokens
+
+
+def draw_prompt(case, length, vocab, run, routers):
+    random = np.random.default_rng(seed_of(case) + length)
+    for _ in range(MOST_PROMPTS):
+        ids = random.integers(3, vocab - 4, length).tolist()
+        routers.lead = np.inf
+        answer = run(ids)
+        if routers.lead > ROUTER_LEAD:
+            return ids, answer
+    raise Mismatch("every prompt has a router that cannot decide")
+
+
+def difference(what, ours, theirs):
+    require(ours.shape == theirs.shape, f"{what}: {ours.shape}, not {theirs.shape}")
+    error = float(np.abs(ours.astype(np.float64) - theirs).max())
+    require(error <= TOLERANCE, f"{what} differ by {error:.1e} (largest {np.abs(theirs).max():.1f})")
+    return error
+
+
+def compare_output(ballast, folder, ids, theirs):
+    out = folder / "output.npz"
+    ballast.run("forward", folder, "--tokens", ",".join(map(str, ids)), "--numerics", "exact", "--out", out, "--overwrite")
+    with np.load(out) as arrays:
+        (ours,) = (arrays[name] for name in arrays.files)
+    return difference(f"outputs of {len(ids)} tokens", ours, theirs)
+
+
+def compare_greedy(ballast, folder, ids, theirs):
+    done = ballast.run("generate", folder, "--tokens", ",".join(map(str, ids)), "--greedy", "--ignore-eos", "--max-tokens",
+                       NEW_TOKENS, "--numerics", "exact", "--json")
+    ours = json.loads(done.stdout)["tokens"][:len(theirs)]
+    require(ours == theirs, f"{len(ids)} tokens go on with {ours}, not {theirs}")
+    return len(theirs)
+
+
+def compare_decoder(case, ballast, folder):
+    model = load_reference(case, folder)
+    routers = Routers(model)
+    vocab = model.config.get_text_config().vocab_size
+    error = 0.0
+    for length in (SHORT, LONG):
+        ids, theirs = draw_prompt(case, length, vocab, lambda ids: reference_logits(model, ids), routers)
+        error = max(error, compare_output(ballast, folder, ids, theirs))
+    ids, theirs = draw_prompt(case, case.prompt, vocab, lambda ids: reference_greedy(model, ids, case.cached), routers)
+    return error, compare_greedy(ballast, folder, ids, theirs)
+
+
+# ---------------------------------------------------------------- encoders
+
+WORDS = [f"w{i}" for i in range(60)]
+TEXTS = ["w1 w2 w3", "w7", "", " ".join(WORDS[i * 7 % 60] for i in range(30)), " ".join(WORDS + WORDS)]
+
+
+def write_tokenizer(folder):
+    marks = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel({word: i for i, word in enumerate(marks + WORDS)}, "[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.WhitespaceSplit()
+    tokenizer.post_processor = tokenizers.processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    tokenizer.save(str(folder / "tokenizer.json"))
+    return tokenizer
+
+
+@torch.inference_mode()
+def reference_vector(case, model, tokenizer, text):
+    tokenizer.enable_truncation(case.max_length or CONTEXT)
+    states = model(torch.tensor([tokenizer.encode(text).ids])).last_hidden_state[0]
+    vector = states[0] if case.pooling == "cls" else states.mean(0)
+    return (vector / vector.norm() if case.unit else vector).numpy()
+
+
+def compare_encoder(case, ballast, folder):
+    model = load_reference(case, folder)
+    tokenizer = write_tokenizer(folder)
+    error = 0.0
+    for length in (SHORT, LONG):
+        ids = np.random.default_rng(seed_of(case) + length).integers(0, model.config.vocab_size, length).tolist()
+        with torch.inference_mode():
+            theirs = model(torch.tensor([ids])).last_hidden_state[0].numpy()
+        error = max(error, compare_output(ballast, folder, ids, theirs))
+    flags = [flag for text in TEXTS for flag in ("--text", text)]
+    ballast.run("embed", folder, *flags, "--numerics", "exact", "--out", folder / "vectors.npz", "--overwrite")
+    with np.load(folder / "vectors.npz") as arrays:
+        ours = arrays["embeddings"]
+    theirs = np.stack([reference_vector(case, model, tokenizer, text) for text in TEXTS])
+    return max(error, difference("vectors", ours, theirs)), 0
+
+
+# ---------------------------------------------------------------- all of them
+
+
+def expect_refusal(case, ballast, folder):
+    said = ballast.run("forward", folder, "--tokens", "1,2", status=2).stderr
+    for word in case.refused:
+        require(word in said, f"refused without a word of {word!r}: {said.strip()}")
+    return 0.0, 0
+
+
+def compare_case(case, ballast, folder):
+    """(largest error, tokens compared)"""
+    write_folder(case, folder)
+    if case.refused:
+        return expect_refusal(case, ballast, folder)
+    return (compare_encoder if case.config["model_type"] == "bert" else compare_decoder)(case, ballast, folder)
+
+
+def outcome(case, program):
+    """(largest error, tokens compared, what went wrong), in a process of its own."""
+    torch.set_num_threads(1)
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    with tempfile.TemporaryDirectory(prefix="ballast-family-") as folder:
+        try:
+            return *compare_case(case, Ballast(program), Path(folder) / "model"), ""
+        except Exception as error:  # noqa: BLE001 - whatever went wrong, this case was not shown to be right
+            return 0.0, 0, f"{type(error).__name__}: {str(error)[-500:]}"
+
+
+def check_family(cases, ballast, _, table, __):
+    with multiprocessing.get_context("fork").Pool(os.cpu_count()) as pool:
+        outcomes = pool.map(partial(outcome, program=ballast.program), cases, chunksize=2)
+    wrong = [f"{case.family}/{case.name}: {text}" for case, (_, _, text) in zip(cases, outcomes) if text]
+    refused = sum(bool(case.refused) for case in cases)
+    tokens, largest = sum(row[1] for row in outcomes), max(row[0] for row in outcomes)
+    table.add(cases[0].family, f"{len(cases)} configs, {tokens} tokens, {refused} refused", "", f"{largest:.2e}", not wrong)
+    for text in wrong:
+        print(f"     {text}", flush=True)
+
+
+def family_checks():
+    """A case of torch_parity.py for each family."""
+    families = {}
+    for case in every_case():
+        families.setdefault(case.family, []).append(case)
+    return {f"family {name}": partial(check_family, cases) for name, cases in families.items()}
