@@ -210,6 +210,13 @@ TEST(HfDecoders, LongropeForgetsItsPastWhereTheTableChanges) {
   EXPECT_EQ(cached, write_on(*model, ids, options));
 }
 
+// A config.json with room for a longer text.
+std::string with_context(std::string config, uint64_t context) {
+  constexpr std::string_view kKey = "\"max_position_embeddings\": ";
+  const size_t at = config.find(kKey) + kKey.size();
+  return config.replace(at, config.find(',', at) - at, std::to_string(context));
+}
+
 // A prompt that is taken up in pieces gives the same logits as one that is not.
 TEST(HfDecoders, PiecesOfAPromptCountWithTheWholeOfIt) {
   for (const char* name : {"llama_rope_dynamic", "phi3_longrope"}) {
@@ -227,6 +234,62 @@ TEST(HfDecoders, PiecesOfAPromptCountWithTheWholeOfIt) {
     RecordedTensor expected = decoder.tensor(decoder.inputs.back().last_row);
     expected.dims.insert(expected.dims.begin(), 1);
     EXPECT_LE(largest_difference(*logits, expected), kDecoderTolerance) << name;
+  }
+}
+
+std::vector<TokenId> long_text(size_t length, uint64_t vocabulary) {
+  std::vector<TokenId> ids(length);
+  for (size_t i = 0; i < length; ++i) ids[i] = static_cast<TokenId>(i * i % vocabulary);
+  return ids;
+}
+
+std::unique_ptr<LoadedModel> load_with_context(const RecordedDecoder& decoder, uint64_t context) {
+  LoadOptions options;
+  options.config_text = with_context(read_text_file(decoder.path + "/config.json"), context);
+  return load_or_die(decoder.path, options);
+}
+
+// A text far longer than a window, through a cache that drops what no query sees any more, and through one that keeps
+// everything.
+TEST(HfDecoders, WindowsThatPassOnChangeNoBit) {
+  for (const char* name : {"gemma3", "mistral_swa"}) {
+    const auto model = load_with_context(recorded_decoder(name), 8192);
+    const CausalLm* text = model->as_causal_lm();
+    KvCacheShape everything = text->cache_shape();
+    EXPECT_FALSE(std::ranges::all_of(everything.windows, [](uint64_t window) { return window == 0; }));
+    everything.windows.clear();
+    KvCache kept = *KvCache::make(text->cache_shape()), all = *KvCache::make(everything);
+    const std::vector<TokenId> ids = long_text(2700, text->vocab_size());
+    size_t at = 0;
+    for (const size_t length : {size_t{500}, size_t{512}, size_t{512}, size_t{1}, size_t{90}, size_t{1085}}) {
+      const auto piece = std::span(ids).subspan(at, length);
+      const auto expected = text->forward_cached(model->context(), piece, all, CausalLm::Rows::kAll);
+      ASSERT_TRUE(expected) << expected.error().message;
+      const auto found = text->forward_cached(model->context(), piece, kept, CausalLm::Rows::kAll);
+      ASSERT_TRUE(found) << found.error().message;
+      EXPECT_TRUE(std::equal(found->f32(), found->f32() + found->count(), expected->f32())) << name << ", " << at;
+      at += length;
+    }
+    EXPECT_EQ(at, ids.size());
+    EXPECT_LT(kept.bytes(), all.bytes() * 3 / 4) << name;
+  }
+}
+
+// What a window has passed by is computed again, what it holds is not, and neither shows.
+TEST(HfDecoders, ATextThatIsTakenBackGoesOnAsIfItWereNew) {
+  const auto model = load_with_context(recorded_decoder("gemma3"), 8192);
+  const CausalLm& text = *model->as_causal_lm();
+  const std::vector<TokenId> ids = long_text(2500, text.vocab_size());
+  auto talk = Generator::start(text, model->context(), ids, greedily(1));
+  ASSERT_TRUE(talk) << talk.error().message;
+  for (const auto& [shared, reused] : {std::pair<size_t, size_t>{2400, 2400}, {300, 0}}) {
+    std::vector<TokenId> prompt(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(shared));
+    prompt.insert(prompt.end(), {5, 6, 7});
+    const auto fresh = Generator::start(text, model->context(), prompt, greedily(1));
+    ASSERT_TRUE(fresh);
+    ASSERT_TRUE(talk->restart(prompt));
+    EXPECT_EQ(talk->reused(), reused);
+    EXPECT_TRUE(std::equal(talk->logits().f32(), talk->logits().f32() + text.vocab_size(), fresh->logits().f32()));
   }
 }
 
