@@ -199,7 +199,7 @@ constexpr const char* kConvertExamples =
     "  ballast convert model.safetensors model.gptrs --config config.json\n"
     "  ballast convert big.npz out.safetensors --only '^encoder\\.' --shard-size 2GiB\n"
     "  ballast convert model.npz model.safetensors --dry-run\n"
-    "  ballast convert model_folder half_folder/ --dtype bf16 --shard-size 2GiB\n"
+    "  ballast convert bert_folder half_folder/ --dtype bf16 --shard-size 2GiB\n"
     "  ballast convert model.safetensors renamed.safetensors --rename '^model\\.=' --rename 'h\\.(\\d+)=blocks.$1'\n"
     "  ballast convert model.safetensors half.safetensors --dtype bf16 --keep norm\n"
     "  ballast convert model.gguf model.safetensors --dequantize f16\n"

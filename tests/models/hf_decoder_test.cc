@@ -198,21 +198,29 @@ TEST(HfDecoders, PiecesOfAPromptCountWithTheWholeOfIt) {
   }
 }
 
+std::vector<TokenId> long_text(size_t length, uint64_t vocabulary) {
+  std::vector<TokenId> ids(length);
+  for (size_t i = 0; i < length; ++i) ids[i] = static_cast<TokenId>(i * i % vocabulary);
+  return ids;
+}
+
+std::unique_ptr<LoadedModel> load_with_context(const RecordedDecoder& decoder, uint64_t context) {
+  LoadOptions options;
+  options.config_text = with_context(read_text_file(decoder.path + "/config.json"), context);
+  return load_or_die(decoder.path, options);
+}
+
 // A text far longer than a window, through a cache that drops what no query sees any more, and through one that keeps
 // everything.
 TEST(HfDecoders, WindowsThatPassOnChangeNoBit) {
   for (const char* name : {"gemma3", "mistral_swa"}) {
-    const RecordedDecoder& decoder = recorded_decoder(name);
-    LoadOptions options;
-    options.config_text = with_context(read_text_file(decoder.path + "/config.json"), 8192);
-    const auto model = load_or_die(decoder.path, options);
+    const auto model = load_with_context(recorded_decoder(name), 8192);
     const CausalLm* text = model->as_causal_lm();
     KvCacheShape everything = text->cache_shape();
     EXPECT_FALSE(std::ranges::all_of(everything.windows, [](uint64_t window) { return window == 0; }));
     everything.windows.clear();
     KvCache kept = *KvCache::make(text->cache_shape()), all = *KvCache::make(everything);
-    std::vector<TokenId> ids(2700);
-    for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<TokenId>(i * i % text->vocab_size());
+    const std::vector<TokenId> ids = long_text(2700, text->vocab_size());
     size_t at = 0;
     for (const size_t length : {size_t{500}, size_t{512}, size_t{512}, size_t{1}, size_t{90}, size_t{1085}}) {
       const auto piece = std::span(ids).subspan(at, length);
@@ -225,6 +233,24 @@ TEST(HfDecoders, WindowsThatPassOnChangeNoBit) {
     }
     EXPECT_EQ(at, ids.size());
     EXPECT_LT(kept.bytes(), all.bytes() * 3 / 4) << name;
+  }
+}
+
+// What a window has passed by is computed again, what it holds is not, and neither shows.
+TEST(HfDecoders, ATextThatIsTakenBackGoesOnAsIfItWereNew) {
+  const auto model = load_with_context(recorded_decoder("gemma3"), 8192);
+  const CausalLm& text = *model->as_causal_lm();
+  const std::vector<TokenId> ids = long_text(2500, text.vocab_size());
+  auto talk = Generator::start(text, model->context(), ids, greedily(1));
+  ASSERT_TRUE(talk) << talk.error().message;
+  for (const auto& [shared, reused] : {std::pair<size_t, size_t>{2400, 2400}, {300, 0}}) {
+    std::vector<TokenId> prompt(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(shared));
+    prompt.insert(prompt.end(), {5, 6, 7});
+    const auto fresh = Generator::start(text, model->context(), prompt, greedily(1));
+    ASSERT_TRUE(fresh);
+    ASSERT_TRUE(talk->restart(prompt));
+    EXPECT_EQ(talk->reused(), reused);
+    EXPECT_TRUE(std::equal(talk->logits().f32(), talk->logits().f32() + text.vocab_size(), fresh->logits().f32()));
   }
 }
 
