@@ -33,11 +33,12 @@ class RopeFields {
 
   Result<double> rotary_part() const {
     constexpr std::string_view kField = "partial_rotary_factor";
-    BALLAST_TRY(const double part, either(kField, 1));
+    const ConfigReader& says = own_.has(kField) ? own_ : top_;
+    BALLAST_TRY(const double part, says.number_or(kField, 1));
     if (part != 1 && !rules_.is_partial) {
-      return own_.error(kField, fmt::format("is {}: heads of this family turn as a whole", part));
+      return says.error(kField, fmt::format("is {}: heads of this family turn as a whole", part));
     }
-    if (!(part > 0 && part <= 1)) return own_.error(kField, fmt::format("is {}", part));
+    if (!(part > 0 && part <= 1)) return says.error(kField, fmt::format("is {}", part));
     return part;
   }
 
@@ -130,7 +131,7 @@ struct RopePair {
 // One object for each, in the new spelling; in the old one layers with a window have a theta and nothing else.
 Result<RopePair> rope_pair(const ConfigReader& config) {
   BALLAST_TRY(const double local_theta, config.number_or("rope_local_base_freq", 10'000));
-  BALLAST_TRY(ConfigReader nothing, ConfigReader::parse("", "null"));
+  BALLAST_TRY(ConfigReader nothing, ConfigReader::parse("rope_parameters", "null"));
   if (!has_settings(config, "rope_parameters")) {
     BALLAST_TRY(ConfigReader full, object_or_nothing(config, "rope_scaling"));
     return RopePair{std::move(full), std::move(nothing), local_theta};
@@ -157,7 +158,7 @@ Result<ConfigReader> hf_rope_settings(const HfRopeRules& rules, const ConfigRead
     if (!settings.has("full_attention") && !settings.has("sliding_attention")) return settings;
     return config.error(field, "has settings for kinds of layers: all of this family turn alike");
   }
-  return ConfigReader::parse("", rules.unsaid.empty() ? "null" : rules.unsaid);
+  return ConfigReader::parse("rope_parameters", rules.unsaid.empty() ? "null" : rules.unsaid);
 }
 
 Status set_hf_rope(const HfRopeRules& rules, const ConfigReader& config, const HfRopeDefaults& defaults,

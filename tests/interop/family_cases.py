@@ -14,6 +14,13 @@ TINY = {"vocab_size": 96, "hidden_size": 48, "intermediate_size": 72, "num_hidde
         "num_key_value_heads": 2, "max_position_embeddings": CONTEXT}
 
 
+# Keys of transformers' classes that say nothing about what a forward pass computes; every other one is in some case.
+NEUTRAL = {"initializer_range", "pad_token_id", "bos_token_id", "eos_token_id", "use_cache", "attention_dropout", "resid_pdrop",
+           "embd_pdrop", "attn_pdrop", "hidden_dropout_prob", "attention_probs_dropout_prob", "classifier_dropout",
+           "pretraining_tp", "output_router_logits", "router_aux_loss_coef", "router_jitter_noise", "add_cross_attention",
+           "summary_type", "summary_use_proj", "summary_activation", "summary_proj_to_labels", "summary_first_dropout"}
+
+
 @dataclass
 class Case:
     family: str
@@ -23,7 +30,6 @@ class Case:
     dtype: str = "float32"  # of the stored weights
     shards: bool = False
     rename: tuple = ()  # (beginning of a tensor's name, what it becomes), as older files have it
-    drop: tuple = ()  # beginnings of names of tensors that the file does not have
     files: dict = field(default_factory=dict)  # beside config.json
     prompt: int = 12  # tokens before the greedy continuation
     cached: bool = True  # whether transformers keeps a cache meanwhile, as we do
@@ -83,6 +89,9 @@ def rope_cases(family, base):
         context = {"max_position_embeddings": ORIGINAL + 8} if scaling["rope_type"] == "dynamic" else {}
         yield Case(family, f"rope_{name}_old", base | context | old_rope(5e5, scaling))
         yield Case(family, f"rope_{name}_new", base | context | new_rope(5e4, scaling))
+    dynamic = base | {"max_position_embeddings": ORIGINAL + 8} | old_rope(1e4, ROPES["dynamic"])
+    for length in (ORIGINAL + 2, ORIGINAL + 8, ORIGINAL + 14):
+        yield Case(family, f"rope_dynamic_from_{length}", dynamic, prompt=length)
 
 
 def few_rope_cases(family, base):
@@ -164,8 +173,7 @@ def llama():
         "pretraining_tp": 2, "attention_dropout": 0.1, "use_cache": False, "initializer_range": 0.5, "auto_map": {},
         "_name_or_path": "x", "torch_dtype": "bfloat16", "transformers_version": "4.40.0", "unsloth_fixed": True})
     yield Case("llama", "sharded", base | {"num_hidden_layers": 5}, shards=True)
-    yield Case("llama", "lm_head_stands_in", base | {"tie_word_embeddings": True}, drop=("model.embed_tokens",),
-               rename=(("model.embed_tokens", "lm_head"),))
+    yield Case("llama", "lm_head_stands_in", base | {"tie_word_embeddings": True}, rename=(("model.embed_tokens", "lm_head"),))
     for name, part in (("half", 0.5), ("whole", 1.0)):
         refused = () if part == 1 else ("partial_rotary_factor", "0.5")
         yield Case("llama", f"partial_rotary_{name}", base | {"partial_rotary_factor": part}, refused=refused)
@@ -371,6 +379,10 @@ def gemma3():
         "sliding_attention": {"rope_type": "linear", "factor": 2.0, "rope_theta": 700.0}}})
     yield Case("gemma3", "new_ropes_without_thetas", base | {"rope_parameters": {
         "full_attention": {"rope_type": "linear", "factor": 8.0}, "sliding_attention": {"rope_type": "default"}}})
+    for kind, other in (("full_attention", "sliding_attention"), ("sliding_attention", "full_attention")):
+        for word in ("llama3", "yarn"):
+            yield Case("gemma3", f"{kind}_{word}", base | {"rope_parameters": {
+                kind: ROPES[word] | {"rope_theta": 3e4}, other: {"rope_type": "default", "rope_theta": 500.0}}})
     yield Case("gemma3", "new_ropes_global_alone", base | {"rope_parameters": {"full_attention": kinds["full_attention"]}})
     yield Case("gemma3", "new_ropes_and_top", base | {
         "rope_theta": 40.0, "rope_local_base_freq": 50.0, "rope_parameters": {
@@ -521,7 +533,7 @@ def bert():
     yield Case("bert", "heads", base | {"num_attention_heads": 1})
     yield Case("bert", "one_type", base | {"type_vocab_size": 1})
     yield Case("bert", "neutral_keys", base | {"position_embedding_type": "absolute", "hidden_dropout_prob": 0.5,
-                                               "classifier_dropout": None, "gradient_checkpointing": True, "use_cache": True})
+                                               "classifier_dropout": None, "gradient_checkpointing": True, "tie_word_embeddings": False})
     for dtype in ("float16", "bfloat16"):
         yield Case("bert", dtype, base, dtype=dtype)
     yield Case("bert", "sharded", base, shards=True)

@@ -5,6 +5,7 @@ every position of a short and of a long prompt, and a greedy continuation that u
 tokens, and the vectors of texts.
 """
 
+import dataclasses
 import json
 import multiprocessing
 import os
@@ -22,7 +23,7 @@ import torch
 import transformers
 from safetensors.torch import load_file, save_file
 
-from family_cases import CONTEXT, LONG, SHORT, every_case
+from family_cases import CONTEXT, LONG, NEUTRAL, SHORT, every_case
 from harness import Ballast, Mismatch, require
 
 NEW_TOKENS = 12
@@ -51,8 +52,8 @@ def spread(name, shape):
     if low.endswith("gate.weight"):
         return 0.0, 2.5 / shape[-1] ** 0.5
     fan_in = shape[0] if any(word in low for word in ("c_attn", "c_fc", "c_proj")) else shape[-1]
-    gain = 3.0 if "lm_head" in low else 1.5 if any(word in low for word in ("q_proj", "k_proj", "qkv", "c_attn", "query", "key")) else 1.2
-    return 0.0, gain / fan_in ** 0.5
+    looks = any(word in low for word in ("q_proj", "k_proj", "qkv", "c_attn", "query", "key"))
+    return 0.0, (3.0 if "lm_head" in low else 1.5 if looks else 1.2) / fan_in ** 0.5
 
 
 @torch.no_grad()
@@ -64,27 +65,22 @@ def draw_weights(model, seed, shifted_norms):
         parameter.copy_(torch.randn(parameter.shape, generator=random) * deviation + mean)
 
 
-def rename_tensors(folder, case):
-    path = folder / "model.safetensors"
-    tensors = {}
-    for name, tensor in load_file(path).items():
-        if name.startswith(case.drop) and case.drop:
-            name = None if not any(name.startswith(old) for old, _ in case.rename) else name
-        if name is None:
-            continue
-        for old, new in case.rename:
-            if name.startswith(old):
-                name = new + name[len(old):]
-                break
-        tensors[name] = tensor.contiguous()
+def renamed(name, pairs):
+    for old, new in pairs:
+        if name.startswith(old):
+            return new + name[len(old):]
+    return name
+
+
+def rename_tensors(path, pairs):
+    tensors = {renamed(name, pairs): tensor for name, tensor in load_file(path).items()}
     save_file(tensors, path, metadata={"format": "pt"})
 
 
 def model_class(case):
-    kind = case.config["model_type"]
     if "text_config" in case.config:
         return transformers.AutoModelForImageTextToText
-    return transformers.AutoModel if kind == "bert" else transformers.AutoModelForCausalLM
+    return transformers.AutoModel if case.config["model_type"] == "bert" else transformers.AutoModelForCausalLM
 
 
 def write_folder(case, folder):
@@ -104,14 +100,15 @@ def write_folder(case, folder):
     model.to(getattr(torch, case.dtype)).save_pretrained(folder, **shards)
     (folder / "generation_config.json").unlink(missing_ok=True)
     (folder / "config.json").write_text(text)
-    if case.rename or case.drop:
-        rename_tensors(folder, case)
+    if case.rename:
+        rename_tensors(folder / "model.safetensors", case.rename)
 
 
 def load_reference(case, folder):
-    loader = model_class(case)
-    loops = {"experts_implementation": "eager"} if "moe" in case.config["model_type"] or "mixtral" in case.config["model_type"] else {}
-    model, info = loader.from_pretrained(folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True, **loops)
+    has_experts = case.config["model_type"] in ("mixtral", "qwen2_moe", "qwen3_moe")
+    loops = {"experts_implementation": "eager"} if has_experts else {}
+    model, info = model_class(case).from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
+                                                    output_loading_info=True, **loops)
     require(not info["missing_keys"], f"transformers misses {info['missing_keys']}")
     return model.eval()
 
@@ -136,7 +133,9 @@ class Routers:
 
 def forget_length(model):
     """Dynamic rope remembers the longest text until it sees a short one."""
-    model(torch.tensor([[1]]), use_cache=False)
+    rope = getattr(model.config.get_text_config(), "rope_parameters", None) or {}
+    if any("dynamic" in str(part) for part in rope.values()):
+        model(torch.tensor([[1]]), use_cache=False)
 
 
 @torch.inference_mode()
@@ -288,9 +287,22 @@ def check_family(cases, ballast, _, table, __):
         print(f"     {text}", flush=True)
 
 
+def check_switches(cases, _, __, table, ___):
+    """Every key that a class of transformers knows is thrown in some case of it, so that a new one is noticed."""
+    common = {field.name for field in dataclasses.fields(transformers.PreTrainedConfig)}
+    thrown = {}
+    for config in (case.config for case in cases if case.family != "other encoders" and "text_config" not in case.config):
+        thrown.setdefault(config["model_type"], set()).update(config)
+    for kind, keys in thrown.items():
+        known = {field.name for field in dataclasses.fields(type(transformers.AutoConfig.for_model(kind)))}
+        missed = known - common - keys - NEUTRAL
+        table.add(kind, f"switches: {len(known - common - NEUTRAL)}", "", " ".join(sorted(missed)) or "known", not missed)
+
+
 def family_checks():
-    """A case of torch_parity.py for each family."""
+    """A case of torch_parity.py for each family, and one for all."""
     families = {}
     for case in every_case():
         families.setdefault(case.family, []).append(case)
-    return {f"family {name}": partial(check_family, cases) for name, cases in families.items()}
+    checks = {f"family {name}": partial(check_family, cases) for name, cases in families.items()}
+    return checks | {"family switches": partial(check_switches, list(every_case()))}

@@ -30,11 +30,11 @@ MARGIN = 1e-2  # by which the likeliest token must lead where tokens are compare
 class Table:
     def __init__(self):
         self.failed = 0
-        print(f"{'':4} {'model':<14} {'what':<44} {'largest':>8} {'max error':>10}  (at most {TOLERANCE:g})", flush=True)
+        print(f"{'':4} {'model':<18} {'what':<44} {'largest':>8} {'max error':>10}  (at most {TOLERANCE:g})", flush=True)
 
     def add(self, model, what, largest, error, held):
         self.failed += not held
-        print(f"{'ok' if held else 'FAIL':<4} {model:<14} {what:<44} {largest:>8} {error:>10}", flush=True)
+        print(f"{'ok' if held else 'FAIL':<4} {model:<18} {what:<44} {largest:>8} {error:>10}", flush=True)
 
     def logits(self, model, what, ours, theirs):
         if ours.shape != theirs.shape:
