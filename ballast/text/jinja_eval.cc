@@ -17,8 +17,9 @@ constexpr size_t kMostKeptScopes = 10'000;
 
 // ---------------------------------------------------------------- Scope
 
-const Value* Scope::find(std::string_view name) const {
+Result<const Value*> Scope::find(Meter& meter, std::string_view name) const {
   for (const Scope* scope = this; scope != nullptr; scope = scope->parent.get()) {
+    BALLAST_CHECK(meter.step(scope->names.size() / 64));
     for (const auto& [key, value] : scope->names) {
       if (key == name) return &value;
     }
@@ -26,13 +27,15 @@ const Value* Scope::find(std::string_view name) const {
   return nullptr;
 }
 
-void Scope::set(std::string_view name, Value value) {
+Status Scope::set(Meter& meter, std::string_view name, Value value) {
+  BALLAST_CHECK(meter.step(names.size() / 64));
   for (auto& [key, old] : names) {
     if (key != name) continue;
     old = std::move(value);
-    return;
+    return {};
   }
   names.emplace_back(name, std::move(value));
+  return {};
 }
 
 // ---------------------------------------------------------------- errors and limits
@@ -153,7 +156,7 @@ Result<Renderer::Flow> Renderer::run_for(const Statement& statement, const Scope
     BALLAST_CHECK(meter_.step());
     const auto inner = std::make_shared<Scope>();
     inner->parent = scope;
-    inner->set("loop", std::shared_ptr<const LoopState>(loop));
+    BALLAST_CHECK(inner->set(meter_, "loop", std::shared_ptr<const LoopState>(loop)));
     BALLAST_CHECK(assign_target(statement.target, *inner, loop->items[loop->index]));
     BALLAST_TRY(const Flow flow, run_block(statement.body, inner, out));
     if (flow == Flow::kBreak) break;
@@ -167,7 +170,7 @@ Result<Renderer::Flow> Renderer::run_for(const Statement& statement, const Scope
 
 Status Renderer::assign_target(const Target& target, Scope& scope, const Value& value) {
   if (!target.field.empty()) {
-    const Value* owner = scope.find(target.names[0]);
+    BALLAST_TRY(const Value* owner, scope.find(meter_, target.names[0]));
     Namespace* fields = owner == nullptr ? nullptr : owner->name_space();
     if (fields == nullptr) {
       return type_error(fmt::format("cannot assign to {}.{}: it is no namespace", target.names[0], target.field));
@@ -175,6 +178,7 @@ Status Renderer::assign_target(const Target& target, Scope& scope, const Value& 
     if (target.field.starts_with('_')) {
       return type_error(fmt::format("a namespace cannot have the field '{}'", target.field));
     }
+    BALLAST_CHECK(meter_.step(fields->fields.size() / 64));
     for (auto& [name, old] : fields->fields) {
       if (name != target.field) continue;
       old = value;
@@ -183,15 +187,12 @@ Status Renderer::assign_target(const Target& target, Scope& scope, const Value& 
     fields->fields.emplace_back(target.field, value);
     return {};
   }
-  if (!target.unpack) {
-    scope.set(target.names[0], value);
-    return {};
-  }
+  if (!target.unpack) return scope.set(meter_, target.names[0], value);
   BALLAST_TRY(std::vector<Value> items, iterate(meter_, value));
   if (items.size() != target.names.size()) {
     return type_error(fmt::format("{} values for {} names", items.size(), target.names.size()));
   }
-  for (size_t i = 0; i < items.size(); ++i) scope.set(target.names[i], std::move(items[i]));
+  for (size_t i = 0; i < items.size(); ++i) BALLAST_CHECK(scope.set(meter_, target.names[i], std::move(items[i])));
   return {};
 }
 
@@ -240,12 +241,12 @@ Status Renderer::define_macro(const Statement& statement, const ScopePtr& scope)
   auto macro = std::make_shared<Callable>();
   macro->macro = &statement;
   macro->scope = scope;
-  scope->set(statement.name, std::shared_ptr<const Callable>(std::move(macro)));
-  return {};
+  return scope->set(meter_, statement.name, std::shared_ptr<const Callable>(std::move(macro)));
 }
 
 Status Renderer::bind_macro(const Statement& macro, const Arguments& arguments, Scope& scope) {
   const size_t count = macro.parameters.size();
+  BALLAST_CHECK(meter_.step(count * arguments.named.size() / 64));
   if (arguments.positional.size() > count) {
     return type_error(fmt::format("macro '{}' takes not more than {} argument(s)", macro.name, count));
   }
@@ -265,7 +266,7 @@ Status Renderer::bind_macro(const Statement& macro, const Arguments& arguments, 
     if (i < arguments.positional.size()) value = arguments.positional[i];
     else if (named != arguments.named.end()) value = named->second;
     else if (parameter.standard) BALLAST_CHECK(assign(value, eval(*parameter.standard, scope)));
-    scope.set(parameter.name, std::move(value));
+    BALLAST_CHECK(scope.set(meter_, parameter.name, std::move(value)));
   }
   return {};
 }

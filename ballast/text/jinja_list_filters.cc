@@ -40,6 +40,7 @@ Result<Value> comparison_key(Call& call, const Value& item, const Value* attribu
   Value key = item;
   if (attribute != nullptr && !attribute->is_none()) BALLAST_CHECK(assign(key, value_at_path(call, item, *attribute)));
   if (case_sensitive || key.text() == nullptr) return key;
+  BALLAST_CHECK(call.meter.step(key.text()->size() / kBytesPerStep));
   return make_text(call.meter, cased(*key.text(), CaseChange::kLower));
 }
 

