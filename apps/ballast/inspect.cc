@@ -82,7 +82,7 @@ constexpr const char* kInspectFooter =
 RunCommand add_inspect(CLI::App& program, Console& console) {
   Command command(program, "inspect", "Show what is in a weight file");
   auto options = std::make_shared<InspectOptions>();
-  command.path("PATH", options->path, "What to look at");
+  command.path("PATH", options->path, "What to look at").or_model();
   command.flag("--flat", options->flat, "One line per tensor instead of a tree");
   command.flag("--full", options->full, "Show long metadata values and lists whole");
   command.count("--context", "N", options->context, "Tell the memory that a model needs with N tokens", 1);

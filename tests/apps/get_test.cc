@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "apps/ballast/model_cache.h"
 #include "ballast/base/hash.h"
@@ -174,6 +175,15 @@ TEST_F(GetCommand, ANameOfTheCatalogueIsAModelForEveryCommand) {
   const ProgramRun missing = run({"generate", "smollm2", "--prompt", "Hello"});
   EXPECT_EQ(missing.exit_code, 2);
   EXPECT_THAT(missing.err, HasSubstr("smollm2 is not here yet: `ballast get smollm2` fetches it"));
+  EXPECT_THAT(run({"inspect", "smollm2"}).err, HasSubstr("smollm2 is not here yet: `ballast get smollm2` fetches it"));
+  std::filesystem::create_directories(folder_.path("cache/ballast/models/smollm2"));
+  const std::string file = folder_.path("cache/ballast/models/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
+  std::ofstream(file, std::ios::binary).put('G');
+  std::filesystem::resize_file(file, 98'362'432);  // a hole of the right size: the name is what this is about
+  for (const char* command : {"inspect", "show", "stats", "verify", "hash", "doctor"}) {
+    EXPECT_THAT(run({command, "smollm2"}).err + run({command, "smollm2"}).out, HasSubstr(file)) << command;
+  }
+  std::filesystem::remove_all(folder_.path("cache"));
   EXPECT_THAT(run({"chat", "smollm"}).err, HasSubstr("neither a file nor a model that Ballast knows; did you mean "
                                                      "\"smollm2\"?"));
   EXPECT_THAT(run({"chat", "./smollm"}).err, HasSubstr("No such file"));
