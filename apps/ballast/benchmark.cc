@@ -21,10 +21,17 @@ namespace ballast::cli {
 
 namespace {
 
+// What of a text model is measured: one of its parts, or all.
+enum class BenchmarkMode : uint8_t { kAll, kPrefill, kFirstToken, kDecode };
+
 struct BenchmarkFlags {
   ModelFlags model;
+  BenchmarkMode mode = BenchmarkMode::kAll;
   uint64_t prompt_tokens = 128;
   uint64_t max_tokens = 64;
+  uint64_t warmup_tokens = 0;
+
+  bool measures(BenchmarkMode part) const { return mode == BenchmarkMode::kAll || mode == part; }
   uint64_t batch = 1;
   uint64_t image_size = 0;  // 0: the model's own
   uint64_t rounds = 3;
@@ -88,14 +95,17 @@ struct TextRound {
   uint64_t decoded = 0;
 };
 
-Result<TextRound> run_text(LoadedModel& model, const std::vector<TokenId>& prompt, uint64_t tokens) {
+Result<TextRound> run_text(LoadedModel& model, const std::vector<TokenId>& prompt, uint64_t warmup, uint64_t tokens) {
   TextRound round;
   double start = seconds_now();
-  // The first token comes from the prompt's logits: each of `tokens` behind it is one step.
+  // The first token comes from the prompt's logits: each of those behind it is one step.
   BALLAST_TRY(Generator generator,
-              Generator::start(*model.as_causal_lm(), model.context(), prompt, greedy(tokens + 1)));
+              Generator::start(*model.as_causal_lm(), model.context(), prompt, greedy(1 + warmup + tokens)));
   BALLAST_TRY([[maybe_unused]] const auto first, generator.next());
   round.prefill = seconds_now() - start;
+  for (uint64_t i = 0; i < warmup; ++i) {
+    BALLAST_TRY([[maybe_unused]] const auto unmeasured, generator.next());
+  }
   start = seconds_now();
   for (; round.decoded < tokens; ++round.decoded) {
     if (interrupted()) return interrupted_error();
@@ -112,22 +122,27 @@ Result<std::pair<WorkCount, WorkCount>> count_text(const BenchmarkFlags& flags, 
   ModelFlags counting = flags.model;
   counting.load.extend = [&count](Registry& registry) { return count_work(registry, count); };
   BALLAST_TRY(const auto running, RunningModel::load(counting));
-  BALLAST_CHECK(run_text(running->model(), prompt, 0));
+  BALLAST_CHECK(run_text(running->model(), prompt, 0, 0));
   const WorkCount prefill = count;
-  BALLAST_CHECK(run_text(running->model(), prompt, 1));
+  BALLAST_CHECK(run_text(running->model(), prompt, 0, 1));
   return std::pair(prefill, WorkCount{count.flops - 2 * prefill.flops, count.param_bytes - 2 * prefill.param_bytes});
 }
 
 Status measure_text(const BenchmarkFlags& flags, LoadedModel& model, BenchmarkResult& result) {
   const CausalLm& lm = *model.as_causal_lm();
   const uint64_t room = lm.context_length();
-  const uint64_t tokens = std::min(flags.max_tokens, room - 1);
-  const auto prompt = some_tokens(std::min(flags.prompt_tokens, room - tokens), lm.vocab_size());
-  BALLAST_TRY(Measure first, time_first_token(flags));
+  const bool decodes = flags.measures(BenchmarkMode::kDecode);
+  const uint64_t tokens = decodes ? std::min(flags.max_tokens, room - 1) : 0;
+  const uint64_t warmup = decodes ? std::min(flags.warmup_tokens, room - 1 - tokens) : 0;
+  const auto prompt = some_tokens(std::min(flags.prompt_tokens, room - tokens - warmup), lm.vocab_size());
+  if (flags.measures(BenchmarkMode::kFirstToken)) {
+    BALLAST_TRY(result.measures.emplace_back(), time_first_token(flags));
+    if (flags.mode == BenchmarkMode::kFirstToken) return {};
+  }
   Measure prefill{"prefill", "tokens/s", prompt.size(), HUGE_VAL};
   Measure decode{"decode", "tokens/s", tokens, HUGE_VAL};
   for (uint64_t i = 0; i < flags.rounds + 1; ++i) {
-    BALLAST_TRY(const TextRound round, run_text(model, prompt, tokens));
+    BALLAST_TRY(const TextRound round, run_text(model, prompt, warmup, tokens));
     if (i == 0) continue;  // warms up
     prefill.seconds = std::min(prefill.seconds, round.prefill);
     decode.seconds = std::min(decode.seconds, round.decode);
@@ -135,7 +150,8 @@ Status measure_text(const BenchmarkFlags& flags, LoadedModel& model, BenchmarkRe
   BALLAST_TRY(const auto work, count_text(flags, prompt));
   prefill.work = work.first;
   decode.work = {work.second.flops * static_cast<double>(tokens), work.second.param_bytes * tokens};
-  result.measures.insert(result.measures.end(), {first, prefill, decode});
+  if (flags.measures(BenchmarkMode::kPrefill)) result.measures.push_back(prefill);
+  if (decodes) result.measures.push_back(decode);
   return {};
 }
 
@@ -192,6 +208,7 @@ Result<BenchmarkResult> measure(const BenchmarkFlags& flags, Console& console) {
   result.machine = measure_machine(model.context().threads());
   result.measures.push_back({"load", "loads/s", 1, running->load_seconds()});
   if (model.as_causal_lm() != nullptr) BALLAST_CHECK(measure_text(flags, model, result));
+  else if (flags.mode != BenchmarkMode::kAll) return wrong_capability(model, "--mode, which is about text");
   else if (model.as_image_classifier() != nullptr) BALLAST_CHECK(measure_images(flags, model, result));
   else return wrong_capability(model, "anything that can be measured here");
   BALLAST_CHECK(running->finish(console));
@@ -281,6 +298,13 @@ RunCommand add_benchmark(CLI::App& program, Console& console) {
   command.optional_path("MODEL", flags->model.path, "A checkpoint; without it the model that comes with Ballast");
   command.count("--prompt-tokens", "N", flags->prompt_tokens, "Text models: length of the prompt (128)", 1, kMost);
   command.count("--max-tokens", "N", flags->max_tokens, "Text models: tokens to write (64)", 1, kMost);
+  command.count("--warmup-tokens", "N", flags->warmup_tokens,
+                "Text models: tokens to write before the clock starts (0)", 0, kMost);
+  command.choice("--mode", "PART", flags->mode,
+                 {{"prefill", BenchmarkMode::kPrefill},
+                  {"first-token", BenchmarkMode::kFirstToken},
+                  {"decode-steady", BenchmarkMode::kDecode}},
+                 "Text models: measure only prefill, first-token or decode-steady");
   command.count("--batch", "N", flags->batch, "Image models: images at once (1)", 1, kMost);
   command.count("--image-size", "N", flags->image_size, "Image models: sides, unless the model's own", 1, kMost);
   command.count("--rounds", "N", flags->rounds, "How often each is measured (3)", 1, kMost);

@@ -2,12 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <filesystem>
 #include <memory>
 
 #include "apps/ballast/commands.h"
 #include "apps/ballast/console.h"
 #include "apps/ballast/convert_report.h"
 #include "apps/ballast/edit_flags.h"
+#include "apps/ballast/file_names.h"
 #include "apps/ballast/flags.h"
 #include "apps/ballast/huggingface_flags.h"
 #include "apps/ballast/json_output.h"
@@ -15,6 +17,7 @@
 #include "apps/ballast/output_format.h"
 #include "apps/ballast/progress_bar.h"
 #include "apps/ballast/text.h"
+#include "ballast/archive/model_folder.h"
 #include "ballast/archive/open.h"
 #include "ballast/archive/pattern.h"
 #include "ballast/formats/netcl.h"
@@ -22,6 +25,8 @@
 namespace ballast::cli {
 
 namespace {
+
+namespace fs = std::filesystem;
 
 struct ConvertFlags {
   std::string source;
@@ -34,12 +39,17 @@ struct ConvertFlags {
 
 // ---------------------------------------------------------------- what to do
 
-Result<ConvertReport> convert(ConvertFlags& flags, const Command& command, const Output& output, Console& console) {
+struct ConvertTask {
+  ConvertFlags& flags;
+  const Command& command;
+  const Output& output;
+  Console& console;
+};
+
+Result<ConvertReport> convert(const ConvertTask& task, const Archive& source, const FormatDriver* format,
+                              std::vector<PlanEdit> first_edits = {}) {
+  const auto& [flags, command, output, console] = task;
   ConvertOptions& options = flags.output.options;
-  BALLAST_TRY(const FormatDriver* format, choose_format(flags.output.format, flags.output.path));
-  BALLAST_CHECK(refuse_same_file(flags.source, flags.output));
-  // Read, not mapped: pages of a mapping would count as memory, and a source that shrinks meanwhile is then an error.
-  BALLAST_TRY(const Archive source, open_input(flags.source, FileAccess::kPositional));
   ProgressBar bar(console.errors());
   BALLAST_CHECK(finish_options(flags.output, output, bar));
   AdaptOptions adapt = adapt_options(flags.edits);
@@ -47,11 +57,96 @@ Result<ConvertReport> convert(ConvertFlags& flags, const Command& command, const
   BALLAST_CHECK(flags.huggingface.prepare(flags.edits.adapters, flags.source, flags.output.config_path,
                                           options.config_text, adapt));
   BALLAST_TRY(options.edits, make_edits(command, flags.edits, adapt, flags.casts));
+  options.edits.insert(options.edits.begin(), first_edits.begin(), first_edits.end());
   for (const std::string& name : flags.edits.exact) options.only.push_back(exactly(name));
   BALLAST_CHECK(flags.huggingface.open_output(options.write.commit, options.dry_run));
   BALLAST_TRY(ConvertReport report, convert_archive(source, flags.output.path, *format, options));
   BALLAST_TRY(const std::string config, flags.huggingface.write_output());
   if (!config.empty()) report.written.files.push_back(config);
+  return report;
+}
+
+// ---------------------------------------------------------------- what stands beside the weights
+
+// Read, not mapped: pages of a mapping would count as memory, and a source that shrinks meanwhile is then an error.
+Result<Archive> open_source(const ConvertFlags& flags) { return open_input(flags.source, FileAccess::kPositional); }
+
+// Files beside the source's weights that make them a model; adapters bring a config of their own.
+Result<std::vector<std::string>> companions_of(const ConvertFlags& flags, const Description& source) {
+  if (is_stream(flags.source) || !flags.edits.adapters.empty() || !takes_config_from_folder(source)) {
+    return std::vector<std::string>();
+  }
+  return list_companions(flags.source);
+}
+
+fs::path source_folder(const ConvertFlags& flags) {
+  return names_a_folder(flags.source) ? fs::path(flags.source) : fs::path(flags.source).parent_path();
+}
+
+Status copy_companions(const ConvertFlags& flags, const std::vector<std::string>& names, const fs::path& folder) {
+  AtomicFiles files(flags.output.options.write.commit);
+  for (const std::string& name : names) {
+    std::error_code failure;
+    fs::create_directories((folder / name).parent_path(), failure);
+    BALLAST_TRY(const auto source, open_file((source_folder(flags) / name).string(), FileAccess::kPositional));
+    BALLAST_TRY(const ByteVector bytes, read_bytes(*source, 0, source->size()));
+    BALLAST_TRY(ByteSink* const sink, files.add((folder / name).string(), bytes.size()));
+    BALLAST_CHECK(sink->write(bytes));
+  }
+  return files.commit();
+}
+
+// Nothing stays behind unsaid.
+void note_left_behind(const ConvertFlags& flags, const std::vector<std::string>& names, ConvertReport& report) {
+  std::error_code none;
+  const fs::path beside = fs::absolute(flags.output.path, none).parent_path();
+  if (names.empty() || is_stream(flags.output.path) || fs::equivalent(beside, source_folder(flags), none)) return;
+  report.notes.push_back(
+      fmt::format("{} stay{} in {}: running the model needs them beside its weights; a folder as "
+                  "destination (out/) takes them along",
+                  fmt::join(names, ", "), names.size() == 1 ? "s" : "", source_folder(flags).string()));
+}
+
+Result<ConvertReport> convert_to_file(const ConvertTask& task) {
+  const ConvertFlags& flags = task.flags;
+  BALLAST_TRY(const FormatDriver* format, choose_format(flags.output.format, flags.output.path));
+  BALLAST_CHECK(refuse_same_file(flags.source, flags.output));
+  BALLAST_TRY(const Archive source, open_source(flags));
+  BALLAST_TRY(const std::vector<std::string> companions, companions_of(flags, source.description()));
+  BALLAST_TRY(ConvertReport report, convert(task, source, format));
+  note_left_behind(flags, companions, report);
+  return report;
+}
+
+Status leave_config_out(WritePlan& plan, std::vector<std::string>&) {
+  plan.description.config.reset();
+  return {};
+}
+
+// The folder appears whole: weights under the name that Hugging Face's have, and what stood beside the source's.
+Result<ConvertReport> convert_to_folder(const ConvertTask& task) {
+  ConvertFlags& flags = task.flags;
+  const std::string folder = flags.output.path;
+  BALLAST_TRY(const FormatDriver* format,
+              choose_format(flags.output.format.empty() ? "safetensors" : flags.output.format, ""));
+  BALLAST_TRY(const Archive source, open_source(flags));
+  BALLAST_TRY(const std::vector<std::string> companions, companions_of(flags, source.description()));
+  std::vector<PlanEdit> edits;
+  if (!companions.empty()) edits.emplace_back(leave_config_out);  // config.json is carried as a file
+  std::optional<StagingFolder> staging;
+  if (!flags.output.options.dry_run) {
+    BALLAST_TRY(StagingFolder made, StagingFolder::create(folder));
+    staging.emplace(std::move(made));
+  }
+  const fs::path inside = staging ? staging->path() : folder;
+  flags.output.path = (inside / ("model" + std::string(format->extensions.front()))).string();
+  auto report = convert(task, source, format, std::move(edits));
+  flags.output.path = folder;
+  if (!report || !staging) return report;
+  BALLAST_CHECK(copy_companions(flags, companions, inside));
+  BALLAST_CHECK(staging->publish());
+  for (std::string& file : report->written.files) file = (fs::path(folder) / fs::path(file).filename()).string();
+  for (const std::string& name : companions) report->written.files.push_back((fs::path(folder) / name).string());
   return report;
 }
 
@@ -86,7 +181,10 @@ constexpr const char* kConvertAbout =
     "Nothing is lost: what the target has no field for travels in its metadata as ballast.origin and comes back when "
     "the\n"
     "file is converted again. Where even that is impossible the command says what would be lost and stops with exit\n"
-    "code 2. The destination appears whole or not at all.\n"
+    "code 2. The destination appears whole or not at all. A folder as destination gets what stands beside the weights "
+    "of\n"
+    "a Hugging Face folder too (config.json, the tokenizer, the chat template); for a file, what stays behind is "
+    "named.\n"
     "\n"
     "--rename, --renumber, --skip-enum-variants, --adapt, --dtype, --dequantize and --half change tensors in the order "
     "in\n"
@@ -101,6 +199,7 @@ constexpr const char* kConvertExamples =
     "  ballast convert model.safetensors model.gptrs --config config.json\n"
     "  ballast convert big.npz out.safetensors --only '^encoder\\.' --shard-size 2GiB\n"
     "  ballast convert model.npz model.safetensors --dry-run\n"
+    "  ballast convert model_folder half_folder/ --dtype bf16 --shard-size 2GiB\n"
     "  ballast convert model.safetensors renamed.safetensors --rename '^model\\.=' --rename 'h\\.(\\d+)=blocks.$1'\n"
     "  ballast convert model.safetensors half.safetensors --dtype bf16 --keep norm\n"
     "  ballast convert model.gguf model.safetensors --dequantize f16\n"
@@ -116,7 +215,8 @@ RunCommand add_convert(CLI::App& program, Console& console) {
   ConvertOptions& options = flags->output.options;
   command.path("SRC", flags->source, "What to convert; - is standard input").or_model();
   command.path("DST", flags->output.path,
-               "Where to; its extension tells the format unless --to does; - is standard output");
+               "Where to; its extension tells the format unless --to does; a folder (ending in /) gets "
+               "model.safetensors; - is standard output");
   command.patterns("--only", options.only, "Take only tensors whose name this finds; may be repeated");
   command.patterns("--exclude", options.exclude, "Leave out tensors whose name this finds; may be repeated");
   add_exact_option(command, flags->edits);
@@ -133,7 +233,9 @@ RunCommand add_convert(CLI::App& program, Console& console) {
   command.footer(fmt::format("{}\n{}{}", kConvertAbout, adapters_text(), kConvertExamples));
   return [flags, command, &console] {
     return write_through(flags->output, flags->json, console, [&](const Output& output) -> Status {
-      BALLAST_TRY(const ConvertReport report, convert(*flags, command, output, console));
+      const ConvertTask task{*flags, command, output, console};
+      BALLAST_TRY(const ConvertReport report,
+                  names_a_folder(flags->output.path) ? convert_to_folder(task) : convert_to_file(task));
       if (flags->json) console.out() += convert_json(*flags, report);
       else print_convert(*flags, report, console);
       return {};

@@ -24,6 +24,11 @@ Result<std::string> safe_file_name(std::string_view text) {
                                  : fmt::format("\"{:.60}...\" is too long for the name of a file", text));
 }
 
+bool names_a_folder(const std::string& path) {
+  std::error_code none;
+  return path.ends_with('/') || fs::is_directory(path, none);
+}
+
 Result<StagingFolder> StagingFolder::create(const std::string& path) {
   fs::path target = fs::path(path).lexically_normal();
   if (!target.has_filename()) target = target.parent_path();

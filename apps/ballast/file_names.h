@@ -13,6 +13,9 @@ namespace ballast::cli {
 // empty or too long.
 Result<std::string> safe_file_name(std::string_view text);
 
+// It ends in '/', or is one.
+bool names_a_folder(const std::string& path);
+
 // A new folder beside `path` that becomes `path` when published; removed with everything in it otherwise.
 class StagingFolder {
  public:

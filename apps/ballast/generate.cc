@@ -30,7 +30,9 @@ struct GenerateFlags {
   std::vector<std::string> stop;
   bool greedy = false;
   bool ignore_eos = false;
+  bool kv_cache = false;  // asked for, which it is anyway
   bool no_kv_cache = false;
+  uint64_t warmup_tokens = 0;
   bool json = false;
   GenerateOptions options;
 
@@ -39,6 +41,7 @@ struct GenerateFlags {
 
 struct Timings {
   double load = 0, prefill = 0, decode = 0;  // seconds
+  size_t decoded = 0;                        // tokens that `decode` is the time of
 };
 
 struct Written {
@@ -112,7 +115,7 @@ Result<Written> write(const GenerateFlags& flags, RunningModel& running, const T
   options.cancelled = interrupted;
   double start = seconds_now();
   BALLAST_TRY(Generator generator, Generator::start(*model, running.model().context(), written.prompt, options));
-  written.timings = {running.load_seconds(), seconds_now() - start, 0};
+  written.timings = {running.load_seconds(), seconds_now() - start, 0, 0};
   Voice voice(tokenizer, flags.stop);
   const auto show = [&](const std::string& text) {
     written.text += text;
@@ -123,6 +126,7 @@ Result<Written> write(const GenerateFlags& flags, RunningModel& running, const T
   };
   start = seconds_now();
   while (!voice.stopped() && !written.interrupted && !console.reader_gone()) {
+    if (written.tokens.size() == flags.warmup_tokens) start = seconds_now();
     BALLAST_TRY(const auto token, generator.next());
     if (!token) break;
     written.tokens.push_back(*token);
@@ -131,7 +135,10 @@ Result<Written> write(const GenerateFlags& flags, RunningModel& running, const T
     written.interrupted = interrupted();
   }
   show(voice.finish());
-  written.timings.decode = seconds_now() - start;
+  if (written.tokens.size() > flags.warmup_tokens) {
+    written.timings.decode = seconds_now() - start;
+    written.timings.decoded = written.tokens.size() - flags.warmup_tokens;
+  }
   if (written.interrupted) written.stop = "interrupted";
   else if (console.reader_gone()) written.stop = "reader_gone";
   else written.stop = stop_name(generator.stop_reason());
@@ -160,7 +167,7 @@ std::string generate_json(const RunningModel& running, const Written& written) {
   json.key("load_ms").real(written.timings.load * 1e3).key("prefill_ms").real(written.timings.prefill * 1e3);
   json.key("decode_ms").real(written.timings.decode * 1e3);
   json.key("prefill_tokens_per_s").real(rate(written.prompt.size(), written.timings.prefill));
-  json.key("decode_tokens_per_s").real(rate(written.tokens.size(), written.timings.decode));
+  json.key("decode_tokens_per_s").real(rate(written.timings.decoded, written.timings.decode));
   json.end_object().end_object();
   return json.take() + '\n';
 }
@@ -170,7 +177,7 @@ void print_end(const Written& written, Console& console) {
   console.remark(fmt::format(
       "load {:.0f} ms · prompt {}, {:.0f} tokens/s · {}, {:.1f} tokens/s · {}\n", written.timings.load * 1e3,
       counted(written.prompt.size(), "token"), rate(written.prompt.size(), written.timings.prefill),
-      counted(written.tokens.size(), "token"), rate(written.tokens.size(), written.timings.decode), written.stop));
+      counted(written.tokens.size(), "token"), rate(written.timings.decoded, written.timings.decode), written.stop));
 }
 
 int write_once(const GenerateFlags& flags, RunningModel& running, const Tokenizer* tokenizer, Console& console) {
@@ -264,11 +271,13 @@ RunCommand add_generate(CLI::App& program, Console& console) {
   add_sampling_flags(command, options, flags->greedy);
   command.texts("--stop", "TEXT", flags->stop, "End where this appears; may be repeated");
   command.flag("--ignore-eos", flags->ignore_eos, "Go on behind the end of a text");
-  command.flag("--no-kv-cache", flags->no_kv_cache, "Compute everything anew for each token");
+  const Flag cached = command.flag("--kv-cache", flags->kv_cache, "Keep keys and values, which is the default");
+  command.flag("--no-kv-cache", flags->no_kv_cache, "Compute everything anew for each token").excludes(cached);
   command.count("--kv-cache-capacity", "N", options.cache_capacity, "Room for N tokens from the start, never more", 1);
   command.choice("--kv-cache-dtype", "TYPE", options.cache_dtype,
                  std::vector<std::pair<std::string, DType>>{{"f32", DType::kF32}, {"f16", DType::kF16}},
                  "Type of cached keys and values: f32 (default) or f16");
+  command.count("--warmup-tokens", "N", flags->warmup_tokens, "Leave the first N tokens out of the speed that is told");
   command.flag("--context-shift", options.context_shift, "At the end of the context, forget its beginning");
   add_model_flags(command, flags->model);
   command.json(flags->json);

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "apps/ballast/commands.h"
@@ -9,7 +10,6 @@
 #include "apps/ballast/model_cache.h"
 #include "apps/ballast/pip_download.h"
 #include "apps/ballast/progress_bar.h"
-#include "apps/ballast/table.h"
 #include "apps/ballast/text.h"
 
 namespace ballast::cli {
@@ -32,12 +32,15 @@ Error unknown_model(const std::string& name) {
                                               : fmt::format("did you mean \"{}\"?", meant)));
 }
 
+// Two lines each: one would not fit 80 columns.
 void list_models(Console& console) {
-  Table table({{"name"}, {"what"}, {"licence"}, {"download", Align::kRight}});
+  size_t width = 0;
+  for (const CatalogueModel& model : all_catalogue_models()) width = std::max(width, model.name.size());
   for (const CatalogueModel& model : all_catalogue_models()) {
-    table.add_row(model.name, model.title, model.licence, mib(model.download_bytes));
+    append_painted(console.out(), console.output(), Paint::kBold, fmt::format("  {:<{}}", model.name, width));
+    console.out() += fmt::format("  {}\n  {:<{}}  {} to download, licence {}\n", model.title, "", width,
+                                 mib(model.download_bytes), model.licence);
   }
-  table.append_to(console.out(), console.output());
 }
 
 std::string get_json(const CatalogueModel& model, const ModelCache& cache, bool was_there) {

@@ -3,6 +3,7 @@
 
 #include "apps/ballast/inspect.h"
 #include "apps/ballast/json_output.h"
+#include "apps/ballast/running_memory.h"
 #include "apps/ballast/text.h"
 #include "apps/ballast/tied_output.h"
 #include "ballast/archive/model_summary.h"
@@ -110,7 +111,10 @@ void add_model(JsonWriter& json, const Inspection& inspection) {
   add_number(json, "weight_bytes", model->weight_bytes);
   add_count("cache_bytes_per_token", model->cache_bytes_per_token);
   const uint64_t tokens = inspection.context != 0 ? inspection.context : model->context.value_or(0);
-  add_count("running_bytes", model->running_bytes(tokens));
+  if (const auto memory = running_memory(inspection.archive.description(), *model, tokens)) {
+    add_number(json, "cache_bytes", memory->cache);
+    add_number(json, "running_bytes", memory->total);
+  }
   json.key("types").begin_object();
   for (const TypeShare& share : model->types) add_number(json, dtype_name(share.dtype), share.bytes);
   json.end_object().end_object();

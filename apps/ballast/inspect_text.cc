@@ -4,6 +4,7 @@
 #include <array>
 
 #include "apps/ballast/inspect.h"
+#include "apps/ballast/running_memory.h"
 #include "apps/ballast/table.h"
 #include "apps/ballast/text.h"
 #include "apps/ballast/tied_output.h"
@@ -86,12 +87,12 @@ std::string attention_text(const ModelSummary& model) {
   return fmt::format("{}, {} for keys and values", counted(*model.heads, "head"), *model.kv_heads);
 }
 
-std::string memory_text(const ModelSummary& model, uint64_t context) {
-  const uint64_t tokens = context != 0 ? context : model.context.value_or(0);
-  const auto bytes = model.running_bytes(tokens);
-  if (!bytes || tokens == 0) return "";
-  return fmt::format("{} with {} in the cache (f32), {} of it for each", mib(*bytes), counted(tokens, "token"),
-                     mib(*model.cache_bytes_per_token));
+std::string memory_text(const Inspection& inspection, const ModelSummary& model) {
+  const uint64_t tokens = inspection.context != 0 ? inspection.context : model.context.value_or(0);
+  const auto memory = running_memory(inspection.archive.description(), model, tokens);
+  if (!memory || tokens == 0) return "";
+  return fmt::format("{} with {} in the cache (f32), which takes {} of it", mib(memory->total),
+                     counted(tokens, "token"), mib(memory->cache));
 }
 
 void print_model(const Inspection& inspection, Console& console) {
@@ -115,7 +116,7 @@ void print_model(const Inspection& inspection, Console& console) {
   add_count("experts", model->experts);
   add("file type", model->file_type);
   add("share of bytes", shares_text(*model));
-  add("memory to run", memory_text(*model, inspection.context));
+  add("memory to run", memory_text(inspection, *model));
   add("tokenizer", model->tokenizer);
   add_count("vocabulary", model->vocabulary);
   add("chat template", model->has_chat_template ? "yes" : "no");

@@ -60,11 +60,6 @@ class NewFolder {
   std::string made_;
 };
 
-bool names_a_folder(const std::string& path) {
-  std::error_code none;
-  return path.ends_with('/') || fs::is_directory(path, none);
-}
-
 // The name of the source without the ending of its format.
 std::string stem_of(const std::string& source) {
   if (is_stream(source)) return "part";

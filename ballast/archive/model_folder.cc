@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <filesystem>
 
 #include "ballast/archive/guard.h"
 #include "ballast/base/json.h"
+#include "ballast/formats/drivers.h"
 #include "ballast/io/file.h"
 
 namespace ballast {
@@ -108,7 +110,56 @@ Result<std::optional<std::string>> read_sentence(const fs::path& folder) {
   return std::optional(json.take());
 }
 
+constexpr std::array<std::string_view, 18> kCompanions = {"config.json",
+                                                          "generation_config.json",
+                                                          "tokenizer.json",
+                                                          "tokenizer_config.json",
+                                                          "tokenizer.model",
+                                                          "special_tokens_map.json",
+                                                          "added_tokens.json",
+                                                          "vocab.json",
+                                                          "merges.txt",
+                                                          "vocab.txt",
+                                                          "spiece.model",
+                                                          "sentencepiece.bpe.model",
+                                                          "chat_template.jinja",
+                                                          "chat_template.json",
+                                                          "preprocessor_config.json",
+                                                          "modules.json",
+                                                          "sentence_bert_config.json",
+                                                          "config_sentence_transformers.json"};
+
+fs::path folder_of(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored) ? fs::path(path) : fs::path(path).parent_path();
+}
+
 }  // namespace
+
+Result<std::vector<std::string>> list_companions(const std::string& path) {
+  return guarded([&]() -> Result<std::vector<std::string>> {
+    const fs::path folder = folder_of(path);
+    std::vector<std::string> names;
+    BALLAST_TRY(const ModelFolder model, read_model_folder(path));
+    if (!model.config) return names;
+    std::error_code ignored;
+    for (const std::string_view name : kCompanions) {
+      if (fs::is_regular_file(folder / name, ignored)) names.emplace_back(name);
+    }
+    BALLAST_TRY(const auto list, read_if_there(folder / "modules.json"));
+    if (!list) return names;
+    BALLAST_TRY(const auto modules, read_modules(*list, (folder / "modules.json").string()));
+    for (const SentenceModule& module : modules) {
+      const fs::path config = fs::path(module.path) / "config.json";
+      if (!module.path.empty() && fs::is_regular_file(folder / config, ignored)) names.push_back(config.string());
+    }
+    return names;
+  });
+}
+
+bool takes_config_from_folder(const Description& file) {
+  return file.format == kSafetensorsDriver.name || file.format == kTorchDriver.name;
+}
 
 bool is_huggingface_config(std::string_view text) {
   const auto found = names_model_type(text, "");
@@ -117,8 +168,7 @@ bool is_huggingface_config(std::string_view text) {
 
 Result<ModelFolder> read_model_folder(const std::string& path) {
   return guarded([&]() -> Result<ModelFolder> {
-    std::error_code ignored;
-    const fs::path folder = fs::is_directory(path, ignored) ? fs::path(path) : fs::path(path).parent_path();
+    const fs::path folder = folder_of(path);
     ModelFolder found;
     BALLAST_TRY(auto config, read_if_there(folder / "config.json"));
     if (config) {

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "ballast/base/result.h"
 #include "ballast/formats/description.h"
@@ -23,6 +24,13 @@ struct ModelFolder {
 // `path`: the folder, or a file in it. Files that are not there are no error; those that are no JSON, or too large to
 // be what their name says, are.
 Result<ModelFolder> read_model_folder(const std::string& path);
+
+// What of the folder belongs to its model beside the weights: config.json and its like, the tokenizer, the chat
+// template, with the names that they have in it. None where there is no config.json of a model.
+Result<std::vector<std::string>> list_companions(const std::string& path);
+
+// Whether what stands beside a file of this format belongs to it; other formats carry what they need.
+bool takes_config_from_folder(const Description& file);
 
 // Whether the text is a config.json of transformers.
 bool is_huggingface_config(std::string_view text);

@@ -90,11 +90,6 @@ std::optional<uint64_t> cache_bytes(const ModelSummary& summary, std::optional<u
 
 }  // namespace
 
-std::optional<uint64_t> ModelSummary::running_bytes(uint64_t tokens) const {
-  const auto cache = cache_bytes_per_token ? checked_mul(*cache_bytes_per_token, tokens) : std::nullopt;
-  return cache ? checked_add(*cache, weight_bytes) : std::nullopt;
-}
-
 std::optional<ModelSummary> summarise_model(const Description& description) {
   const SummaryKeys keys(description);
   ModelSummary summary;

@@ -36,9 +36,6 @@ struct ModelSummary {
   uint64_t weight_bytes = 0;     // of all tensors, as they are stored
   // Keys and values of one token in all layers, in f32.
   std::optional<uint64_t> cache_bytes_per_token;
-
-  // What running takes with so many tokens in the cache; nullopt where the file does not say enough.
-  std::optional<uint64_t> running_bytes(uint64_t tokens) const;
 };
 
 // Of descriptions with GGUF's keys, whatever format they are stored in; nullopt without `general.architecture`.

@@ -55,10 +55,12 @@ Result<FolderContents> list_folder(const fs::path& folder) {
   return contents;
 }
 
-// In a folder with a config.json, files of other names are something else.
+// In a folder with a config.json, files of other names are something else. Where both are there, safetensors and
+// PyTorch's files hold the same.
 std::optional<fs::path> find_model_weights(const fs::path& folder) {
   if (!is_file(folder / "config.json")) return std::nullopt;
-  for (const char* name : {"model.safetensors", "model.safetensors.index.json"}) {
+  for (const char* name :
+       {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json"}) {
     if (is_file(folder / name)) return folder / name;
   }
   return std::nullopt;

@@ -12,10 +12,10 @@ struct OpenOptions {
   FileAccess access = FileAccess::kMapped;
 };
 
-// Looks at `path` in this order: a file; a folder (beside a config.json its model.safetensors or the index of that,
-// otherwise its *.index.json, or else its only archive; a config.json of a model becomes the archive's config);
-// `<path>.json` with
-// `<path>.npz` (a pair, whose kind its content decides); `<path>.netcl`. Costs the header only.
+// Looks at `path` in this order: a file; a folder (beside a config.json its model.safetensors or pytorch_model.bin or
+// the index of either, otherwise its *.index.json, or else its only archive; a config.json of a model becomes the
+// archive's config); `<path>.json` with `<path>.npz` (a pair, whose kind its content decides); `<path>.netcl`. Costs
+// the header only.
 // bad_alloc comes back as ErrorCode::kOutOfMemory here and from every function of this layer.
 Result<Archive> open_archive(const std::string& path, const OpenOptions& options = {});
 

@@ -195,8 +195,8 @@ class ArchiveCheck {
   std::vector<PayloadCheck> checks_;
 };
 
-VerifyReport make_report(const FormatDriver& driver, const Findings& findings) {
-  VerifyReport report{std::string(driver.name), findings.items()};
+VerifyReport make_report(std::string_view format, const Findings& findings) {
+  VerifyReport report{std::string(format), findings.items()};
   std::ranges::stable_sort(report.findings, {}, &Finding::offset);
   if (findings.dropped() != 0) {
     report.findings.push_back({findings.worst_dropped(), "more_findings", report.findings.back().offset, "",
@@ -216,7 +216,7 @@ Result<VerifyReport> verify(const OpenRequest& request, const std::string& path,
     ArchiveCheck check(path, *archive, options, findings);
     BALLAST_CHECK(options.level == VerifyLevel::kContent ? check.check_content() : check.check_structure());
   }
-  return make_report(*driver, findings);
+  return make_report(archive ? std::string_view(archive->description().format) : driver->name, findings);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ struct SafetensorsLayout {
 // `members`: which tensors of the description go into this file.
 Result<SafetensorsLayout> plan_safetensors(const Description& description, std::vector<size_t> members);
 
-// A *.index.json that maps tensor names to shards in the same folder.
+// A *.index.json that maps tensor names to shards in the same folder: safetensors, or files of PyTorch's.
 bool looks_like_safetensors_index(ByteSpan head);
 Result<Archive> open_safetensors_index(const OpenRequest& request, Findings& findings);
 // The files of a sharded write: the shards, then the index.

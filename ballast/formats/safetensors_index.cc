@@ -1,4 +1,5 @@
-// Sharded safetensors: `<name>.safetensors.index.json` maps each tensor to a file in the same folder.
+// Shards with an index: `<name>.safetensors.index.json` or `<name>.bin.index.json` maps each tensor to a file in the
+// same folder. What the files are, they say themselves; PyTorch's are only read.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -8,6 +9,7 @@
 #include "ballast/formats/drivers.h"
 #include "ballast/formats/safetensors.h"
 #include "ballast/formats/shards.h"
+#include "ballast/formats/tie.h"
 
 namespace ballast {
 
@@ -93,6 +95,7 @@ class ShardSet {
   Result<Archive> open() {
     for (const auto& [shard, names] : index_.tensors_of_shard) BALLAST_CHECK(add_shard(shard, names));
     BALLAST_CHECK(check_set());
+    mark_ties(description_.tensors, extents_);
     return Archive(std::move(description_), std::move(extents_), std::move(sources_));
   }
 
@@ -100,28 +103,48 @@ class ShardSet {
   const std::string& index_name() const { return request_.source->name(); }
 
   Status add_shard(const std::string& shard, const std::vector<std::string>& names) {
-    auto opened = request_.siblings->open_sibling(shard);
-    if (!opened) {
-      const std::string& first = names.front();
-      return lose_shard(names,
-                        make_error(ErrorCode::kCorrupt,
-                                   fmt::format("{}: shard \"{}\", which holds tensor \"{}\" and {} more, cannot "
-                                               "be opened: {}",
-                                               index_name(), shard, first, names.size() - 1, opened.error().message)));
+    auto source = request_.siblings->open_sibling(shard);
+    if (!source) {
+      return lose_shard(
+          names, make_error(ErrorCode::kCorrupt,
+                            fmt::format("{}: shard \"{}\", which holds tensor \"{}\" and {} more, cannot "
+                                        "be opened: {}",
+                                        index_name(), shard, names.front(), names.size() - 1, source.error().message)));
     }
-    auto parsed = parse_safetensors(**opened, findings_);
-    if (!parsed) return lose_shard(names, std::move(parsed).error());
-    SafetensorsFile& file = *parsed;
-    BALLAST_CHECK(check_promised(shard, names, file.description.tensors));
-    const auto source = static_cast<uint16_t>(sources_.size());
-    for (size_t i = 0; i < file.extents.size(); ++i) {
-      file.extents[i].source = source;
-      extents_.push_back(file.extents[i]);
-      description_.tensors.push_back(std::move(file.description.tensors[i]));
+    const auto opened = open_shard(shard, *source);
+    if (!opened) return lose_shard(names, opened.error());
+    const Description& file = opened->description();
+    BALLAST_CHECK(check_promised(shard, names, file.tensors));
+    const auto number = static_cast<uint16_t>(sources_.size());
+    for (size_t i = 0; i < file.tensors.size(); ++i) {
+      extents_.push_back(opened->extent(i));
+      extents_.back().source = number;
+      description_.tensors.push_back(file.tensors[i]);
     }
-    merge_metadata(shard, file.description);
-    sources_.push_back(std::move(*opened));
+    merge_metadata(shard, file);
+    sources_.push_back(std::move(*source));
     return {};
+  }
+
+  // Without siblings: an index among the shards leads nowhere.
+  Result<Archive> open_shard(const std::string& shard, const std::shared_ptr<const ByteSource>& source) {
+    const OpenRequest request{.source = source, .file_name = shard};
+    BALLAST_TRY(const FormatDriver* format, detect_format(request));
+    if (format != &kSafetensorsDriver && format != &kTorchDriver) {
+      return make_error(ErrorCode::kUnsupported,
+                        fmt::format("{}: shard \"{}\" is {}; the shards of an index are safetensors or PyTorch files",
+                                    index_name(), shard, format->name));
+    }
+    BALLAST_TRY(Archive archive, format->open(request, findings_));
+    if (sources_.empty()) {
+      description_.format = format->name;
+      description_.version = archive.description().version;
+      description_.producer = archive.description().producer;
+    } else if (description_.format != format->name) {
+      return make_error(ErrorCode::kCorrupt, fmt::format("{}: shard \"{}\" is {}, those before it are {}", index_name(),
+                                                         shard, format->name, description_.format));
+    }
+    return archive;
   }
 
   // The error, or, when rescuing, one for each tensor that is lost with the shard.

@@ -33,7 +33,7 @@ class Decoder final : public TextModel {
   std::string_view kind() const override { return "decoder"; }
   uint64_t context_length() const override { return d_.context; }
   uint64_t vocab_size() const override { return d_.vocab; }
-  KvCacheShape cache_shape() const override { return {d_.layers.size(), d_.kv_heads, d_.head_dim, d_.context}; }
+  KvCacheShape cache_shape() const override { return decoder_cache_shape(d_); }
 
   // Where a longer text has other frequencies, keys that were turned by the old ones are of no use.
   bool keeps_past(uint64_t cached, uint64_t length) const override {

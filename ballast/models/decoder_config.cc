@@ -64,6 +64,12 @@ bool is_sensible(float value) { return std::isfinite(value) && value >= 0; }
 
 }  // namespace
 
+KvCacheShape decoder_cache_shape(const DecoderDescription& d) {
+  KvCacheShape shape{d.layers.size(), d.kv_heads, d.head_dim, d.context};
+  for (const DecoderLayer& layer : d.layers) shape.windows.push_back(layer.window);
+  return shape;
+}
+
 Status check_decoder(const DecoderDescription& d) {
   if (d.layers.empty()) return wrong_decoder(d, "it has no layers");
   if (d.width == 0 || d.context == 0) {

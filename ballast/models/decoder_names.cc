@@ -41,6 +41,7 @@ constexpr DecoderName kHuggingFaceNames[] = {
     {kSharedUp, "@layers.{}.mlp.shared_expert.up_proj"},
     {kSharedDown, "@layers.{}.mlp.shared_expert.down_proj"},
     {kSharedSwitch, "@layers.{}.mlp.shared_expert_gate"},
+    {kRopeBuffer, "@layers.{}.self_attn.rotary_emb.inv_freq", ""},
 };
 
 // What llama calls post_attention_layernorm stands in front of the feed-forward part; here it is what it says.
@@ -60,11 +61,18 @@ constexpr DecoderName kMixtralNames[] = {
 };
 
 constexpr DecoderName kGpt2Names[] = {
-    {kEmbedding, "@wte"},           {kPositions, "@wpe"},
-    {kFinalNorm, "@ln_f"},          {kHead, "lm_head"},
-    {kAttentionNorm, "@h.{}.ln_1"}, {kQkv, "@h.{}.attn.c_attn"},
-    {kOutput, "@h.{}.attn.c_proj"}, {kFeedNorm, "@h.{}.ln_2"},
-    {kUp, "@h.{}.mlp.c_fc"},        {kDown, "@h.{}.mlp.c_proj"},
+    {kEmbedding, "@wte"},
+    {kPositions, "@wpe"},
+    {kFinalNorm, "@ln_f"},
+    {kHead, "lm_head"},
+    {kAttentionNorm, "@h.{}.ln_1"},
+    {kQkv, "@h.{}.attn.c_attn"},
+    {kOutput, "@h.{}.attn.c_proj"},
+    {kFeedNorm, "@h.{}.ln_2"},
+    {kUp, "@h.{}.mlp.c_fc"},
+    {kDown, "@h.{}.mlp.c_proj"},
+    {kMaskBuffer, "@h.{}.attn.bias", ""},
+    {kMaskValueBuffer, "@h.{}.attn.masked_bias", ""},
 };
 
 constexpr DecoderName kGgufNames[] = {

@@ -49,6 +49,10 @@ enum class DecoderPart : uint8_t {
   kRopeDivisors,
   kRopeLongDivisors,
   kRopeShortDivisors,
+  // Of a layer: what old files keep beside the weights and nobody reads.
+  kMaskBuffer,
+  kMaskValueBuffer,
+  kRopeBuffer,
 };
 
 struct DecoderName {

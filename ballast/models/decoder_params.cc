@@ -143,6 +143,7 @@ class DecoderLoader {
     BALLAST_CHECK(load_projections(block));
     BALLAST_TRY(block.output, matrix(kOutput, d_.width, q, d_.output_bias));
     BALLAST_TRY(block.feed_norm, norm(kFeedNorm, d_.width));
+    pass_over_buffers();
     if (d_.qk_norm) {
       BALLAST_TRY(block.query_norm, norm(kQueryNorm, d_.head_dim));
       BALLAST_TRY(block.key_norm, norm(kKeyNorm, d_.head_dim));
@@ -154,6 +155,13 @@ class DecoderLoader {
     if (layer.sparse) return with_mixture(std::move(block));
     BALLAST_TRY(block.feed, feed(kGate, kUp, kDown, d_.hidden));
     return block;
+  }
+
+  void pass_over_buffers() {
+    for (const DecoderPart part : {kMaskBuffer, kMaskValueBuffer, kRopeBuffer}) {
+      const DecoderName* name = d_.naming->find(part);
+      if (name != nullptr) params_.pass_over(decoder_param_name(*name, place_, name->weight));
+    }
   }
 
   Status load_projections(DecoderBlock& block) {

@@ -110,8 +110,8 @@ void attend_cached(Context& context, const AttentionDecodeCacheArgs& args, Tenso
   problem.keys = cache.keys(args.layer);
   problem.values = cache.values(args.layer);
   problem.cache_dtype = cache.shape().dtype;
-  problem.capacity = cache.capacity();
-  problem.first_position = args.position;
+  problem.capacity = cache.rows(args.layer);
+  problem.first_position = args.position - cache.first(args.layer);
   kernels<T>(context).attention(problem, context.threads());
 }
 
@@ -147,6 +147,19 @@ Status check_packed(const AttentionConfig& config, const Tensor& qkv) {
 Status AttentionArgs::check() const { return check_packed(config, qkv); }
 std::string AttentionArgs::text() const { return fmt::format("{}, {}", typed(qkv), config_text(config)); }
 
+Status AttentionDecodeCacheArgs::check_window() const {
+  const uint64_t kept = cache.window(layer);
+  if (kept != 0 && (config.window == 0 || config.window > kept)) {
+    return does_not_fit(config_text(config),
+                        fmt::format("layer {} of a cache that keeps {} positions of it", layer, kept),
+                        "the window must not be larger");
+  }
+  if (cache.holds_past(layer, position)) return {};
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("position {} sees back beyond what the cache holds of layer {}, which begins at {}",
+                                position, layer, cache.first(layer)));
+}
+
 Status AttentionDecodeCacheArgs::check() const {
   BALLAST_CHECK(check_packed(config, qkv));
   if (config.sequences != 1 || !config.causal) {
@@ -170,6 +183,7 @@ Status AttentionDecodeCacheArgs::check() const {
         ErrorCode::kInvalidArgument,
         fmt::format("position {} would leave a hole: the cache holds {} positions", position, cache.length()));
   }
+  BALLAST_CHECK(check_window());
   if (range_fits(position, qkv.dims()[0], shape.most_positions)) return {};
   return make_error(ErrorCode::kInvalidArgument,
                     fmt::format("{} positions after {} do not fit the model's context of {}", qkv.dims()[0], position,

@@ -30,6 +30,9 @@ struct AttentionDecodeCacheArgs {
 
   Status check() const;
   std::string text() const;
+
+ private:
+  Status check_window() const;
 };
 
 template <typename T>

@@ -66,16 +66,15 @@ Result<ModelConfig> find_config(const Description& file, const ModelFolder& fold
   if (!layers) return std::move(layers).error().with_context(path);
   if (*layers) return ModelConfig{std::string(kOurSchema), **std::move(layers)};
   if (auto config = runnable_config(file)) return *std::move(config);
-  if (folder.config && file.format == "safetensors") return *folder.config;
+  if (folder.config) return *folder.config;
   return make_error(ErrorCode::kUnsupported,
                     fmt::format("{}: the file holds weights but no model config that says how to compute with them; "
                                 "give one with --config, or make a checkpoint with `ballast import`",
                                 path));
 }
 
-// What stands beside a file of weights belongs to it; other files carry what they need.
 Result<ModelFolder> find_model_folder(const std::string& path, const Description& file) {
-  if (file.format != "safetensors") return ModelFolder();
+  if (!takes_config_from_folder(file)) return ModelFolder();
   return read_model_folder(path);
 }
 

@@ -79,9 +79,12 @@ Status Generator::restart(std::vector<TokenId> prompt) {
   if (reused_ == prompt.size() && reused_ > 0) --reused_;
   tokens_ = std::move(prompt);
   prompt_size_ = tokens_.size();
-  computed_ = reused_;
   stop_reason_ = StopReason::kNone;
-  if (cache_) cache_->truncate(reused_);
+  if (cache_) {
+    cache_->truncate(reused_);
+    reused_ = cache_->length();
+  }
+  computed_ = reused_;
   return catch_up();
 }
 

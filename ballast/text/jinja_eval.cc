@@ -103,6 +103,8 @@ Result<Renderer::Flow> Renderer::run_kind(const Statement& statement, const Scop
     case StatementKind::kSet: BALLAST_CHECK(run_set(statement, scope)); break;
     case StatementKind::kSetBlock: BALLAST_CHECK(run_set_block(statement, scope)); break;
     case StatementKind::kMacro: BALLAST_CHECK(define_macro(statement, scope)); break;
+    case StatementKind::kCall: BALLAST_CHECK(run_call(statement, scope, out)); break;
+    case StatementKind::kWith: return run_with(statement, scope, out);
     case StatementKind::kFilterBlock: BALLAST_CHECK(run_filter_block(statement, scope, out)); break;
     case StatementKind::kScope: {
       const auto inner = std::make_shared<Scope>();
@@ -132,9 +134,8 @@ Result<Renderer::Flow> Renderer::run_if(const Statement& statement, const ScopeP
   return Flow::kNext;
 }
 
-Result<std::vector<Value>> Renderer::loop_items(const Statement& statement, const ScopePtr& scope) {
-  BALLAST_TRY(const Value value, eval(*statement.value, *scope));
-  BALLAST_TRY(std::vector<Value> items, iterate(meter_, value));
+Result<std::vector<Value>> Renderer::loop_items(const Statement& statement, const Value& over, const ScopePtr& scope) {
+  BALLAST_TRY(std::vector<Value> items, iterate(meter_, over));
   if (!statement.condition) return items;
   std::vector<Value> chosen;
   for (Value& item : items) {
@@ -148,8 +149,17 @@ Result<std::vector<Value>> Renderer::loop_items(const Statement& statement, cons
 }
 
 Result<Renderer::Flow> Renderer::run_for(const Statement& statement, const ScopePtr& scope, Text& out) {
-  BALLAST_TRY(std::vector<Value> items, loop_items(statement, scope));
+  BALLAST_TRY(const Value over, eval(*statement.value, *scope));
+  return run_rounds(statement, over, 0, scope, out);
+}
+
+Result<Renderer::Flow> Renderer::run_rounds(const Statement& statement, const Value& over, uint32_t level,
+                                            const ScopePtr& scope, Text& out) {
+  BALLAST_TRY(std::vector<Value> items, loop_items(statement, over, scope));
   BALLAST_TRY(const std::shared_ptr<LoopState> loop, make_loop(meter_, std::move(items)));
+  if (statement.recursive) loop->statement = &statement;
+  loop->scope = scope;
+  loop->level = level;
   // As there, only a round that came to its end counts against `else`.
   bool completed = false;
   for (loop->index = 0; loop->index < loop->items.size(); ++loop->index) {
@@ -162,6 +172,7 @@ Result<Renderer::Flow> Renderer::run_for(const Statement& statement, const Scope
     if (flow == Flow::kBreak) break;
     completed = completed || flow == Flow::kNext;
   }
+  last_seen_.erase(loop.get());
   if (completed) return Flow::kNext;
   const auto inner = std::make_shared<Scope>();
   inner->parent = scope;
@@ -209,6 +220,16 @@ Result<Value> Renderer::captured(const Block& block, const ScopePtr& scope) {
   return make_text(meter_, std::move(text));
 }
 
+Result<Renderer::Flow> Renderer::run_with(const Statement& statement, const ScopePtr& scope, Text& out) {
+  const auto inner = std::make_shared<Scope>();
+  inner->parent = scope;
+  for (const Assignment& one : statement.assignments) {
+    BALLAST_TRY(const Value value, eval(*one.value, *scope));  // none sees the names of the others
+    BALLAST_CHECK(assign_target(one.target, *inner, value));
+  }
+  return run_block(statement.body, inner, out);
+}
+
 Status Renderer::run_set_block(const Statement& statement, const ScopePtr& scope) {
   BALLAST_TRY(Value text, captured(statement.body, scope));
   if (statement.value) {
@@ -244,31 +265,68 @@ Status Renderer::define_macro(const Statement& statement, const ScopePtr& scope)
   return scope->set(meter_, statement.name, std::shared_ptr<const Callable>(std::move(macro)));
 }
 
-Status Renderer::bind_macro(const Statement& macro, const Arguments& arguments, Scope& scope) {
-  const size_t count = macro.parameters.size();
-  BALLAST_CHECK(meter_.step(count * arguments.named.size() / 64));
-  if (arguments.positional.size() > count) {
-    return type_error(fmt::format("macro '{}' takes not more than {} argument(s)", macro.name, count));
+namespace {
+
+std::optional<Value> take_named(Arguments& arguments, std::string_view name) {
+  const auto found = std::ranges::find_if(arguments.named, [&](const auto& a) { return a.first == name; });
+  if (found == arguments.named.end()) return std::nullopt;
+  Value value = std::move(found->second);
+  arguments.named.erase(found);
+  return value;
+}
+
+}  // namespace
+
+// What stays in `arguments` has found no parameter.
+Status Renderer::bind_macro(const Statement& macro, Arguments& arguments, Scope& scope) {
+  std::vector<std::optional<Value>> given(macro.parameters.size());
+  BALLAST_CHECK(meter_.step(given.size() * arguments.named.size() / 64));
+  const size_t positional = std::min(given.size(), arguments.positional.size());
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (i < positional) given[i] = std::move(arguments.positional[i]);
+    else given[i] = take_named(arguments, macro.parameters[i].name);
   }
-  for (const auto& [name, unused] : arguments.named) {
-    const auto found = std::ranges::find(macro.parameters, name, &Parameter::name);
-    if (found == macro.parameters.end()) {
-      return type_error(fmt::format("macro '{}' takes no keyword argument '{}'", macro.name, name));
-    }
-    if (static_cast<size_t>(found - macro.parameters.begin()) < arguments.positional.size()) {
-      return type_error(fmt::format("macro '{}' got two values for '{}'", macro.name, name));
-    }
-  }
-  for (size_t i = 0; i < count; ++i) {
+  arguments.positional.erase(arguments.positional.begin(),
+                             arguments.positional.begin() + static_cast<ptrdiff_t>(positional));
+  BALLAST_CHECK(bind_extras(macro, arguments, scope));
+  for (size_t i = 0; i < given.size(); ++i) {
     const Parameter& parameter = macro.parameters[i];
-    const auto named = std::ranges::find_if(arguments.named, [&](const auto& a) { return a.first == parameter.name; });
     Value value = make_undefined(fmt::format("parameter '{}' was not provided", parameter.name));
-    if (i < arguments.positional.size()) value = arguments.positional[i];
-    else if (named != arguments.named.end()) value = named->second;
+    if (given[i]) value = std::move(*given[i]);
     else if (parameter.standard) BALLAST_CHECK(assign(value, eval(*parameter.standard, scope)));
     BALLAST_CHECK(scope.set(meter_, parameter.name, std::move(value)));
   }
   return {};
+}
+
+// `caller`, `kwargs` and `varargs`, where the body reads them and no parameter has the name.
+Status Renderer::bind_extras(const Statement& macro, Arguments& arguments, Scope& scope) {
+  const auto takes = [&](bool read, std::string_view name) {
+    return read && std::ranges::find(macro.parameters, name, &Parameter::name) == macro.parameters.end();
+  };
+  if (takes(macro.extras.caller, "caller")) {
+    Value caller = take_named(arguments, "caller").value_or(make_undefined("No caller defined"));
+    BALLAST_CHECK(scope.set(meter_, "caller", std::move(caller)));
+  }
+  if (takes(macro.extras.kwargs, "kwargs")) {
+    std::vector<std::pair<Value, Value>> entries;
+    for (auto& [name, value] : std::exchange(arguments.named, {})) {
+      BALLAST_TRY(Value key, make_text(meter_, name));
+      entries.emplace_back(std::move(key), std::move(value));
+    }
+    BALLAST_TRY(Value kwargs, make_mapping(meter_, std::move(entries)));
+    BALLAST_CHECK(scope.set(meter_, "kwargs", std::move(kwargs)));
+  }
+  if (takes(macro.extras.varargs, "varargs")) {
+    BALLAST_TRY(Value varargs, make_sequence(meter_, std::exchange(arguments.positional, {}), Sequence::Kind::kTuple));
+    BALLAST_CHECK(scope.set(meter_, "varargs", std::move(varargs)));
+  }
+  if (!arguments.named.empty()) {
+    return type_error(
+        fmt::format("macro '{}' takes no keyword argument '{}'", macro.name, arguments.named.front().first));
+  }
+  if (arguments.positional.empty()) return {};
+  return type_error(fmt::format("macro '{}' takes not more than {} argument(s)", macro.name, macro.parameters.size()));
 }
 
 Result<Value> Renderer::call_macro(const Callable& callable, Arguments arguments) {
@@ -278,6 +336,36 @@ Result<Value> Renderer::call_macro(const Callable& callable, Arguments arguments
   BALLAST_CHECK(bind_macro(macro, arguments, *scope));
   Text out;
   BALLAST_TRY([[maybe_unused]] const Flow flow, run_block(macro.body, scope, out));
+  return make_text(meter_, std::move(out));
+}
+
+// The body of the block is a macro as long as the call lasts.
+Status Renderer::run_call(const Statement& statement, const ScopePtr& scope, Text& out) {
+  const Expr& expr = *statement.value;
+  BALLAST_TRY(const Value callee, eval(*expr.parts[0], *scope));
+  BALLAST_TRY(Arguments arguments, eval_arguments(expr, *scope));
+  auto caller = std::make_shared<Callable>();
+  caller->macro = &statement;
+  caller->scope = scope;
+  arguments.named.emplace_back("caller", std::shared_ptr<const Callable>(std::move(caller)));
+  BALLAST_TRY(const Value value, call(callee, std::move(arguments)));
+  BALLAST_CHECK(append_printed(meter_, out, value));
+  return check_output(out);
+}
+
+Result<Value> Renderer::call_loop(const LoopState& loop, const Arguments& arguments) {
+  if (loop.statement == nullptr) {
+    return type_error("The loop must have the 'recursive' marker to be called recursively.");
+  }
+  if (arguments.positional.size() != 1 || !arguments.named.empty()) {
+    return type_error("a loop is called with what it shall go through, and nothing else");
+  }
+  // Gone where the loop was kept in a namespace and its block has ended.
+  const ScopePtr scope = loop.scope.lock();
+  if (scope == nullptr) return type_error("a loop cannot be called when it has ended");
+  Text out;
+  BALLAST_TRY([[maybe_unused]] const Flow flow,
+              run_rounds(*loop.statement, arguments.positional[0], loop.level + 1, scope, out));
   return make_text(meter_, std::move(out));
 }
 

@@ -43,6 +43,8 @@ class Renderer {
   // value[key]: what the value holds first.
   Result<Value> item(const Value& value, const Value& key);
   Result<Value> make_namespace(std::vector<std::pair<std::string, Value>> fields);
+  // What `loop.changed` saw last in this loop.
+  std::optional<Value>& last_seen(const LoopState& loop) { return last_seen_[&loop]; }
   // The error that a template itself raises, whose text is shown as it is.
   Error raise(std::string message);
 
@@ -56,7 +58,12 @@ class Renderer {
   Result<Flow> run_kind(const Statement& statement, const ScopePtr& scope, Text& out);
   Result<Flow> run_if(const Statement& statement, const ScopePtr& scope, Text& out);
   Result<Flow> run_for(const Statement& statement, const ScopePtr& scope, Text& out);
-  Result<std::vector<Value>> loop_items(const Statement& statement, const ScopePtr& scope);
+  // `level`: how often the loop has called itself.
+  Result<Flow> run_rounds(const Statement& statement, const Value& over, uint32_t level, const ScopePtr& scope,
+                          Text& out);
+  Result<std::vector<Value>> loop_items(const Statement& statement, const Value& over, const ScopePtr& scope);
+  Status run_call(const Statement& statement, const ScopePtr& scope, Text& out);
+  Result<Flow> run_with(const Statement& statement, const ScopePtr& scope, Text& out);
   Status run_output(const Statement& statement, const ScopePtr& scope, Text& out);
   Status run_set(const Statement& statement, const ScopePtr& scope);
   Status run_set_block(const Statement& statement, const ScopePtr& scope);
@@ -85,7 +92,9 @@ class Renderer {
   Result<Arguments> eval_arguments(const Expr& expr, Scope& scope);
   Result<Value> call(const Value& callee, Arguments arguments);
   Result<Value> call_macro(const Callable& macro, Arguments arguments);
-  Status bind_macro(const Statement& macro, const Arguments& arguments, Scope& scope);
+  Result<Value> call_loop(const LoopState& loop, const Arguments& arguments);
+  Status bind_macro(const Statement& macro, Arguments& arguments, Scope& scope);
+  Status bind_extras(const Statement& macro, Arguments& arguments, Scope& scope);
   Value loop_field(const LoopState& loop, std::string_view name) const;
   Error place_error(Error error, uint32_t line);
   Status deeper();
@@ -97,6 +106,7 @@ class Renderer {
   std::deque<Namespace> namespaces_;
   std::vector<ScopePtr> kept_scopes_;  // that macros were defined in
   std::unordered_map<const Expr*, Value> constants_;
+  std::unordered_map<const LoopState*, std::optional<Value>> last_seen_;  // here, because a value may hold the loop
   const Value* block_input_ = nullptr;  // what the first filter of a filter block is applied to
   uint32_t depth_ = 0;
   bool placed_ = false;  // the error knows its line

@@ -97,7 +97,7 @@ Result<Value> Renderer::eval_dict(const Expr& expr, Scope& scope) {
   std::vector<std::pair<Value, Value>> entries;
   for (size_t i = 0; i < expr.parts.size(); i += 2) {
     BALLAST_TRY(Value key, eval(*expr.parts[i], scope));
-    if (key.mapping() != nullptr || (key.sequence() != nullptr && key.sequence()->kind != Sequence::Kind::kTuple)) {
+    if (key.mapping() != nullptr || (key.sequence() != nullptr && !key.sequence()->is_tuple())) {
       return type_error(fmt::format("unhashable type: '{}'", type_name(key)));
     }
     BALLAST_TRY(Value value, eval(*expr.parts[i + 1], scope));
@@ -187,6 +187,7 @@ Result<Value> Renderer::eval_call(const Expr& expr, Scope& scope) {
 
 Result<Value> Renderer::call(const Value& callee, Arguments arguments) {
   if (callee.is_undefined()) return undefined_error(callee);
+  if (const LoopState* loop = callee.loop()) return call_loop(*loop, arguments);
   const Callable* callable = callee.callable();
   if (callable == nullptr) return type_error(fmt::format("'{}' object is not callable", type_name(callee)));
   if (callable->macro != nullptr) return call_macro(*callable, std::move(arguments));
@@ -268,8 +269,8 @@ Value Renderer::loop_field(const LoopState& loop, std::string_view name) const {
   if (name == "first") return index == 0;
   if (name == "last") return index + 1 == length;
   if (name == "length") return length;
-  if (name == "depth") return int64_t{1};  // only loops that call themselves are deeper
-  if (name == "depth0") return int64_t{0};
+  if (name == "depth") return int64_t{loop.level} + 1;
+  if (name == "depth0") return int64_t{loop.level};
   if (name == "previtem") return index > 0 ? loop.items[loop.index - 1] : make_undefined("there is no previous item");
   if (name == "nextitem")
     return index + 1 < length ? loop.items[loop.index + 1] : make_undefined("there is no next item");
@@ -283,6 +284,11 @@ Result<Value> Renderer::attribute(const Value& value, std::string_view name) {
   const Value* found = nullptr;
   if (const Mapping* mapping = value.mapping()) BALLAST_CHECK(assign(found, mapping->find(meter_, name)));
   else if (const Namespace* fields = value.name_space()) BALLAST_CHECK(assign(found, fields->find(meter_, name)));
+  else if (const Sequence* sequence = value.sequence();
+           sequence != nullptr && sequence->kind == Sequence::Kind::kGroup) {
+    if (name == "grouper") found = &sequence->items[0];
+    if (name == "list") found = &sequence->items[1];
+  }
   return found != nullptr ? *found : no_attribute(value, name);
 }
 

@@ -232,8 +232,13 @@ Result<ExprPtr> ExpressionParser::name_or_constant() {
   else if (token.text != "none" && token.text != "None") {
     node.kind = ExprKind::kName;
     node.name = token.text;
+    add_extras({token.text == "caller", token.text == "kwargs", token.text == "varargs"});
   }
   return finish(std::move(node));
+}
+
+void ExpressionParser::add_extras(const MacroExtras& more) {
+  extras_ = {extras_.caller || more.caller, extras_.kwargs || more.kwargs, extras_.varargs || more.varargs};
 }
 
 Result<ExprPtr> ExpressionParser::parenthesised() {

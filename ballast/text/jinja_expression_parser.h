@@ -20,6 +20,10 @@ class ExpressionParser {
   // name(arguments) | name | ..., without anything in front: what {% filter %} and {% set x | ... %} have.
   Result<ExprPtr> filters_alone();
 
+  // Which of these names were read since the last call.
+  MacroExtras take_extras() { return std::exchange(extras_, {}); }
+  void add_extras(const MacroExtras& more);
+
  private:
   using Level = Result<ExprPtr> (ExpressionParser::*)();
 
@@ -54,6 +58,7 @@ class ExpressionParser {
 
   TokenStream& tokens_;
   uint32_t nesting_ = 0;
+  MacroExtras extras_;
 };
 
 }  // namespace ballast::jinja

@@ -21,6 +21,20 @@ bool starts_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || static_cast<unsigned char>(c) >= 0x80;
 }
 
+// 0x1f, 0o17, 0b11: their decimal digits, and the length that they have here.
+std::optional<std::pair<std::string, size_t>> based_number(std::string_view text) {
+  constexpr std::pair<char, int> kBases[] = {{'x', 16}, {'o', 8}, {'b', 2}};
+  if (text.size() < 3 || text[0] != '0') return std::nullopt;
+  const auto* base = std::ranges::find(kBases, static_cast<char>(text[1] | 0x20), &std::pair<char, int>::first);
+  uint64_t value = 0;
+  if (base == std::end(kBases)) return std::nullopt;
+  const auto [end, failure] = std::from_chars(text.data() + 2, text.data() + text.size(), value, base->second);
+  const auto length = static_cast<size_t>(end - text.data());
+  if (failure != std::errc() || (length < text.size() && (starts_name(*end) || is_digit_char(*end))))
+    return std::nullopt;
+  return std::pair(fmt::format("{}", value), length);
+}
+
 // Every kind of line break becomes \n, and one at the very end goes.
 std::string normal_lines(std::string_view source) {
   std::string text;
@@ -256,6 +270,11 @@ class Lexer {
       }
     };
     const auto digit_at = [&](size_t at) { return at < text.size() && is_digit_char(text[at]); };
+    if (auto whole = based_number(text)) {
+      add(TokenKind::kInteger, std::move(whole->first));
+      move_to(at_ + whole->second);
+      return {};
+    }
     take_digits();
     bool real = false;
     if (!after_dot && length < text.size() && text[length] == '.' && digit_at(length + 1)) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "ballast/base/checked.h"
 #include "ballast/text/jinja_eval.h"
 #include "ballast/text/jinja_operators.h"
 #include "ballast/text/jinja_tables.h"
@@ -151,6 +152,56 @@ Result<Value> filter_unique(Call& call) {
   return make_generator(call.meter, std::move(kept));
 }
 
+Result<Value> filter_groupby(Call& call) {
+  const auto key_of = [&](const Value& item) -> Result<Value> {
+    BALLAST_TRY(Value key, value_at_path(call, item, *call.get(0)));
+    return key.is_undefined() && call.get(1) != nullptr ? *call.get(1) : key;
+  };
+  BALLAST_TRY(const std::vector<Value> items, iterate(call.meter, call.self));
+  std::vector<KeyedItem> keyed;
+  for (const Value& item : items) {
+    BALLAST_TRY(const Value key, key_of(item));
+    BALLAST_TRY(Value compared, comparison_key(call, key, nullptr, call.flag(2)));
+    keyed.push_back({std::move(compared), item});
+  }
+  BALLAST_CHECK(sort_by_key(call.meter, keyed, false));
+  std::vector<Value> groups;
+  for (size_t begin = 0; begin < keyed.size();) {
+    std::vector<Value> members = {keyed[begin].item};  // what is no number equals not even itself
+    for (size_t i = begin + 1; i < keyed.size(); ++i) {
+      BALLAST_TRY(const bool same, equal(call.meter, keyed[begin].key, keyed[i].key));
+      if (!same) break;
+      members.push_back(keyed[i].item);
+    }
+    BALLAST_TRY(Value name, key_of(members.front()));
+    begin += members.size();
+    BALLAST_TRY(Value list, make_sequence(call.meter, std::move(members)));
+    BALLAST_TRY(Value group, make_sequence(call.meter, {std::move(name), std::move(list)}, Sequence::Kind::kGroup));
+    groups.push_back(std::move(group));
+  }
+  return make_sequence(call.meter, std::move(groups));
+}
+
+Result<Value> filter_batch(Call& call) {
+  BALLAST_TRY(const int64_t size, call.integer(0, 1));
+  BALLAST_TRY(const std::vector<Value> items, iterate(call.meter, call.self));
+  if (size < 1) return type_error("batch: at least one item each");
+  std::vector<Value> batches;
+  for (size_t at = 0; at < items.size(); at += static_cast<size_t>(size)) {
+    const size_t count = std::min<size_t>(static_cast<size_t>(size), items.size() - at);
+    std::vector<Value> batch(items.begin() + static_cast<ptrdiff_t>(at),
+                             items.begin() + static_cast<ptrdiff_t>(at + count));
+    if (const Value* fill = call.get(1); fill != nullptr && !fill->is_none()) {
+      const auto bytes = checked_mul(static_cast<uint64_t>(size), uint64_t{sizeof(Value)});
+      BALLAST_CHECK(call.meter.check_room(bytes.value_or(UINT64_MAX)));
+      batch.resize(static_cast<size_t>(size), *fill);
+    }
+    BALLAST_TRY(Value made, make_sequence(call.meter, std::move(batch)));
+    batches.push_back(std::move(made));
+  }
+  return make_generator(call.meter, std::move(batches));
+}
+
 template <bool kGreatest>
 Result<Value> filter_extreme(Call& call) {
   BALLAST_TRY(auto items, keyed_items(call, call.get(1), call.flag(0)));
@@ -284,6 +335,8 @@ constexpr Builtin kListFilters[] = {
     {"unique", "case_sensitive attribute", 0, filter_unique},
     {"min", "case_sensitive attribute", 0, filter_extreme<false>},
     {"max", "case_sensitive attribute", 0, filter_extreme<true>},
+    {"groupby", "attribute default case_sensitive", 1, filter_groupby},
+    {"batch", "linecount fill_with", 1, filter_batch},
     {"items", "", 0, filter_items},
     {"dictsort", "case_sensitive by reverse", 0, filter_dictsort},
     {"map", "*", 0, filter_map},
@@ -293,76 +346,8 @@ constexpr Builtin kListFilters[] = {
     {"rejectattr", "*", 0, filter_select<false, true>},
 };
 
-// ---------------------------------------------------------------- methods of dict and list
-
-Result<Value> method_get(Call& call) {
-  for (const auto& [key, value] : call.self.mapping()->entries) {
-    BALLAST_TRY(const bool same, equal(call.meter, key, *call.get(0)));
-    if (same) return value;
-  }
-  return call.get(1) != nullptr ? *call.get(1) : Value(None());
-}
-
-Result<Value> method_items(Call& call) {
-  BALLAST_TRY(std::vector<Value> pairs, entry_pairs(call.meter, *call.self.mapping()));
-  return make_sequence(call.meter, std::move(pairs));
-}
-
-Result<Value> method_keys(Call& call) {
-  BALLAST_TRY(std::vector<Value> keys, iterate(call.meter, call.self));
-  return make_sequence(call.meter, std::move(keys));
-}
-
-Result<Value> method_values(Call& call) {
-  std::vector<Value> values;
-  for (const auto& [key, value] : call.self.mapping()->entries) values.push_back(value);
-  return make_sequence(call.meter, std::move(values));
-}
-
-Result<Value> method_copy(Call& call) { return call.self; }
-
-constexpr Builtin kMappingMethods[] = {
-    {"get", "key default", 1, method_get}, {"items", "", 0, method_items}, {"keys", "", 0, method_keys},
-    {"values", "", 0, method_values},      {"copy", "", 0, method_copy},
-};
-
-Result<Value> method_position(Call& call) {
-  const auto& items = call.self.sequence()->items;
-  for (size_t i = 0; i < items.size(); ++i) {
-    BALLAST_TRY(const bool same, equal(call.meter, items[i], *call.get(0)));
-    if (same) return Value(static_cast<int64_t>(i));
-  }
-  return type_error("the list does not have that value");
-}
-
-Result<Value> method_count_items(Call& call) {
-  int64_t count = 0;
-  for (const Value& item : call.self.sequence()->items) {
-    BALLAST_TRY(const bool same, equal(call.meter, item, *call.get(0)));
-    count += same ? 1 : 0;
-  }
-  return Value(count);
-}
-
-constexpr Builtin kSequenceMethods[] = {
-    {"index", "value", 1, method_position},
-    {"count", "value", 1, method_count_items},
-    {"copy", "", 0, method_copy},
-};
-
-Result<Value> method_cycle(Call& call) {
-  const auto& choices = call.arguments.positional;
-  if (choices.empty()) return type_error("no items for cycling given");
-  return choices[call.self.loop()->index % choices.size()];
-}
-
-constexpr Builtin kLoopMethods[] = {{"cycle", "*", 0, method_cycle}};
-
 }  // namespace
 
 std::span<const Builtin> list_filters() { return kListFilters; }
-std::span<const Builtin> mapping_methods() { return kMappingMethods; }
-std::span<const Builtin> sequence_methods() { return kSequenceMethods; }
-std::span<const Builtin> loop_methods() { return kLoopMethods; }
 
 }  // namespace ballast::jinja

@@ -7,6 +7,7 @@
 
 #include "ballast/base/checked.h"
 #include "ballast/base/utf8.h"
+#include "ballast/text/jinja_format.h"
 #include "ballast/text/jinja_strings.h"
 #include "ballast/text/jinja_text_tools.h"
 
@@ -96,7 +97,6 @@ Result<Value> int_arithmetic(Operator op, int64_t a, int64_t b) {
 
 Result<Value> add_texts(Meter& meter, const Value& a, const Value& b) {
   const bool markup = a.is_markup() || b.is_markup();
-  constexpr uint64_t kLongestEscape = 5;
   BALLAST_CHECK(meter.check_room((a.text()->size() + b.text()->size()) * (markup ? kLongestEscape : 1)));
   Text joined = markup && !a.is_markup() ? escaped_html(*a.text()) : *a.text();
   joined.append(markup && !b.is_markup() ? escaped_html(*b.text()) : *b.text());
@@ -129,7 +129,8 @@ Result<Value> repeat_value(Meter& meter, const Value& value, int64_t times) {
   for (uint64_t i = 0; size > 0 && i < count; ++i) {
     items.insert(items.end(), sequence.items.begin(), sequence.items.end());
   }
-  return make_sequence(meter, std::move(items), sequence.kind);
+  const bool group = sequence.kind == Sequence::Kind::kGroup;
+  return make_sequence(meter, std::move(items), group ? Sequence::Kind::kTuple : sequence.kind);
 }
 
 bool can_repeat(const Value& value) { return value.text() != nullptr || value.sequence() != nullptr; }
@@ -148,9 +149,7 @@ Result<Value> compute(Meter& meter, Operator op, const Value& a, const Value& b)
   if (op == Operator::kMultiply && can_repeat(b) && (a.is_int() || a.is_bool())) {
     return repeat_value(meter, b, a.as_int());
   }
-  if (op == Operator::kModulo && a.text() != nullptr) {
-    return make_error(ErrorCode::kUnsupported, "formatting with % is not supported");
-  }
+  if (op == Operator::kModulo && a.text() != nullptr) return format_percent(meter, *a.text(), b);
   return wrong_operands(op, a, b);
 }
 

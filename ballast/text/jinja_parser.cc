@@ -72,6 +72,8 @@ class TemplateParser {
         {"for", StatementKind::kFor, &TemplateParser::for_tag},
         {"set", StatementKind::kSet, &TemplateParser::set_tag},
         {"macro", StatementKind::kMacro, &TemplateParser::macro_tag},
+        {"call", StatementKind::kCall, &TemplateParser::call_tag},
+        {"with", StatementKind::kWith, &TemplateParser::with_tag},
         {"filter", StatementKind::kFilterBlock, &TemplateParser::filter_tag},
         {"generation", StatementKind::kScope, &TemplateParser::generation_tag},
         {"break", StatementKind::kBreak, &TemplateParser::loop_control_tag},
@@ -90,14 +92,13 @@ class TemplateParser {
   }
 
   static Error unknown_tag(const std::string& tag, uint32_t line) {
-    static constexpr std::string_view kOthers[] = {"include", "import", "from",       "extends", "block",
-                                                   "call",    "with",   "autoescape", "do",      "trans"};
+    static constexpr std::string_view kOthers[] = {"include", "import", "from", "extends", "block", "autoescape"};
     if (std::ranges::find(kOthers, tag) == std::end(kOthers)) {
       return syntax_error(line, fmt::format("{{% {} %}} does not belong here, or is no tag", tag));
     }
     return make_error(ErrorCode::kUnsupported,
-                      fmt::format("chat template, line {}: {{% {} %}} is not supported: a chat template stands alone "
-                                  "and uses if, for, set, macro and filter",
+                      fmt::format("chat template, line {}: {{% {} %}} is not supported: a chat template is one file, "
+                                  "and text is all it makes",
                                   line, tag));
   }
 
@@ -139,10 +140,7 @@ class TemplateParser {
     if (!tokens_.skip_name("in")) return tokens_.unexpected("'in'");
     BALLAST_CHECK(assign(made.value, expressions_.expression_or_tuple(false)));
     if (tokens_.skip_name("if")) BALLAST_CHECK(assign(made.condition, expressions_.expression()));
-    if (tokens_.is_name("recursive")) {
-      return make_error(ErrorCode::kUnsupported,
-                        fmt::format("chat template, line {}: recursive loops are not supported", made.line));
-    }
+    made.recursive = tokens_.skip_name("recursive");
     BALLAST_CHECK(end_tag());
     ++loops_;
     BALLAST_CHECK(assign(made.body, block({"else", "endfor"}, "for", made.line)));
@@ -168,18 +166,61 @@ class TemplateParser {
 
   Status macro_tag(Statement& made) {
     BALLAST_CHECK(assign(made.name, tokens_.expect_name()));
+    BALLAST_CHECK(parameters(made));
+    return macro_body(made, "macro", "endmacro");
+  }
+
+  Status parameters(Statement& made) {
     BALLAST_CHECK(tokens_.expect_operator("("));
     while (!tokens_.skip_operator(")")) {
       if (!made.parameters.empty()) BALLAST_CHECK(tokens_.expect_operator(","));
       if (tokens_.skip_operator(")")) break;
       Parameter& parameter = made.parameters.emplace_back();
       BALLAST_CHECK(assign(parameter.name, tokens_.expect_name()));
-      if (tokens_.skip_operator("=")) BALLAST_CHECK(assign(parameter.standard, expressions_.expression()));
+      if (tokens_.skip_operator("=")) {
+        BALLAST_CHECK(assign(parameter.standard, expressions_.expression()));
+      } else if (made.parameters.size() > 1 && (made.parameters.end() - 2)->standard) {
+        return syntax_error(tokens_.line(), "a parameter without a default behind one with a default");
+      }
     }
-    const uint32_t loops = std::exchange(loops_, 0);
-    BALLAST_CHECK(body_until(made, "macro", "endmacro"));
-    loops_ = loops;
     return {};
+  }
+
+  // A loop around the macro is none inside of it, and what its body reads of `caller` and its like is the macro's own.
+  Status macro_body(Statement& made, std::string_view tag, std::string_view end) {
+    const uint32_t loops = std::exchange(loops_, 0);
+    const MacroExtras around = expressions_.take_extras();
+    BALLAST_CHECK(body_until(made, tag, end));
+    made.extras = expressions_.take_extras();
+    loops_ = loops;
+    expressions_.add_extras(around);
+    expressions_.add_extras(made.extras);
+    for (const Parameter& parameter : made.parameters) {
+      if (parameter.name == "caller" && made.extras.caller && !parameter.standard) {
+        return syntax_error(made.line, "a parameter called 'caller' needs a default");
+      }
+    }
+    return {};
+  }
+
+  Status call_tag(Statement& made) {
+    made.name = "caller";
+    if (tokens_.is_operator("(")) BALLAST_CHECK(parameters(made));
+    BALLAST_CHECK(assign(made.value, expressions_.expression()));
+    if (made.value->kind != ExprKind::kCall) return syntax_error(made.line, "{% call %} needs a call");
+    return macro_body(made, "call", "endcall");
+  }
+
+  Status with_tag(Statement& made) {
+    while (!tokens_.is(TokenKind::kBlockEnd)) {
+      if (!made.assignments.empty()) BALLAST_CHECK(tokens_.expect_operator(","));
+      Assignment& one = made.assignments.emplace_back();
+      BALLAST_CHECK(assign(one.target, target()));
+      if (!one.target.field.empty()) return syntax_error(made.line, "{% with %} cannot set a field");
+      BALLAST_CHECK(tokens_.expect_operator("="));
+      BALLAST_CHECK(assign(one.value, expressions_.expression()));
+    }
+    return body_until(made, "with", "endwith");
   }
 
   Status filter_tag(Statement& made) {

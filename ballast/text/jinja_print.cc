@@ -49,7 +49,7 @@ void append_quoted(Text& out, const Text& text) {
 Status append_value(Meter& meter, Text& out, const Value& value, bool quoted, uint32_t depth);
 
 Status append_items(Meter& meter, Text& out, const Sequence& sequence, uint32_t depth) {
-  const bool tuple = sequence.kind == Sequence::Kind::kTuple;
+  const bool tuple = sequence.is_tuple();
   out.append(tuple ? "(" : "[");
   bool first = true;
   for (const Value& item : sequence.items) {

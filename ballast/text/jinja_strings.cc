@@ -56,6 +56,7 @@ std::string change_case(uint32_t c, CaseChange change) {
   std::string out;
   const auto point = static_cast<utf8proc_int32_t>(c);
   if (c == 0xDF && change != CaseChange::kLower) return change == CaseChange::kUpper ? "SS" : "Ss";
+  if (c == 0x130 && change == CaseChange::kLower) return "i\u0307";
   utf8proc_int32_t changed = point;
   if (change == CaseChange::kUpper) changed = utf8proc_toupper(point);
   else if (change == CaseChange::kLower) changed = utf8proc_tolower(point);

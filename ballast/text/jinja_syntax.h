@@ -87,14 +87,28 @@ struct Parameter {
   ExprPtr standard;  // null: none
 };
 
+// What a macro takes beside its parameters: what its body asks for.
+struct MacroExtras {
+  bool caller = false;
+  bool kwargs = false;
+  bool varargs = false;
+};
+
+struct Assignment {
+  Target target;
+  ExprPtr value;
+};
+
 enum class StatementKind : uint8_t {
   kData,         // text
   kOutput,       // value
   kIf,           // branches; the last may have no condition
-  kFor,          // target in value if condition: body, else
+  kFor,          // target in value if condition: body, else; recursive: `loop` can be called
   kSet,          // target = value
   kSetBlock,     // target = body, through the filters of value (null: none)
   kMacro,        // name(parameters): body
+  kCall,         // value, a call whose `caller` is the macro (parameters): body
+  kWith,         // assignments, seen in body alone
   kFilterBlock,  // body through the filters of value
   kScope,        // body; what is set inside stays inside ({% generation %})
   kBreak,
@@ -116,6 +130,9 @@ struct Statement {
   ExprPtr condition;
   std::vector<Branch> branches;
   std::vector<Parameter> parameters;
+  MacroExtras extras;
+  std::vector<Assignment> assignments;
+  bool recursive = false;
   Block body;
   Block otherwise;
 };

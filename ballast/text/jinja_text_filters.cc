@@ -6,6 +6,7 @@
 
 #include "ballast/base/checked.h"
 #include "ballast/base/utf8.h"
+#include "ballast/text/jinja_format.h"
 #include "ballast/text/jinja_print.h"
 #include "ballast/text/jinja_tables.h"
 #include "ballast/text/jinja_text_tools.h"
@@ -88,7 +89,52 @@ Result<Value> filter_indent(Call& call) {
 Result<Value> filter_center(Call& call) {
   BALLAST_TRY(const Text text, printed(call.meter, call.self));
   BALLAST_TRY(const int64_t width, call.integer(0, 80));
-  BALLAST_TRY(Text out, padded(call.meter, text, width, 0.5));
+  BALLAST_TRY(Text out, padded(call.meter, text, width, TextPlace::kMiddle));
+  return make_text(call.meter, std::move(out));
+}
+
+Result<Value> filter_escape(Call& call) {
+  if (call.self.is_markup()) return call.self;
+  BALLAST_TRY(const Text text, printed(call.meter, call.self));
+  BALLAST_CHECK(call.meter.check_room(text.size() * kLongestEscape));
+  return make_text(call.meter, escaped_html(text), true);
+}
+
+Result<Value> filter_format(Call& call) {
+  BALLAST_TRY(const Text text, printed(call.meter, call.self));
+  Arguments& given = call.arguments;
+  if (given.named.empty()) {
+    BALLAST_TRY(const Value places, make_sequence(call.meter, std::move(given.positional), Sequence::Kind::kTuple));
+    return format_percent(call.meter, text, places);
+  }
+  if (!given.positional.empty()) return type_error("can't handle positional and keyword arguments at the same time");
+  std::vector<std::pair<Value, Value>> entries;
+  for (auto& [name, value] : given.named) {
+    BALLAST_TRY(Value key, make_text(call.meter, name));
+    entries.emplace_back(std::move(key), std::move(value));
+  }
+  BALLAST_TRY(const Value names, make_mapping(call.meter, std::move(entries)));
+  return format_percent(call.meter, text, names);
+}
+
+// Words are cut at blanks, unless asked to count characters only.
+Result<Value> filter_truncate(Call& call) {
+  BALLAST_TRY(const Text text, printed(call.meter, call.self));
+  BALLAST_TRY(const int64_t length, call.integer(0, 255));
+  BALLAST_TRY(const Text* given_end, call.text(2));
+  BALLAST_TRY(const int64_t leeway, call.integer(3, 5));
+  const Text end = given_end == nullptr ? Text("...") : *given_end;
+  const auto end_length = static_cast<int64_t>(count_characters(end.bytes()));
+  if (length < end_length || leeway < 0) return type_error("truncate: a length below that of its end");
+  const auto characters = static_cast<int64_t>(count_characters(text.bytes()));
+  if (characters <= length || characters - length <= leeway) return make_text(call.meter, text);
+  size_t kept = byte_of_character(text.bytes(), static_cast<size_t>(length - end_length));
+  if (!call.flag(1)) {
+    const size_t blank = text.bytes().substr(0, kept).rfind(' ');
+    if (blank != std::string::npos) kept = blank;
+  }
+  Text out = text.slice(0, kept);
+  out.append(end);
   return make_text(call.meter, std::move(out));
 }
 
@@ -167,6 +213,7 @@ Result<Value> filter_int(Call& call) {
   if (text == nullptr || base < 2 || base > 36) return standard();
   std::string_view digits = strip_left(strip_right(text->bytes()));
   if (digits.starts_with('+')) digits.remove_prefix(1);
+  if (base == 16 && (digits.starts_with("0x") || digits.starts_with("0X"))) digits.remove_prefix(2);
   int64_t value = 0;
   const auto [end, failure] =
       std::from_chars(digits.data(), digits.data() + digits.size(), value, static_cast<int>(base));
@@ -214,6 +261,10 @@ constexpr Builtin kTextFilters[] = {
     {"indent", "width first blank", 0, filter_indent},
     {"center", "width", 0, filter_center},
     {"safe", "", 0, filter_safe},
+    {"escape", "", 0, filter_escape},
+    {"e", "", 0, filter_escape},
+    {"format", "*", 0, filter_format},
+    {"truncate", "length killwords end leeway", 0, filter_truncate},
     {"default", "default_value boolean", 0, filter_default},
     {"d", "default_value boolean", 0, filter_default},
     {"tojson", "ensure_ascii indent separators sort_keys", 0, filter_tojson},

@@ -6,6 +6,7 @@
 
 #include "ballast/base/utf8.h"
 #include "ballast/text/char_class.h"
+#include "ballast/text/jinja_format.h"
 #include "ballast/text/jinja_print.h"
 #include "ballast/text/jinja_tables.h"
 #include "ballast/text/jinja_text_tools.h"
@@ -162,11 +163,34 @@ bool class_is_letter(CharClass c) { return c == CharClass::kLetter; }
 bool class_is_word(CharClass c) { return c == CharClass::kNumber || c == CharClass::kLetter; }
 bool class_is_space(CharClass c) { return c == CharClass::kSpace; }
 
-template <bool kLeft>
+template <TextPlace kSide>
 Result<Value> method_just(Call& call) {
   BALLAST_TRY(const int64_t width, call.integer(0, 0));
-  BALLAST_TRY(Text text, padded(call.meter, call.self_text(), width, kLeft ? 0 : 1));
+  BALLAST_TRY(const Text* fill, call.text(1));
+  if (fill != nullptr && fill->size() != 1) return type_error("The fill character must be exactly one of ASCII");
+  const char character = fill == nullptr ? ' ' : fill->bytes()[0];
+  BALLAST_TRY(Text text, padded(call.meter, call.self_text(), width, kSide, character));
   return make_text(call.meter, std::move(text));
+}
+
+Result<Value> method_partition(Call& call) {
+  BALLAST_TRY(const Text* separator, call.text(0));
+  if (separator->empty()) return type_error("empty separator");
+  const Text& text = call.self_text();
+  const size_t begin = std::min(find_text(text.bytes(), separator->bytes()), text.size());
+  const size_t end = std::min(begin + separator->size(), text.size());
+  std::vector<Value> parts(3);
+  BALLAST_CHECK(assign(parts[0], make_text(call.meter, text.slice(0, begin))));
+  BALLAST_CHECK(assign(parts[1], make_text(call.meter, text.slice(begin, end))));
+  BALLAST_CHECK(assign(parts[2], make_text(call.meter, text.slice(end, text.size()))));
+  return make_sequence(call.meter, std::move(parts), Sequence::Kind::kTuple);
+}
+
+template <CaseChange kCase>
+Result<Value> method_is_case(Call& call) {
+  const std::string& text = call.self_text().bytes();
+  const CaseChange other = kCase == CaseChange::kUpper ? CaseChange::kLower : CaseChange::kUpper;
+  return Value(cased(call.self_text(), kCase).bytes() == text && cased(call.self_text(), other).bytes() != text);
 }
 
 Result<Value> method_zfill(Call& call) {
@@ -174,7 +198,8 @@ Result<Value> method_zfill(Call& call) {
   const Text& text = call.self_text();
   const bool has_sign = text.bytes().starts_with('-') || text.bytes().starts_with('+');
   const int64_t wanted = std::max<int64_t>(width, 1) - (has_sign ? 1 : 0);
-  BALLAST_TRY(const Text digits, padded(call.meter, text.slice(has_sign ? 1 : 0, text.size()), wanted, 1, '0'));
+  BALLAST_TRY(const Text digits,
+              padded(call.meter, text.slice(has_sign ? 1 : 0, text.size()), wanted, TextPlace::kRight, '0'));
   Text out = text.slice(0, has_sign ? 1 : 0);
   out.append(digits);
   return make_text(call.meter, std::move(out));
@@ -182,7 +207,7 @@ Result<Value> method_zfill(Call& call) {
 
 // ---------------------------------------------------------------- format
 
-// "{}", "{0}" and "{name}" with an optional !r or !s; what Python could do beyond that no template needs.
+// "{}", "{0}" and "{name}" with an optional !r or !s and a format behind a colon; fields of fields no template needs.
 class Formatter {
  public:
   explicit Formatter(Call& call) : call_(call), text_(call.self_text()) {}
@@ -211,15 +236,22 @@ class Formatter {
  private:
   Status field(std::string_view name) {
     bool repr = false;
+    const size_t colon = std::min(name.find(':'), name.size());
+    const std::string_view spec = name.substr(std::min(colon + 1, name.size()));
+    name = name.substr(0, colon);
     if (name.ends_with("!r") || name.ends_with("!s")) {
       repr = name.ends_with('r');
       name.remove_suffix(2);
     }
-    if (name.find_first_of(":.[!") != std::string_view::npos) {
+    if (name.find_first_of(".[!") != std::string_view::npos) {
       return make_error(ErrorCode::kUnsupported, fmt::format("the field {{{}}} of format() is not supported", name));
     }
     BALLAST_TRY(const Value value, argument(name));
-    return repr ? append_repr(call_.meter, out_, value) : append_printed(call_.meter, out_, value);
+    if (!repr) return append_formatted(call_.meter, out_, value, spec);
+    Text shown;
+    BALLAST_CHECK(append_repr(call_.meter, shown, value));
+    BALLAST_TRY(const Value text, make_text(call_.meter, std::move(shown)));
+    return append_formatted(call_.meter, out_, text, spec);
   }
   Result<Value> argument(std::string_view name) {
     size_t index = next_;
@@ -270,8 +302,12 @@ constexpr Builtin kTextMethods[] = {
     {"isalpha", "", 0, method_all_are<class_is_letter>},
     {"isalnum", "", 0, method_all_are<class_is_word>},
     {"isspace", "", 0, method_all_are<class_is_space>},
-    {"ljust", "width", 1, method_just<true>},
-    {"rjust", "width", 1, method_just<false>},
+    {"isupper", "", 0, method_is_case<CaseChange::kUpper>},
+    {"islower", "", 0, method_is_case<CaseChange::kLower>},
+    {"partition", "sep", 1, method_partition},
+    {"ljust", "width fillchar", 1, method_just<TextPlace::kLeft>},
+    {"center", "width fillchar", 1, method_just<TextPlace::kMiddle>},
+    {"rjust", "width fillchar", 1, method_just<TextPlace::kRight>},
     {"zfill", "width", 1, method_zfill},
     {"format", "*", 0, method_format},
 };

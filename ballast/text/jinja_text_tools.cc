@@ -242,12 +242,14 @@ Text escaped_html(const Text& text) {
   return out;
 }
 
-Result<Text> padded(Meter& meter, const Text& text, int64_t width, double left_share, char fill) {
+Result<Text> padded(Meter& meter, const Text& text, int64_t width, TextPlace place, char fill) {
   const auto length = static_cast<int64_t>(count_characters(text.bytes()));
   if (width <= length) return text;
   const auto missing = static_cast<uint64_t>(width - length);
   BALLAST_CHECK(meter.check_room(checked_add(missing, text.size()).value_or(UINT64_MAX)));
-  const auto left = static_cast<size_t>(static_cast<double>(missing) * left_share);
+  size_t left = place == TextPlace::kLeft ? 0 : missing;
+  // As in Python, where what is over goes to the left if the width is odd.
+  if (place == TextPlace::kMiddle) left = missing / 2 + (missing & static_cast<uint64_t>(width) & 1U);
   Text out(std::string(left, fill));
   out.append(text);
   out.append(std::string(missing - left, fill));

@@ -29,10 +29,12 @@ Result<std::vector<Text>> lines_of(Meter& meter, const Text& text, bool keep_end
 
 Result<Text> joined_values(Meter& meter, const std::vector<Value>& items, const Text& separator);
 
-// & < > ' " as HTML spells them.
+// & < > ' " as HTML spells them, with as many bytes at most.
+constexpr uint64_t kLongestEscape = 5;
 Text escaped_html(const Text& text);
 
-// Spaces (or `fill`) so that the text has `width` characters.
-Result<Text> padded(Meter& meter, const Text& text, int64_t width, double left_share, char fill = ' ');
+enum class TextPlace : uint8_t { kLeft, kMiddle, kRight };
+// Spaces (or `fill`) around the text, so that it has `width` characters.
+Result<Text> padded(Meter& meter, const Text& text, int64_t width, TextPlace place, char fill = ' ');
 
 }  // namespace ballast::jinja

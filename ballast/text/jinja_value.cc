@@ -154,7 +154,7 @@ Result<Value> make_sequence(Meter& meter, std::vector<Value> items, Sequence::Ki
 
 Result<std::shared_ptr<LoopState>> make_loop(Meter& meter, std::vector<Value> items) {
   BALLAST_TRY(const ItemsCost cost, cost_of(meter, items));
-  return std::shared_ptr<LoopState>(new LoopState{std::move(items), cost.depth, Held(meter, cost.bytes), 0});
+  return std::shared_ptr<LoopState>(new LoopState{std::move(items), cost.depth, Held(meter, cost.bytes)});
 }
 
 namespace {
@@ -225,7 +225,7 @@ std::string_view type_name(const Value& value) {
   static constexpr std::string_view kNames[] = {"NoneType", "Undefined", "bool",     "int",       "float",      "str",
                                                 "list",     "dict",      "function", "Namespace", "LoopContext"};
   if (const Sequence* sequence = value.sequence()) {
-    if (sequence->kind == Sequence::Kind::kTuple) return "tuple";
+    if (sequence->is_tuple()) return "tuple";
     if (sequence->kind == Sequence::Kind::kGenerator) return "generator";
   }
   return kNames[value.variant().index()];

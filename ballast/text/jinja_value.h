@@ -59,6 +59,8 @@ struct Mapping;
 struct Namespace;
 struct LoopState;
 struct Callable;
+struct Scope;
+struct Statement;
 
 struct None {};
 // A name or field that is not there. Prints as nothing; most else that is done with it is an error with this text.
@@ -119,11 +121,18 @@ struct TextCell {
 };
 
 struct Sequence {
-  enum class Kind : uint8_t { kList, kTuple, kGenerator };
+  enum class Kind : uint8_t {
+    kList,
+    kTuple,
+    kGroup,  // a tuple whose two items are called grouper and list, too
+    kGenerator,
+  };
   std::vector<Value> items;
   Kind kind;
   uint32_t depth;  // of nesting
   Held held;
+
+  bool is_tuple() const { return kind == Kind::kTuple || kind == Kind::kGroup; }
 };
 
 struct Mapping {
@@ -148,6 +157,10 @@ struct LoopState {
   uint32_t depth;  // of nesting of the items
   Held held;
   size_t index = 0;
+  // Of a recursive loop, which can be called:
+  const Statement* statement = nullptr;
+  std::weak_ptr<Scope> scope = {};  // around it
+  uint32_t level = 0;               // calls that led here
 };
 
 // ---------------------------------------------------------------- making values

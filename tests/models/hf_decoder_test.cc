@@ -210,6 +210,13 @@ TEST(HfDecoders, LongropeForgetsItsPastWhereTheTableChanges) {
   EXPECT_EQ(cached, write_on(*model, ids, options));
 }
 
+// A config.json with room for a longer text.
+std::string with_context(std::string config, uint64_t context) {
+  constexpr std::string_view kKey = "\"max_position_embeddings\": ";
+  const size_t at = config.find(kKey) + kKey.size();
+  return config.replace(at, config.find(',', at) - at, std::to_string(context));
+}
+
 // A prompt that is taken up in pieces gives the same logits as one that is not.
 TEST(HfDecoders, PiecesOfAPromptCountWithTheWholeOfIt) {
   for (const char* name : {"llama_rope_dynamic", "phi3_longrope"}) {
@@ -227,6 +234,36 @@ TEST(HfDecoders, PiecesOfAPromptCountWithTheWholeOfIt) {
     RecordedTensor expected = decoder.tensor(decoder.inputs.back().last_row);
     expected.dims.insert(expected.dims.begin(), 1);
     EXPECT_LE(largest_difference(*logits, expected), kDecoderTolerance) << name;
+  }
+}
+
+// A text far longer than a window, through a cache that drops what no query sees any more, and through one that keeps
+// everything.
+TEST(HfDecoders, WindowsThatPassOnChangeNoBit) {
+  for (const char* name : {"gemma3", "mistral_swa"}) {
+    const RecordedDecoder& decoder = recorded_decoder(name);
+    LoadOptions options;
+    options.config_text = with_context(read_text_file(decoder.path + "/config.json"), 8192);
+    const auto model = load_or_die(decoder.path, options);
+    const CausalLm* text = model->as_causal_lm();
+    KvCacheShape everything = text->cache_shape();
+    EXPECT_FALSE(std::ranges::all_of(everything.windows, [](uint64_t window) { return window == 0; }));
+    everything.windows.clear();
+    KvCache kept = *KvCache::make(text->cache_shape()), all = *KvCache::make(everything);
+    std::vector<TokenId> ids(2700);
+    for (size_t i = 0; i < ids.size(); ++i) ids[i] = static_cast<TokenId>(i * i % text->vocab_size());
+    size_t at = 0;
+    for (const size_t length : {size_t{500}, size_t{512}, size_t{512}, size_t{1}, size_t{90}, size_t{1085}}) {
+      const auto piece = std::span(ids).subspan(at, length);
+      const auto expected = text->forward_cached(model->context(), piece, all, CausalLm::Rows::kAll);
+      ASSERT_TRUE(expected) << expected.error().message;
+      const auto found = text->forward_cached(model->context(), piece, kept, CausalLm::Rows::kAll);
+      ASSERT_TRUE(found) << found.error().message;
+      EXPECT_TRUE(std::equal(found->f32(), found->f32() + found->count(), expected->f32())) << name << ", " << at;
+      at += length;
+    }
+    EXPECT_EQ(at, ids.size());
+    EXPECT_LT(kept.bytes(), all.bytes() * 3 / 4) << name;
   }
 }
 

@@ -107,9 +107,70 @@ TEST(KvCache, ForgetsFromAPositionOn) {
   EXPECT_EQ(cache.length(), 4U);
 }
 
+// Layer 0 sees everything, layer 1 a window of 100.
+KvCacheShape windowed_shape() {
+  KvCacheShape shape = small_shape();
+  shape.most_positions = 100'000;
+  shape.windows = {0, 100};
+  return shape;
+}
+
+float windowed_key(KvCache& cache, uint64_t layer, uint64_t position) {
+  return reinterpret_cast<const float*>(cache.keys(layer))[(cache.rows(layer) + position - cache.first(layer)) * 4];
+}
+
+TEST(KvCache, ALayerWithAWindowKeepsItAndLittleMore) {
+  KvCache cache = *KvCache::make(windowed_shape());
+  for (uint64_t position = 0; position < 10'000; ++position) {
+    ASSERT_TRUE(cache.reserve(position + 1));
+    write_positions(cache, position, position + 1);
+    ASSERT_TRUE(cache.holds_past(1, position)) << position;
+    ASSERT_EQ(cache.first(1) % KvCache::kFirstMultiple, 0U);
+    cache.set_length(position + 1);
+  }
+  EXPECT_EQ(cache.capacity(), 16'384U);
+  EXPECT_EQ(cache.rows(0), 16'384U);
+  EXPECT_EQ(cache.first(0), 0U);
+  EXPECT_LE(cache.rows(1), 1200U);
+  EXPECT_EQ(cache.bytes(), (16'384U + cache.rows(1)) * 2 * 3 * 4 * 4);
+  EXPECT_EQ(cache.bytes(), KvCache::bytes_for(windowed_shape(), 16'384));
+  for (uint64_t position = 9'900; position < 10'000; ++position) {
+    ASSERT_EQ(windowed_key(cache, 1, position), static_cast<float>(1000 + position * 16 + 4));
+    ASSERT_EQ(windowed_key(cache, 0, position), static_cast<float>(position * 16 + 4));
+  }
+}
+
+TEST(KvCache, APassLongerThanTheSpareRoomGetsWhatItNeeds) {
+  KvCache cache = *KvCache::make(windowed_shape());
+  ASSERT_TRUE(cache.reserve(5'000));
+  write_positions(cache, 0, 5'000);
+  cache.set_length(5'000);
+  EXPECT_EQ(cache.first(1), 0U);
+  ASSERT_TRUE(cache.reserve(9'000));
+  EXPECT_GE(cache.first(1) + cache.rows(1), 9'000U);
+  EXPECT_EQ(windowed_key(cache, 1, 4'950), static_cast<float>(1000 + 4'950 * 16 + 4));
+}
+
+TEST(KvCache, ATextIsTakenBackAsFarAsItsWindowsReach) {
+  KvCache cache = *KvCache::make(windowed_shape());
+  for (uint64_t length = 500; length <= 5'000; length += 500) {
+    ASSERT_TRUE(cache.reserve(length));
+    cache.set_length(length);
+  }
+  cache.truncate(4'600);
+  EXPECT_EQ(cache.length(), 4'600U);
+  ASSERT_GT(cache.first(1), 0U);
+  cache.truncate(1'000);
+  EXPECT_EQ(cache.length(), 0U) << "what position 1000 sees is gone";
+  EXPECT_EQ(cache.first(1), 0U);
+}
+
 TEST(KvCache, RefusesTypesAndShapesThatHoldNothing) {
   EXPECT_FALSE(KvCache::make(small_shape(DType::kI32)));
   EXPECT_FALSE(KvCache::make({.layers = 0, .kv_heads = 1, .head_dim = 1, .most_positions = 1}));
+  KvCacheShape windows = small_shape();
+  windows.windows = {1};
+  EXPECT_FALSE(KvCache::make(windows)) << "two layers";
   KvCacheShape huge = small_shape();
   huge.most_positions = uint64_t{1} << 60;
   const auto cache = KvCache::make(huge, uint64_t{1} << 60);

@@ -187,24 +187,33 @@ TEST_P(ChatTemplateMarks, TravelThroughWhatTemplatesDo) {
 
 INSTANTIATE_TEST_SUITE_P(
     Each, ChatTemplateMarks,
-    ::testing::Values(Change{"{% set c = messages[0].content %}<|{{ 'a' ~ c ~ 'b' }}|>", "<|Ü|>\"x;"},
-                      Change{"{{ 'a' + messages[0].content }}", "<|Ü|>\"x;"},
-                      Change{"{{ messages[0].content | lower }}", "<|ü|>\"x;"},
-                      Change{"{{ messages[0].content[1:3] }}-{{ messages[0].content[::-1] }}", "|Ü;x\">|Ü|<;"},
-                      Change{"{{ messages[0].content | replace('Ü', '!') }}", "<|;|>\"x;"},
-                      Change{"{{ 'aXb' | replace('X', messages[0].content) }}", "<|Ü|>\"x;"},
-                      Change{"{{ messages[0].content.split('|') | join('-') }}", "<;Ü;>\"x;"},
-                      Change{"{{ messages[0].content | tojson }}", "<|Ü|>\\\"x;"},
-                      Change{"{{ messages | tojson(ensure_ascii=true) }}", "<|\\u00dc|>\\\"x;"},
-                      Change{"{{ [messages[0].content] }}", "<|Ü|>\"x;"},
-                      Change{"{{ '{}:{}'.format(1, messages[0].content) }}", "<|Ü|>\"x;"},
-                      Change{"{{ messages[0].content | indent(2, true) }}", "<|Ü|>\"x;"},
-                      Change{"{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(messages[0].content) }}", "<|Ü|>\"x;"},
-                      Change{"{% set b %}{{ messages[0].content }}!{% endset %}{{ b | trim }}", "<|Ü|>\"x;"},
-                      Change{"{% filter upper %}a{{ messages[0].content }}{% endfilter %}", "<|Ü|>\"X;"},
-                      Change{"{% for c in messages[0].content %}{{ c }}.{% endfor %}", "<;|;Ü;|;>;\";x;"},
-                      Change{"{{ messages[0].content * 2 }}", "<|Ü|>\"x<|Ü|>\"x;"},
-                      Change{"{{ messages[0].role }}{{ messages[0].content | length }}", ""}));
+    ::testing::Values(
+        Change{"{% set c = messages[0].content %}<|{{ 'a' ~ c ~ 'b' }}|>", "<|Ü|>\"x;"},
+        Change{"{{ 'a' + messages[0].content }}", "<|Ü|>\"x;"},
+        Change{"{{ messages[0].content | lower }}", "<|ü|>\"x;"},
+        Change{"{{ messages[0].content[1:3] }}-{{ messages[0].content[::-1] }}", "|Ü;x\">|Ü|<;"},
+        Change{"{{ messages[0].content | replace('Ü', '!') }}", "<|;|>\"x;"},
+        Change{"{{ 'aXb' | replace('X', messages[0].content) }}", "<|Ü|>\"x;"},
+        Change{"{{ messages[0].content.split('|') | join('-') }}", "<;Ü;>\"x;"},
+        Change{"{{ messages[0].content | tojson }}", "<|Ü|>\\\"x;"},
+        Change{"{{ messages | tojson(ensure_ascii=true) }}", "<|\\u00dc|>\\\"x;"},
+        Change{"{{ [messages[0].content] }}", "<|Ü|>\"x;"},
+        Change{"{{ '{}:{}'.format(1, messages[0].content) }}", "<|Ü|>\"x;"},
+        Change{"{{ messages[0].content | indent(2, true) }}", "<|Ü|>\"x;"},
+        Change{"{% macro m(x) %}<{{ x }}>{% endmacro %}{{ m(messages[0].content) }}", "<|Ü|>\"x;"},
+        Change{"{% set b %}{{ messages[0].content }}!{% endset %}{{ b | trim }}", "<|Ü|>\"x;"},
+        Change{"{% filter upper %}a{{ messages[0].content }}{% endfilter %}", "<|Ü|>\"X;"},
+        Change{"{% for c in messages[0].content %}{{ c }}.{% endfor %}", "<;|;Ü;|;>;\";x;"},
+        Change{"{{ messages[0].content * 2 }}", "<|Ü|>\"x<|Ü|>\"x;"},
+        Change{"{{ '[%s]%d' % (messages[0].content, 1) }}", "<|Ü|>\"x;"},
+        Change{"{{ '{:>9}|{!r:.3}'.format(messages[0].content, messages[0].content) }}", "<|Ü|>\"x;<|;"},
+        Change{"{% macro m() %}<{{ caller() }}>{% endmacro %}{% call m() %}{{ messages[0].content }}{% endcall %}",
+               "<|Ü|>\"x;"},
+        Change{"{% for m in messages recursive %}{% if m is string %}{{ m }}{% else %}({{ loop([m.content]) }})"
+               "{% endif %}{% endfor %}",
+               "<|Ü|>\"x;"},
+        Change{"{% with c = messages[0].content %}{{ c }}{% endwith %}", "<|Ü|>\"x;"},
+        Change{"{{ messages[0].role }}{{ messages[0].content | length }}", ""}));
 
 // A conversation from a file may call its roles anything.
 TEST(ChatTemplateParts, ARoleIsTheTemplatesOnlyWhereItIsAWord) {
@@ -243,7 +252,7 @@ INSTANTIATE_TEST_SUITE_P(
                       Change{"center_bomb", "more than 268435456 bytes, the limit"},
                       Change{"class_walk", "access to attribute '__class__'"}, Change{"div_zero", "by zero"},
                       Change{"doubling", "more than 268435456 bytes, the limit"},
-                      Change{"extends", "{% extends %} is not supported"},
+                      Change{"extends", "{% extends %} is not supported: a chat template is one file"},
                       Change{"include", "{% include %} is not supported"},
                       Change{"nested_loops", "stopped after 10000000 steps, the limit"},
                       Change{"ns_dunder", "cannot have the field '__class__'"}, Change{"power", "beyond 64 bits"},
@@ -277,6 +286,27 @@ TEST(TemplateLimits, NestingIsBoundedBeforeTheStackIs) {
 
 TEST(TemplateLimits, AMacroThatCallsItselfForEverEnds) {
   EXPECT_THAT(render("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"), HasSubstr("nested more than 1000 deep"));
+}
+
+TEST(TemplateLimits, LoopsAndCallersThatCallThemselvesForEverEnd) {
+  EXPECT_THAT(render("{% for x in [1] recursive %}{{ loop([x]) }}{% endfor %}"),
+              HasSubstr("nested more than 1000 deep"));
+  EXPECT_THAT(render("{% macro f() %}{% call f() %}{{ caller() }}{% endcall %}{% endmacro %}{{ f() }}"),
+              HasSubstr("nested more than 1000 deep"));
+  EXPECT_THAT(
+      render("{% for x in [1, 2] recursive %}{% if loop.depth < 60 %}{{ loop([1, 2]) }}{% endif %}{% endfor %}"),
+      HasSubstr("stopped after 10000000 steps"));
+  const std::string kept =
+      "{% set ns = namespace() %}{% for y in [1] %}{% for x in [1] recursive %}{% set ns.l = loop %}"
+      "{% endfor %}{% endfor %}{{ ns.l([1]) }}";
+  EXPECT_THAT(render(kept), HasSubstr("when it has ended"));
+}
+
+TEST(TemplateLimits, FormatsThatAskForMuchEnd) {
+  EXPECT_THAT(render("{{ '%9999999999d' % 1 }}"), HasSubstr("the limit"));
+  EXPECT_THAT(render("{{ '%99999999999999999999d' % 1 }}"), HasSubstr("beyond 64 bits"));
+  EXPECT_THAT(render("{{ '{:9999999999}'.format('a') }}"), HasSubstr("the limit"));
+  EXPECT_THAT(render("{{ '%.99999f' % 1.5 }}"), HasSubstr("more than 1000 digits"));
 }
 
 TEST(TemplateLimits, ValuesThatGrowInsideEachOtherEnd) {
@@ -316,13 +346,19 @@ INSTANTIATE_TEST_SUITE_P(Each, CostlyOperation,
                                            "lines.splitlines()", "lines | indent", "s[::2]",
                                            "s[::-9223372036854775807 - 1]", "{s: 1, s: 2, t: 3}", "{s: 1}[t]",
                                            "[{s: 1}[key]]", "[{s: 1}[t]]", "[1][s]", "s | upper", "s | length",
-                                           "s | tojson", "[s, s] | sort", "s in [s, t]"));
+                                           "s | tojson", "[s, s] | sort", "s in [s, t]", "('%' * 20000000) % ()",
+                                           "('<' * 100000000) | escape", "[1] | batch(576460752303423488, 0) | list"));
 
 TEST(TemplateLimits, ManyNamesCount) {
   std::string names = "{% set ns = namespace() %}";
   for (int i = 0; i < 20000; ++i) names += "{% set n" + std::to_string(i) + " = 1 %}";
   const std::string loops = "{% for i in range(100000) %}{% for j in range(100000) %}";
   EXPECT_THAT(render(names + loops + "{% set x = missing %}{% endfor %}{% endfor %}"), HasSubstr("10000000 steps"));
+}
+
+TEST(TemplateLimits, WhatEqualsNotEvenItselfIsAGroupOfItsOwn) {
+  EXPECT_EQ(render("{% for g in [{'a': 'nan' | float}, {'a': 1}] | groupby('a') %}{{ g.list | length }} {% endfor %}"),
+            "1 1 ");
 }
 
 TEST(TemplateLimits, NumbersAtTheirEndsAreNumbers) {

@@ -4,6 +4,7 @@
 // Blocks begin at multiples of kBlockKeys whatever the query, so a query's result does not depend on its neighbours.
 #include "ballast/backends/cpu/kernels.h"
 #include "ballast/backends/cpu/targets.h"
+#include "ballast/ops/kv_cache.h"
 // After targets.h.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ballast/backends/cpu/attention.cc"
@@ -18,6 +19,7 @@ constexpr size_t kBlockKeys = 64;
 constexpr size_t kBlockRows = 64;
 // Channels of a head that are packed at once.
 constexpr size_t kBlockChannels = 128;
+static_assert(KvCache::kFirstMultiple % kBlockKeys == 0);
 static_assert(kBlockKeys % kPanel == 0 && kBlockChannels % kPanel == 0);
 
 // Some queries of the heads that share one head of keys and values. A row is one query of one head.

@@ -1,0 +1,31 @@
+#include "apps/ballast/running_memory.h"
+
+#include "ballast/base/checked.h"
+#include "ballast/models/config_schema.h"
+#include "ballast/models/decoder_config.h"
+#include "ballast/models/model_config.h"
+
+namespace ballast::cli {
+
+namespace {
+
+std::optional<KvCacheShape> decoder_cache_of(const Description& file) {
+  const auto config = runnable_config(file);
+  if (!config) return std::nullopt;
+  const auto model = parse_model_config(find_config_schema(config->schema)->to_model_config(config->text, "null"), "");
+  if (!model || model->kind != "decoder") return std::nullopt;
+  const auto description = describe_decoder(model->config);
+  return description ? std::optional(decoder_cache_shape(*description)) : std::nullopt;
+}
+
+}  // namespace
+
+std::optional<RunningMemory> running_memory(const Description& file, const ModelSummary& summary, uint64_t tokens) {
+  const auto shape = decoder_cache_of(file);
+  const auto each = summary.cache_bytes_per_token;
+  const auto cache = shape ? KvCache::bytes_for(*shape, tokens) : each ? checked_mul(*each, tokens) : std::nullopt;
+  const auto total = cache ? checked_add(*cache, summary.weight_bytes) : std::nullopt;
+  return total ? std::optional(RunningMemory{*cache, *total}) : std::nullopt;
+}
+
+}  // namespace ballast::cli
