@@ -46,7 +46,7 @@ Status bind_arguments(const Builtin& builtin, Arguments& arguments, std::vector<
 
 // What a call costs before it does anything: linear in what it is applied to.
 uint64_t cost_of_input(const Value& value) {
-  if (const Text* text = value.text()) return text->size() / 64;
+  if (const Text* text = value.text()) return text->size() / kBytesPerStep;
   if (const Sequence* sequence = value.sequence()) return sequence->items.size() / 4;
   if (const Mapping* mapping = value.mapping()) return mapping->entries.size() / 4;
   return 0;
@@ -100,7 +100,7 @@ MethodLookup find_method(const Value& self, std::string_view name) {
 
 Result<Value> run_builtin(Renderer& renderer, const Builtin& builtin, const Value& self, Arguments arguments) {
   Call call{.renderer = renderer, .meter = renderer.meter(), .self = self, .bound = {}, .arguments = {}};
-  BALLAST_CHECK(call.meter.step(1 + cost_of_input(self)));
+  BALLAST_CHECK(call.meter.step(1 + cost_of_input(self) + arguments.positional.size() + arguments.named.size()));
   if (builtin.parameters == "*") call.arguments = std::move(arguments);
   else BALLAST_CHECK(bind_arguments(builtin, arguments, call.bound));
   return builtin.run(call);

@@ -108,7 +108,18 @@ class ContextReader {
     }
   }
 
-  // A role is a word of the template's: it may become part of a mark such as <|user|>.
+  // A role is a word of the template's: it may become part of a mark such as <|user|>. What is no word came from
+  // whoever wrote the messages.
+  Result<Value> read_role() {
+    BALLAST_TRY(const JsonType type, json_.peek());
+    if (type != JsonType::kString) return read(true);
+    BALLAST_TRY(std::string role, json_.read_string());
+    const bool is_word = std::ranges::all_of(role, [](unsigned char c) {
+      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+    });
+    return make_text(meter_, Text(std::move(role), !is_word));
+  }
+
   Result<Value> read_message() {
     BALLAST_TRY(const JsonType type, json_.peek());
     if (type != JsonType::kObject) return read(true);
@@ -118,7 +129,7 @@ class ContextReader {
     for (;;) {
       BALLAST_TRY(const bool more, json_.next_key(key));
       if (!more) break;
-      BALLAST_TRY(Value value, read(key != "role"));
+      BALLAST_TRY(Value value, key == "role" ? read_role() : read(true));
       BALLAST_CHECK(add(entries, key, std::move(value), false));
     }
     BALLAST_CHECK(add_reasoning_names(entries));

@@ -17,8 +17,9 @@ constexpr size_t kMostKeptScopes = 10'000;
 
 // ---------------------------------------------------------------- Scope
 
-const Value* Scope::find(std::string_view name) const {
+Result<const Value*> Scope::find(Meter& meter, std::string_view name) const {
   for (const Scope* scope = this; scope != nullptr; scope = scope->parent.get()) {
+    BALLAST_CHECK(meter.step(scope->names.size() / 64));
     for (const auto& [key, value] : scope->names) {
       if (key == name) return &value;
     }
@@ -26,13 +27,15 @@ const Value* Scope::find(std::string_view name) const {
   return nullptr;
 }
 
-void Scope::set(std::string_view name, Value value) {
+Status Scope::set(Meter& meter, std::string_view name, Value value) {
+  BALLAST_CHECK(meter.step(names.size() / 64));
   for (auto& [key, old] : names) {
     if (key != name) continue;
     old = std::move(value);
-    return;
+    return {};
   }
   names.emplace_back(name, std::move(value));
+  return {};
 }
 
 // ---------------------------------------------------------------- errors and limits
@@ -163,7 +166,7 @@ Result<Renderer::Flow> Renderer::run_rounds(const Statement& statement, const Va
     BALLAST_CHECK(meter_.step());
     const auto inner = std::make_shared<Scope>();
     inner->parent = scope;
-    inner->set("loop", std::shared_ptr<const LoopState>(loop));
+    BALLAST_CHECK(inner->set(meter_, "loop", std::shared_ptr<const LoopState>(loop)));
     BALLAST_CHECK(assign_target(statement.target, *inner, loop->items[loop->index]));
     BALLAST_TRY(const Flow flow, run_block(statement.body, inner, out));
     if (flow == Flow::kBreak) break;
@@ -178,7 +181,7 @@ Result<Renderer::Flow> Renderer::run_rounds(const Statement& statement, const Va
 
 Status Renderer::assign_target(const Target& target, Scope& scope, const Value& value) {
   if (!target.field.empty()) {
-    const Value* owner = scope.find(target.names[0]);
+    BALLAST_TRY(const Value* owner, scope.find(meter_, target.names[0]));
     Namespace* fields = owner == nullptr ? nullptr : owner->name_space();
     if (fields == nullptr) {
       return type_error(fmt::format("cannot assign to {}.{}: it is no namespace", target.names[0], target.field));
@@ -186,6 +189,7 @@ Status Renderer::assign_target(const Target& target, Scope& scope, const Value& 
     if (target.field.starts_with('_')) {
       return type_error(fmt::format("a namespace cannot have the field '{}'", target.field));
     }
+    BALLAST_CHECK(meter_.step(fields->fields.size() / 64));
     for (auto& [name, old] : fields->fields) {
       if (name != target.field) continue;
       old = value;
@@ -194,15 +198,12 @@ Status Renderer::assign_target(const Target& target, Scope& scope, const Value& 
     fields->fields.emplace_back(target.field, value);
     return {};
   }
-  if (!target.unpack) {
-    scope.set(target.names[0], value);
-    return {};
-  }
+  if (!target.unpack) return scope.set(meter_, target.names[0], value);
   BALLAST_TRY(std::vector<Value> items, iterate(meter_, value));
   if (items.size() != target.names.size()) {
     return type_error(fmt::format("{} values for {} names", items.size(), target.names.size()));
   }
-  for (size_t i = 0; i < items.size(); ++i) scope.set(target.names[i], std::move(items[i]));
+  for (size_t i = 0; i < items.size(); ++i) BALLAST_CHECK(scope.set(meter_, target.names[i], std::move(items[i])));
   return {};
 }
 
@@ -261,8 +262,7 @@ Status Renderer::define_macro(const Statement& statement, const ScopePtr& scope)
   auto macro = std::make_shared<Callable>();
   macro->macro = &statement;
   macro->scope = scope;
-  scope->set(statement.name, std::shared_ptr<const Callable>(std::move(macro)));
-  return {};
+  return scope->set(meter_, statement.name, std::shared_ptr<const Callable>(std::move(macro)));
 }
 
 namespace {
@@ -280,6 +280,7 @@ std::optional<Value> take_named(Arguments& arguments, std::string_view name) {
 // What stays in `arguments` has found no parameter.
 Status Renderer::bind_macro(const Statement& macro, Arguments& arguments, Scope& scope) {
   std::vector<std::optional<Value>> given(macro.parameters.size());
+  BALLAST_CHECK(meter_.step(given.size() * arguments.named.size() / 64));
   const size_t positional = std::min(given.size(), arguments.positional.size());
   for (size_t i = 0; i < given.size(); ++i) {
     if (i < positional) given[i] = std::move(arguments.positional[i]);
@@ -293,7 +294,7 @@ Status Renderer::bind_macro(const Statement& macro, Arguments& arguments, Scope&
     Value value = make_undefined(fmt::format("parameter '{}' was not provided", parameter.name));
     if (given[i]) value = std::move(*given[i]);
     else if (parameter.standard) BALLAST_CHECK(assign(value, eval(*parameter.standard, scope)));
-    scope.set(parameter.name, std::move(value));
+    BALLAST_CHECK(scope.set(meter_, parameter.name, std::move(value)));
   }
   return {};
 }
@@ -304,7 +305,8 @@ Status Renderer::bind_extras(const Statement& macro, Arguments& arguments, Scope
     return read && std::ranges::find(macro.parameters, name, &Parameter::name) == macro.parameters.end();
   };
   if (takes(macro.extras.caller, "caller")) {
-    scope.set("caller", take_named(arguments, "caller").value_or(make_undefined("No caller defined")));
+    Value caller = take_named(arguments, "caller").value_or(make_undefined("No caller defined"));
+    BALLAST_CHECK(scope.set(meter_, "caller", std::move(caller)));
   }
   if (takes(macro.extras.kwargs, "kwargs")) {
     std::vector<std::pair<Value, Value>> entries;
@@ -313,11 +315,11 @@ Status Renderer::bind_extras(const Statement& macro, Arguments& arguments, Scope
       entries.emplace_back(std::move(key), std::move(value));
     }
     BALLAST_TRY(Value kwargs, make_mapping(meter_, std::move(entries)));
-    scope.set("kwargs", std::move(kwargs));
+    BALLAST_CHECK(scope.set(meter_, "kwargs", std::move(kwargs)));
   }
   if (takes(macro.extras.varargs, "varargs")) {
     BALLAST_TRY(Value varargs, make_sequence(meter_, std::exchange(arguments.positional, {}), Sequence::Kind::kTuple));
-    scope.set("varargs", std::move(varargs));
+    BALLAST_CHECK(scope.set(meter_, "varargs", std::move(varargs)));
   }
   if (!arguments.named.empty()) {
     return type_error(

@@ -20,8 +20,8 @@ struct Scope {
   std::shared_ptr<Scope> parent;
   std::vector<std::pair<std::string, Value>> names;
 
-  const Value* find(std::string_view name) const;  // here or further out
-  void set(std::string_view name, Value value);    // here
+  Result<const Value*> find(Meter& meter, std::string_view name) const;  // here or further out, else null
+  Status set(Meter& meter, std::string_view name, Value value);          // here
 };
 
 // One rendering. The template and the limits must outlive it.
@@ -77,7 +77,7 @@ class Renderer {
   Result<Value> eval(const Expr& expr, Scope& scope);
   Result<Value> eval_kind(const Expr& expr, Scope& scope);
   Result<Value> eval_constant(const Expr& expr);
-  Value eval_name(const Expr& expr, const Scope& scope);
+  Result<Value> eval_name(const Expr& expr, const Scope& scope);
   Result<Value> eval_sequence(const Expr& expr, Scope& scope);
   Result<Value> eval_dict(const Expr& expr, Scope& scope);
   Result<Value> eval_item(const Expr& expr, Scope& scope);

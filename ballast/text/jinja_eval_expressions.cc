@@ -5,6 +5,7 @@
 #include "ballast/text/jinja_eval.h"
 #include "ballast/text/jinja_operators.h"
 #include "ballast/text/jinja_print.h"
+#include "ballast/text/jinja_strings.h"
 
 namespace ballast::jinja {
 
@@ -70,13 +71,14 @@ Result<Value> Renderer::eval_constant(const Expr& expr) {
   return constants_.emplace(&expr, std::move(made)).first->second;
 }
 
-Value Renderer::eval_name(const Expr& expr, const Scope& scope) {
-  if (const Value* value = scope.find(expr.name)) return *value;
-  if (const Value* value = context_.mapping()->find(expr.name)) return *value;
+Result<Value> Renderer::eval_name(const Expr& expr, const Scope& scope) {
+  BALLAST_TRY(const Value* value, scope.find(meter_, expr.name));
+  if (value == nullptr) BALLAST_CHECK(assign(value, context_.mapping()->find(meter_, expr.name)));
+  if (value != nullptr) return *value;
   if (const Builtin* function = find_function(expr.name)) {
     auto callable = std::make_shared<Callable>();
     callable->builtin = function;
-    return std::shared_ptr<const Callable>(std::move(callable));
+    return Value(std::shared_ptr<const Callable>(std::move(callable)));
   }
   return make_undefined(fmt::format("'{}' is undefined", expr.name));
 }
@@ -221,12 +223,28 @@ std::string object_name(const Value& value) {
   return value.is_none() ? "None" : fmt::format("{} object", type_name(value));
 }
 
+// A name may be any text that the template has made, and what says why a value is undefined is not metered.
+std::string_view shortened(std::string_view name) {
+  constexpr size_t kMostCharacters = 200;
+  return name.substr(0, byte_of_character(name, kMostCharacters));
+}
+
 Value no_attribute(const Value& value, std::string_view name) {
-  return make_undefined(fmt::format("'{}' has no attribute '{}'", object_name(value), name));
+  return make_undefined(fmt::format("'{}' has no attribute '{}'", object_name(value), shortened(name)));
 }
 
 Value unsafe_attribute(const Value& value, std::string_view name) {
-  return make_undefined(fmt::format("access to attribute '{}' of '{}' object is unsafe.", name, type_name(value)));
+  return make_undefined(
+      fmt::format("access to attribute '{}' of '{}' object is unsafe.", shortened(name), type_name(value)));
+}
+
+Result<const Value*> find_key(Meter& meter, const Mapping& mapping, const Value& key) {
+  if (key.text() != nullptr) return mapping.find(meter, key.text()->bytes());
+  for (const auto& [name, held] : mapping.entries) {
+    BALLAST_TRY(const bool same, equal(meter, name, key));
+    if (same) return &held;
+  }
+  return nullptr;
 }
 
 std::optional<Value> method_of(const Value& value, std::string_view name) {
@@ -264,13 +282,10 @@ Result<Value> Renderer::attribute(const Value& value, std::string_view name) {
   if (auto method = method_of(value, name)) return std::move(*method);
   if (const LoopState* loop = value.loop()) return loop_field(*loop, name);
   const Value* found = nullptr;
-  if (const Mapping* mapping = value.mapping()) {
-    BALLAST_CHECK(meter_.step(mapping->entries.size() / 64));
-    found = mapping->find(name);
-  } else if (const Namespace* fields = value.name_space()) {
-    found = fields->find(name);
-  } else if (const Sequence* sequence = value.sequence();
-             sequence != nullptr && sequence->kind == Sequence::Kind::kGroup) {
+  if (const Mapping* mapping = value.mapping()) BALLAST_CHECK(assign(found, mapping->find(meter_, name)));
+  else if (const Namespace* fields = value.name_space()) BALLAST_CHECK(assign(found, fields->find(meter_, name)));
+  else if (const Sequence* sequence = value.sequence();
+           sequence != nullptr && sequence->kind == Sequence::Kind::kGroup) {
     if (name == "grouper") found = &sequence->items[0];
     if (name == "list") found = &sequence->items[1];
   }
@@ -280,13 +295,8 @@ Result<Value> Renderer::attribute(const Value& value, std::string_view name) {
 Result<Value> Renderer::item(const Value& value, const Value& key) {
   if (value.is_undefined()) return undefined_error(value);
   if (const Mapping* mapping = value.mapping()) {
-    BALLAST_CHECK(meter_.step(mapping->entries.size() / 64));
-    for (const auto& [name, held] : mapping->entries) {
-      BALLAST_TRY(const bool same, key.text() != nullptr && name.text() != nullptr
-                                       ? Result<bool>(key.text()->bytes() == name.text()->bytes())
-                                       : equal(meter_, name, key));
-      if (same) return held;
-    }
+    BALLAST_TRY(const Value* found, find_key(meter_, *mapping, key));
+    if (found != nullptr) return *found;
   } else if ((value.text() != nullptr || value.sequence() != nullptr) && (key.is_int() || key.is_bool())) {
     BALLAST_TRY(auto found, element(meter_, value, key.as_int()));
     if (found) return std::move(*found);
@@ -296,6 +306,8 @@ Result<Value> Renderer::item(const Value& value, const Value& key) {
     if (auto method = method_of(value, name->bytes())) return std::move(*method);
     return no_attribute(value, name->bytes());
   }
+  if (!key.is_number())
+    return make_undefined(fmt::format("{} has no element of type '{}'", object_name(value), type_name(key)));
   Text shown;
   BALLAST_CHECK(append_repr(meter_, shown, key));
   return make_undefined(fmt::format("{} has no element {}", object_name(value), shown.bytes()));

@@ -202,6 +202,7 @@ class PercentFormatter {
 
   Result<Value> run() {
     const std::string& bytes = text_.bytes();
+    BALLAST_CHECK(meter_.step(bytes.size() / kBytesPerStep));
     for (size_t at = 0; at < bytes.size();) {
       const size_t place = std::min(bytes.find('%', at), bytes.size());
       out_.append(text_, at, place);
@@ -220,6 +221,7 @@ class PercentFormatter {
  private:
   // %[(name)][flags][width][.precision]type
   Status field(std::string_view& rest) {
+    BALLAST_CHECK(meter_.step());
     std::string_view name;
     if (rest.starts_with('(')) {
       const size_t end = std::min(rest.find(')'), rest.size());
@@ -255,7 +257,7 @@ class PercentFormatter {
     }
     const Mapping* mapping = value_.mapping();
     if (mapping == nullptr) return type_error("format requires a mapping");
-    const Value* found = mapping->find(name);
+    BALLAST_TRY(const Value* found, mapping->find(meter_, name));
     return found != nullptr ? Result<Value>(*found) : type_error(fmt::format("there is no '{}' to format", name));
   }
 

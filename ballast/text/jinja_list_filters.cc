@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "ballast/base/checked.h"
 #include "ballast/text/jinja_eval.h"
 #include "ballast/text/jinja_operators.h"
 #include "ballast/text/jinja_tables.h"
@@ -40,6 +41,7 @@ Result<Value> comparison_key(Call& call, const Value& item, const Value* attribu
   Value key = item;
   if (attribute != nullptr && !attribute->is_none()) BALLAST_CHECK(assign(key, value_at_path(call, item, *attribute)));
   if (case_sensitive || key.text() == nullptr) return key;
+  BALLAST_CHECK(call.meter.step(key.text()->size() / kBytesPerStep));
   return make_text(call.meter, cased(*key.text(), CaseChange::kLower));
 }
 
@@ -165,8 +167,8 @@ Result<Value> filter_groupby(Call& call) {
   BALLAST_CHECK(sort_by_key(call.meter, keyed, false));
   std::vector<Value> groups;
   for (size_t begin = 0; begin < keyed.size();) {
-    std::vector<Value> members;
-    for (size_t i = begin; i < keyed.size(); ++i) {
+    std::vector<Value> members = {keyed[begin].item};  // what is no number equals not even itself
+    for (size_t i = begin + 1; i < keyed.size(); ++i) {
       BALLAST_TRY(const bool same, equal(call.meter, keyed[begin].key, keyed[i].key));
       if (!same) break;
       members.push_back(keyed[i].item);
@@ -190,7 +192,8 @@ Result<Value> filter_batch(Call& call) {
     std::vector<Value> batch(items.begin() + static_cast<ptrdiff_t>(at),
                              items.begin() + static_cast<ptrdiff_t>(at + count));
     if (const Value* fill = call.get(1); fill != nullptr && !fill->is_none()) {
-      BALLAST_CHECK(call.meter.check_room(static_cast<uint64_t>(size) * sizeof(Value)));
+      const auto bytes = checked_mul(static_cast<uint64_t>(size), uint64_t{sizeof(Value)});
+      BALLAST_CHECK(call.meter.check_room(bytes.value_or(UINT64_MAX)));
       batch.resize(static_cast<size_t>(size), *fill);
     }
     BALLAST_TRY(Value made, make_sequence(call.meter, std::move(batch)));

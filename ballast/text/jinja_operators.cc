@@ -97,7 +97,6 @@ Result<Value> int_arithmetic(Operator op, int64_t a, int64_t b) {
 
 Result<Value> add_texts(Meter& meter, const Value& a, const Value& b) {
   const bool markup = a.is_markup() || b.is_markup();
-  constexpr uint64_t kLongestEscape = 5;
   BALLAST_CHECK(meter.check_room((a.text()->size() + b.text()->size()) * (markup ? kLongestEscape : 1)));
   Text joined = markup && !a.is_markup() ? escaped_html(*a.text()) : *a.text();
   joined.append(markup && !b.is_markup() ? escaped_html(*b.text()) : *b.text());
@@ -232,19 +231,21 @@ SliceRange slice_range(int64_t length, const Value& first, const Value& last, in
   const int64_t to = bound(last, step < 0 ? lowest : highest);
   uint64_t count = 0;
   if (step > 0 && from < to) count = static_cast<uint64_t>((to - from - 1) / step + 1);
-  if (step < 0 && from > to) count = static_cast<uint64_t>((from - to - 1) / -step + 1);
+  // One more than the quotient; the least step has no opposite.
+  if (step < 0 && from > to) count = static_cast<uint64_t>(1 - (from - to - 1) / step);
   return {from, step, count};
 }
 
-Text slice_text(const Text& text, const SliceRange& range) {
+Result<Text> slice_text(Meter& meter, const Text& text, const SliceRange& range) {
   const std::string& bytes = text.bytes();
-  if (range.count == 0) return {};
+  if (range.count == 0) return Text();
   if (range.step == 1) {
     const size_t begin = byte_of_character(bytes, static_cast<size_t>(range.first));
     const size_t length = byte_of_character(std::string_view(bytes).substr(begin), range.count);
     return text.slice(begin, begin + length);
   }
   std::vector<size_t> starts;  // of characters
+  BALLAST_CHECK(meter.check_room(bytes.size() * sizeof(starts[0])));
   for (size_t at = 0; at < bytes.size(); at += std::max<size_t>(1, utf8_sequence_length(bytes, at)))
     starts.push_back(at);
   starts.push_back(bytes.size());
@@ -272,9 +273,10 @@ Result<Value> slice(Meter& meter, const Value& value, const Value& first, const 
   const int64_t stride = step.is_none() ? 1 : step.as_int();
   if (stride == 0) return type_error("slice step cannot be zero");
   if (const Text* text = value.text()) {
-    BALLAST_CHECK(meter.step(text->size() / 64));
+    BALLAST_CHECK(meter.step(text->size() / (stride == 1 ? 4 * kBytesPerStep : kBytesPerStep)));
     BALLAST_TRY(const int64_t length, length_of(value));
-    return make_text(meter, slice_text(*text, slice_range(length, first, last, stride)));
+    BALLAST_TRY(Text part, slice_text(meter, *text, slice_range(length, first, last, stride)));
+    return make_text(meter, std::move(part));
   }
   const Sequence& sequence = *value.sequence();
   const SliceRange range = slice_range(static_cast<int64_t>(sequence.items.size()), first, last, stride);

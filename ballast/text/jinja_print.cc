@@ -89,8 +89,12 @@ Status append_value(Meter& meter, Text& out, const Value& value, bool quoted, ui
   if (depth > kMostPrintDepth) return type_error("a namespace that holds itself cannot be printed");
   BALLAST_CHECK(check_printed(meter, out));
   if (const Text* text = value.text()) {
-    if (quoted) append_quoted(out, *text);
-    else out.append(*text);
+    if (!quoted) {
+      out.append(*text);
+      return {};
+    }
+    BALLAST_CHECK(meter.step(text->size() / kBytesPerStep));
+    append_quoted(out, *text);
     return {};
   }
   if (const Sequence* sequence = value.sequence()) return append_items(meter, out, *sequence, depth + 1);
@@ -143,8 +147,8 @@ class JsonPrinter {
 
   Status value(const Value& value, size_t level) {
     BALLAST_CHECK(check_printed(meter_, out_));
-    if (const Text* text = value.text()) string(*text);
-    else if (const Sequence* sequence = value.sequence(); sequence != nullptr && !is_generator(*sequence)) {
+    if (const Text* text = value.text()) return string(*text);
+    if (const Sequence* sequence = value.sequence(); sequence != nullptr && !is_generator(*sequence)) {
       return array(*sequence, level);
     } else if (const Mapping* mapping = value.mapping()) return object(*mapping, level);
     else if (value.is_none()) out_.append("null");
@@ -220,10 +224,7 @@ class JsonPrinter {
   }
 
   Status key(const Value& key) {
-    if (const Text* text = key.text()) {
-      string(*text);
-      return {};
-    }
+    if (const Text* text = key.text()) return string(*text);
     if (!key.is_number() && !key.is_none()) {
       return type_error(fmt::format("keys must be str, int, float, bool or None, not {}", type_name(key)));
     }
@@ -233,8 +234,9 @@ class JsonPrinter {
     return {};
   }
 
-  void string(const Text& text) {
+  Status string(const Text& text) {
     const std::string& bytes = text.bytes();
+    BALLAST_CHECK(meter_.step(bytes.size() / kBytesPerStep));
     out_.append("\"");
     size_t copied = 0;
     for (size_t at = 0; at < bytes.size();) {
@@ -249,6 +251,7 @@ class JsonPrinter {
     }
     out_.append(text, copied, bytes.size());
     out_.append("\"");
+    return {};
   }
 
   // "" where the character stands for itself.

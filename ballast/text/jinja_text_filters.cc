@@ -50,7 +50,8 @@ Result<Value> filter_trim(Call& call) {
   BALLAST_TRY(const Text text, printed(call.meter, call.self));
   const Text* chars = nullptr;
   if (call.get(0) != nullptr && !call.get(0)->is_none()) BALLAST_CHECK(assign(chars, call.text(0)));
-  return make_text(call.meter, stripped(text, StripSide::kBoth, chars));
+  BALLAST_TRY(Text rest, stripped(call.meter, text, StripSide::kBoth, chars));
+  return make_text(call.meter, std::move(rest));
 }
 
 Result<Value> filter_replace(Call& call) {
@@ -73,7 +74,7 @@ Result<Value> filter_indent(Call& call) {
   BALLAST_TRY(Text text, printed(call.meter, call.self));
   BALLAST_TRY(const Text blanks, indentation(call));
   text.append("\n");  // so that a line break at the end is kept
-  const std::vector<Text> lines = lines_of(text, false);
+  BALLAST_TRY(const std::vector<Text> lines, lines_of(call.meter, text, false));
   Text out;
   for (size_t i = 0; i < lines.size(); ++i) {
     BALLAST_CHECK(call.meter.check_room(out.size() + lines[i].size() + blanks.size()));
@@ -95,6 +96,7 @@ Result<Value> filter_center(Call& call) {
 Result<Value> filter_escape(Call& call) {
   if (call.self.is_markup()) return call.self;
   BALLAST_TRY(const Text text, printed(call.meter, call.self));
+  BALLAST_CHECK(call.meter.check_room(text.size() * kLongestEscape));
   return make_text(call.meter, escaped_html(text), true);
 }
 

@@ -31,7 +31,8 @@ Result<const Text*> optional_text(Call& call, size_t index) {
 template <StripSide kSide>
 Result<Value> method_strip(Call& call) {
   BALLAST_TRY(const Text* chars, optional_text(call, 0));
-  return make_text(call.meter, stripped(call.self_text(), kSide, chars));
+  BALLAST_TRY(Text rest, stripped(call.meter, call.self_text(), kSide, chars));
+  return make_text(call.meter, std::move(rest));
 }
 
 Result<Value> method_split(Call& call) {
@@ -49,23 +50,24 @@ Result<Value> method_rsplit(Call& call) {
 }
 
 Result<Value> method_splitlines(Call& call) {
-  std::vector<Value> lines;
-  for (Text& line : lines_of(call.self_text(), call.flag(0))) {
-    BALLAST_CHECK(call.meter.step());
+  BALLAST_TRY(std::vector<Text> lines, lines_of(call.meter, call.self_text(), call.flag(0)));
+  std::vector<Value> values;
+  for (Text& line : lines) {
     BALLAST_TRY(Value value, make_text(call.meter, std::move(line)));
-    lines.push_back(std::move(value));
+    values.push_back(std::move(value));
   }
-  return make_sequence(call.meter, std::move(lines));
+  return make_sequence(call.meter, std::move(values));
 }
 
 // One text, or a tuple of which any will do.
 template <bool kAtStart>
 Result<Value> method_affix(Call& call) {
   const std::string_view text = call.self_text().bytes();
-  const auto has = [text](const Value& affix) -> Result<bool> {
+  const auto has = [&](const Value& affix) -> Result<bool> {
     if (affix.is_undefined()) return undefined_error(affix);
     if (affix.text() == nullptr) return type_error("startswith and endswith take a string or a tuple of strings");
     const std::string& wanted = affix.text()->bytes();
+    BALLAST_CHECK(call.meter.step(1 + wanted.size() / 256));
     return kAtStart ? text.starts_with(wanted) : text.ends_with(wanted);
   };
   const Sequence* choices = call.get(0)->sequence();
@@ -116,7 +118,7 @@ Result<int64_t> position_of(Call& call, bool last) {
   const std::string& text = call.self_text().bytes();
   size_t found = find_text(text, needle->bytes());
   for (size_t next = found; last && next != std::string::npos && next < text.size();) {
-    BALLAST_CHECK(call.meter.step());
+    BALLAST_CHECK(call.meter.step(1 + needle->size() / 256));
     next = find_text(text, needle->bytes(), next + 1);
     if (next != std::string::npos) found = next;
   }
@@ -195,8 +197,9 @@ Result<Value> method_zfill(Call& call) {
   BALLAST_TRY(const int64_t width, call.integer(0, 0));
   const Text& text = call.self_text();
   const bool has_sign = text.bytes().starts_with('-') || text.bytes().starts_with('+');
-  BALLAST_TRY(const Text digits, padded(call.meter, text.slice(has_sign ? 1 : 0, text.size()),
-                                        width - (has_sign ? 1 : 0), TextPlace::kRight, '0'));
+  const int64_t wanted = std::max<int64_t>(width, 1) - (has_sign ? 1 : 0);
+  BALLAST_TRY(const Text digits,
+              padded(call.meter, text.slice(has_sign ? 1 : 0, text.size()), wanted, TextPlace::kRight, '0'));
   Text out = text.slice(0, has_sign ? 1 : 0);
   out.append(digits);
   return make_text(call.meter, std::move(out));

@@ -50,8 +50,11 @@ Text titled(const Text& text) {
 
 namespace {
 
-bool in_set(std::string_view character, const Text* chars) {
-  if (chars != nullptr) return find_text(chars->bytes(), character) != std::string::npos;
+Result<bool> in_set(Meter& meter, std::string_view character, const Text* chars) {
+  if (chars != nullptr) {
+    BALLAST_CHECK(meter.step(1 + chars->size() / 256));
+    return find_text(chars->bytes(), character) != std::string::npos;
+  }
   size_t at = 0;
   const auto c = take_code_point(character, at);
   return c && is_python_space(*c);
@@ -59,19 +62,21 @@ bool in_set(std::string_view character, const Text* chars) {
 
 }  // namespace
 
-Text stripped(const Text& text, StripSide side, const Text* chars) {
+Result<Text> stripped(Meter& meter, const Text& text, StripSide side, const Text* chars) {
   const std::string_view bytes = text.bytes();
   size_t begin = 0;
   size_t end = bytes.size();
   while (side != StripSide::kRight && begin < end) {
     const size_t length = std::max<size_t>(1, utf8_sequence_length(bytes, begin));
-    if (!in_set(bytes.substr(begin, length), chars)) break;
+    BALLAST_TRY(const bool found, in_set(meter, bytes.substr(begin, length), chars));
+    if (!found) break;
     begin += length;
   }
   while (side != StripSide::kLeft && begin < end) {
     size_t last = end - 1;
     while (last > begin && (static_cast<unsigned char>(bytes[last]) & 0xC0U) == 0x80U) --last;
-    if (!in_set(bytes.substr(last, end - last), chars)) break;
+    BALLAST_TRY(const bool found, in_set(meter, bytes.substr(last, end - last), chars));
+    if (!found) break;
     end = last;
   }
   return text.slice(begin, end);
@@ -189,7 +194,7 @@ Result<std::vector<Value>> split_text_from_right(Meter& meter, const Text& text,
   return pieces.take();
 }
 
-std::vector<Text> lines_of(const Text& text, bool keep_ends) {
+Result<std::vector<Text>> lines_of(Meter& meter, const Text& text, bool keep_ends) {
   const std::string& bytes = text.bytes();
   const auto is_line_end = [](uint32_t c) {
     return (c >= 0x0A && c <= 0x0D) || (c >= 0x1C && c <= 0x1E) || c == 0x85 || c == 0x2028 || c == 0x2029;
@@ -202,6 +207,8 @@ std::vector<Text> lines_of(const Text& text, bool keep_ends) {
     if (!c) ++at;
     if (!c || !is_line_end(*c)) continue;
     if (*c == '\r' && at < bytes.size() && bytes[at] == '\n') ++at;
+    BALLAST_CHECK(meter.step());
+    BALLAST_CHECK(meter.check_room((lines.size() + 1) * sizeof(Text)));
     lines.push_back(text.slice(start, keep_ends ? at : begin));
     start = at;
   }

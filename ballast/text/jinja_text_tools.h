@@ -17,7 +17,7 @@ Text titled(const Text& text);
 
 enum class StripSide : uint8_t { kBoth, kLeft, kRight };
 // Without `chars`: white space.
-Text stripped(const Text& text, StripSide side, const Text* chars);
+Result<Text> stripped(Meter& meter, const Text& text, StripSide side, const Text* chars);
 
 // Every `old`, or the first `most` of them, as `replacement`.
 Result<Text> replaced(Meter& meter, const Text& text, const Text& old, const Text& replacement, int64_t most);
@@ -25,11 +25,12 @@ Result<Text> replaced(Meter& meter, const Text& text, const Text& old, const Tex
 // At most `most` cuts unless negative. Without a separator: at white space, with no empty parts.
 Result<std::vector<Value>> split_text(Meter& meter, const Text& text, const Text* separator, int64_t most);
 Result<std::vector<Value>> split_text_from_right(Meter& meter, const Text& text, const Text* separator, int64_t most);
-std::vector<Text> lines_of(const Text& text, bool keep_ends);
+Result<std::vector<Text>> lines_of(Meter& meter, const Text& text, bool keep_ends);
 
 Result<Text> joined_values(Meter& meter, const std::vector<Value>& items, const Text& separator);
 
-// & < > ' " as HTML spells them.
+// & < > ' " as HTML spells them, with as many bytes at most.
+constexpr uint64_t kLongestEscape = 5;
 Text escaped_html(const Text& text);
 
 enum class TextPlace : uint8_t { kLeft, kMiddle, kRight };

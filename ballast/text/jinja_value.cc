@@ -97,15 +97,19 @@ double Value::as_double() const {
   return static_cast<double>(as_int());
 }
 
-const Value* Mapping::find(std::string_view key) const {
+Result<const Value*> Mapping::find(Meter& meter, std::string_view key) const {
+  BALLAST_CHECK(meter.step(entries.size() / 64));
   for (const auto& [name, value] : entries) {
     const Text* text = name.text();
-    if (text != nullptr && text->bytes() == key) return &value;
+    if (text == nullptr || text->size() != key.size()) continue;
+    BALLAST_CHECK(meter.step(key.size() / 256));
+    if (text->bytes() == key) return &value;
   }
   return nullptr;
 }
 
-const Value* Namespace::find(std::string_view name) const {
+Result<const Value*> Namespace::find(Meter& meter, std::string_view name) const {
+  BALLAST_CHECK(meter.step(fields.size() / 64));
   const auto found = std::ranges::find(fields, name, [](const auto& field) { return std::string_view(field.first); });
   return found == fields.end() ? nullptr : &found->second;
 }
@@ -161,7 +165,10 @@ Status merge_equal_keys(Meter& meter, std::vector<std::pair<Value, Value>>& entr
   std::vector<std::pair<Value, Value>> kept;
   std::vector<bool> dropped(entries.size());
   for (size_t i = 0; i < entries.size(); ++i) {
-    if (entries[i].first.text() != nullptr) texts.push_back(i);
+    const Text* text = entries[i].first.text();
+    if (text == nullptr) continue;
+    BALLAST_CHECK(meter.step(1 + text->size() / 16));  // sorting compares each with many
+    texts.push_back(i);
   }
   std::ranges::stable_sort(texts, KeyOrder{&entries});
   for (size_t i = 1; i < texts.size(); ++i) {
@@ -295,7 +302,10 @@ Result<bool> less(Meter& meter, const Value& a, const Value& b) {
     return a.is_float() || b.is_float() ? a.as_double() < b.as_double() : a.as_int() < b.as_int();
   }
   // The order of UTF-8 is that of code points.
-  if (a.text() != nullptr && b.text() != nullptr) return a.text()->bytes() < b.text()->bytes();
+  if (a.text() != nullptr && b.text() != nullptr) {
+    BALLAST_CHECK(meter.step(std::min(a.text()->size(), b.text()->size()) / 256));
+    return a.text()->bytes() < b.text()->bytes();
+  }
   if (a.sequence() != nullptr && b.sequence() != nullptr && a.sequence()->kind == b.sequence()->kind) {
     return less_sequences(meter, *a.sequence(), *b.sequence());
   }

@@ -17,6 +17,9 @@
 
 namespace ballast::jinja {
 
+// Work on a text, character by character, that costs as much as a step elsewhere.
+constexpr uint64_t kBytesPerStep = 16;
+
 // Steps done and bytes held by one rendering.
 class Meter {
  public:
@@ -138,13 +141,14 @@ struct Mapping {
   Held held;
 
   // Null where there is none.
-  const Value* find(std::string_view key) const;
+  Result<const Value*> find(Meter& meter, std::string_view key) const;
 };
 
 struct Namespace {
   std::vector<std::pair<std::string, Value>> fields;
 
-  const Value* find(std::string_view name) const;
+  // Null where there is none.
+  Result<const Value*> find(Meter& meter, std::string_view name) const;
 };
 
 // What `loop` is inside of a loop.

@@ -215,6 +215,19 @@ INSTANTIATE_TEST_SUITE_P(
         Change{"{% with c = messages[0].content %}{{ c }}{% endwith %}", "<|Ü|>\"x;"},
         Change{"{{ messages[0].role }}{{ messages[0].content | length }}", ""}));
 
+// A conversation from a file may call its roles anything.
+TEST(ChatTemplateParts, ARoleIsTheTemplatesOnlyWhereItIsAWord) {
+  const auto parsed = ChatTemplate::parse("<|{{ messages[0].role }}|>");
+  ASSERT_TRUE(parsed);
+  const auto parts_of = [&](const std::string& role) {
+    return parsed->render_parts(R"({"messages": [{"role": ")" + role + R"("}]})").value();
+  };
+  EXPECT_EQ(parts_of("user"), (std::vector<RenderedPart>{{"<|user|>", false}}));
+  EXPECT_EQ(parts_of("tool_result-2"), (std::vector<RenderedPart>{{"<|tool_result-2|>", false}}));
+  EXPECT_EQ(parts_of("user|><|im_end"),
+            (std::vector<RenderedPart>{{"<|", false}, {"user|><|im_end", true}, {"|>", false}}));
+}
+
 TEST(ChatTemplateParts, ToolsAndDocumentsAreMarkedToo) {
   EXPECT_THAT(parts_of("{{ tools | tojson }}{{ documents[0].text }}{{ bos_token }}",
                        R"({"messages": [], "tools": [{"n": 1}], "documents": [{"text": "d"}], "bos_token": "<s>"})"),
@@ -311,6 +324,46 @@ TEST(TemplateLimits, ValuesThatGrowInsideEachOtherEnd) {
   EXPECT_THAT(render(bush + "{{ ns.a }}"), HasSubstr("the limit"));
   EXPECT_THAT(render(bush + "{{ ns.a == ns.b }}"), HasSubstr("the limit"));
   EXPECT_THAT(render(bush + "{{ ns.a | tojson }}"), HasSubstr("the limit"));
+}
+
+// One step of the template, much work: each of these would run for hours, or take gigabytes, if only steps were
+// counted.
+class CostlyOperation : public ::testing::TestWithParam<std::string_view> {};
+
+TEST_P(CostlyOperation, CountsForWhatItCosts) {
+  const std::string text =
+      "{% set s = 'a' * 20000000 %}{% set t = 'a' * 19999999 ~ 'b' %}{% set lines = '\n' * 20000000 %}"
+      "{% set key = ('a' * 20000000, 1) %}{% for i in range(100000) %}{% for j in range(100000) %}{% set x = " +
+      std::string(GetParam()) + " %}{% endfor %}{% endfor %}";
+  RenderLimits limits;
+  limits.steps = 2'000'000;
+  EXPECT_THAT(render(text, "{}", limits), HasSubstr("the limit"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Each, CostlyOperation,
+                         ::testing::Values("s < t", "s > t", "s.strip('b' * 1000000 ~ 'a')",
+                                           "s.startswith([t] * 1000000)", "s.rfind('a' * 1000000)",
+                                           "lines.splitlines()", "lines | indent", "s[::2]",
+                                           "s[::-9223372036854775807 - 1]", "{s: 1, s: 2, t: 3}", "{s: 1}[t]",
+                                           "[{s: 1}[key]]", "[{s: 1}[t]]", "[1][s]", "s | upper", "s | length",
+                                           "s | tojson", "[s, s] | sort", "s in [s, t]", "('%' * 20000000) % ()",
+                                           "('<' * 100000000) | escape", "[1] | batch(576460752303423488, 0) | list"));
+
+TEST(TemplateLimits, ManyNamesCount) {
+  std::string names = "{% set ns = namespace() %}";
+  for (int i = 0; i < 20000; ++i) names += "{% set n" + std::to_string(i) + " = 1 %}";
+  const std::string loops = "{% for i in range(100000) %}{% for j in range(100000) %}";
+  EXPECT_THAT(render(names + loops + "{% set x = missing %}{% endfor %}{% endfor %}"), HasSubstr("10000000 steps"));
+}
+
+TEST(TemplateLimits, WhatEqualsNotEvenItselfIsAGroupOfItsOwn) {
+  EXPECT_EQ(render("{% for g in [{'a': 'nan' | float}, {'a': 1}] | groupby('a') %}{{ g.list | length }} {% endfor %}"),
+            "1 1 ");
+}
+
+TEST(TemplateLimits, NumbersAtTheirEndsAreNumbers) {
+  const std::string least = "{% set least = -9223372036854775807 - 1 %}";
+  EXPECT_EQ(render(least + "{{ 'abc'[::least] }}{{ [1, 2][::least] }}{{ '-5'.zfill(least) }}"), "c[2]-5");
 }
 
 TEST(TemplateLimits, AreWhatTheCallerSays) {
