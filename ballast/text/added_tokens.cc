@@ -1,5 +1,7 @@
 #include "ballast/text/added_tokens.h"
 
+#include <fmt/format.h>
+
 #include "ballast/text/unicode.h"
 
 namespace ballast {
@@ -27,9 +29,15 @@ Result<AddedTokens> AddedTokens::make(std::vector<AddedToken> tokens, const std:
   AddedTokens added;
   added.tokens_ = std::move(tokens);
   std::vector<std::string> texts;  // as they are looked for
+  size_t given = 0, made = 0;
   for (const AddedToken& token : added.tokens_) {
     texts.push_back(token.text);
     if (token.normalized) BALLAST_CHECK(assign(texts.back(), normalize(normalizers, token.text)));
+    given += token.text.size();
+    made += texts.back().size();
+    if (made <= most_bytes_for(given)) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("normalizing {} bytes of added tokens makes {}", given, made));
   }
   for (const bool normalized : {false, true}) {
     for (const bool special : {false, true}) {

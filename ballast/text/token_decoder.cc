@@ -160,6 +160,8 @@ Result<std::string> decode_tokens(const std::vector<TokenDecoder>& decoders, Tex
 }
 
 Result<std::string> decode_one(const std::vector<TokenDecoder>& decoders, std::string_view text) {
+  // It is kept for every token of a vocabulary, so it may not grow as the text of an answer may.
+  const size_t most = 8 * text.size() + 64;
   Texts texts = {std::string(text)};
   for (const TokenDecoder& decoder : decoders) {
     if (depends_on_place(decoder)) continue;
@@ -170,6 +172,9 @@ Result<std::string> decode_one(const std::vector<TokenDecoder>& decoders, std::s
     } else {
       BALLAST_CHECK(std::visit(DecodeAll{texts}, decoder));
     }
+    if (texts.empty() || texts[0].size() <= most) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("decoding a token of {} bytes makes more than {}", text.size(), most));
   }
   return texts.empty() ? std::string() : std::move(texts[0]);
 }

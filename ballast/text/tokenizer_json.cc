@@ -133,9 +133,13 @@ Result<std::vector<PostPart>> parse_template(const JsonFields& fields, std::stri
   BALLAST_TRY(const auto elements, fields.list(key));
   std::vector<PostPart> parts;
   std::array<size_t, 2> seen{};
+  constexpr size_t kMostAdded = 65'536;
+  size_t added = 0;
   for (const std::string_view element : elements) {
     BALLAST_TRY(PostPart part, parse_template_part(element, tokens, fields));
     if (part.kind != PostPart::Kind::kTokens) ++seen[part.kind == PostPart::Kind::kSecondText ? 1 : 0];
+    added += part.tokens.size();
+    if (added > kMostAdded) return fields.unsupported(fmt::format("it adds more than {} tokens to a text", kMostAdded));
     parts.push_back(std::move(part));
   }
   if (seen[0] != 1 || seen[1] != texts - 1) {

@@ -63,6 +63,11 @@ Result<Tokenizer> tokenizer_from(const std::string& json) {
   return Tokenizer::make(std::move(*description));
 }
 
+std::string tokenizer_refusal(const std::string& json) {
+  const auto tokenizer = tokenizer_from(json);
+  return tokenizer ? "taken" : tokenizer.error().message;
+}
+
 std::string with_normalizers(const std::string& normalizers) {
   return fmt::format(R"({{"normalizer":{{"type":"Sequence","normalizers":[{}]}},)"
                      R"("model":{{"type":"WordLevel","vocab":{{"[UNK]":0}},"unk_token":"[UNK]"}}}})",
@@ -80,6 +85,36 @@ TEST(TokenizerBounds, AChainOfReplacementsMayNotGrowATextWithoutEnd) {
   const auto encoded = tokenizer->encode(std::string(1000, 'a'));
   ASSERT_FALSE(encoded);
   EXPECT_THAT(encoded.error().message, HasSubstr("would make more than"));
+}
+
+// What is kept for each token may not be much more than the file holds of it.
+TEST(TokenizerBounds, WhatIsKeptOfATokenMayNotGrowMuch) {
+  const std::string many(60'000, 'b');
+  const std::string grow = R"({"type":"Replace","pattern":{"String":"a"},"content":")" + many + R"("})";
+  const std::string again = R"({"type":"Replace","pattern":{"String":"b"},"content":"bbbbbbbbbbbbbbbbbbbbbbbb"})";
+  const std::string model = R"("model":{"type":"WordLevel","vocab":{"[UNK]":0,"a":1},"unk_token":"[UNK]"}})";
+  EXPECT_THAT(tokenizer_refusal(R"({"decoder":{"type":"Sequence","decoders":[)" + grow + "," + again + "," + again +
+                                "," + again + "]}," + model),
+              HasSubstr("decoding a token of 1 bytes"));
+  std::string added;
+  for (int i = 0; i < 200; ++i) {
+    added += (i == 0 ? "" : ",") + std::string(R"({"id":)") + std::to_string(i + 2) + R"(,"content":"a)" +
+             std::to_string(i) + R"(","normalized":true})";
+  }
+  EXPECT_THAT(tokenizer_refusal(R"({"added_tokens":[)" + added + R"(],"normalizer":)" + grow + "," + model),
+              HasSubstr("bytes of added tokens makes"));
+}
+
+TEST(TokenizerBounds, ATemplateMayNotAddWithoutEnd) {
+  std::string ids = "1", parts = R"({"Sequence":{"id":"A","type_id":0}})";
+  for (int i = 0; i < 1000; ++i) {
+    ids += ",1";
+    parts += R"(,{"SpecialToken":{"id":"x","type_id":0}})";
+  }
+  EXPECT_THAT(tokenizer_refusal(R"({"post_processor":{"type":"TemplateProcessing","single":[)" + parts +
+                                R"(],"special_tokens":{"x":{"id":"x","ids":[)" + ids + R"(],"tokens":[]}}},)" +
+                                R"("model":{"type":"WordLevel","vocab":{"[UNK]":0,"a":1},"unk_token":"[UNK]"}})"),
+              HasSubstr("adds more than 65536 tokens"));
 }
 
 TEST(TokenizerBounds, AnExpressionThatTakesTooLongIsAnErrorAndNoHang) {
