@@ -4,6 +4,7 @@
 
 #include "apps/ballast/chat_session.h"
 #include "apps/ballast/commands.h"
+#include "apps/ballast/interrupt.h"
 #include "apps/ballast/model_flags.h"
 #include "apps/ballast/sampling_flags.h"
 #include "apps/ballast/text.h"
@@ -24,7 +25,12 @@ struct ChatFlags {
   bool greedy = false;
   GenerateOptions options;
 
-  ChatFlags() { options.max_tokens = 512; }
+  // Surer than where a text is to be varied: people ask in order to know, and small models stray soon.
+  ChatFlags() {
+    options.max_tokens = 512;
+    options.sampling.temperature = 0.3;
+    options.sampling.top_p = 0.9;
+  }
 };
 
 Result<FoundChatTemplate> chat_template_for(const ChatFlags& flags, const std::string& model_path) {
@@ -55,6 +61,7 @@ Result<Conversation> make_conversation(const ChatFlags& flags, RunningModel& run
   options.generate = flags.options;
   settle_sampling(options.generate, flags.greedy);
   options.generate.sampling.log_probabilities = false;
+  options.generate.cancelled = interrupted;
   options.generate.stop_tokens = stop_tokens_of(running.model(), &tokenizer);
   options.stop_texts = ends_of_turns_in(found.text);
   options.stop_texts.insert(options.stop_texts.end(), flags.stop.begin(), flags.stop.end());

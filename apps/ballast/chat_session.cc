@@ -4,7 +4,9 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <ctime>
+#include <filesystem>
 
 #include "apps/ballast/interrupt.h"
 #include "apps/ballast/markdown_stream.h"
@@ -30,13 +32,6 @@ ClockTime local_time_now() {
           .second = std::min(local.tm_sec, 59)};
 }
 
-Status write_conversation(const std::string& path, const std::string& text) {
-  AtomicFiles files({.overwrite = true, .sync = true, .file_system = nullptr});
-  BALLAST_TRY(ByteSink* const sink, files.add(path, text.size()));
-  BALLAST_CHECK(sink->write_text(text));
-  return files.commit();
-}
-
 Result<std::vector<ChatMessage>> read_conversation(const std::string& path) {
   constexpr uint64_t kLargest = uint64_t{64} << 20U;
   BALLAST_TRY(const auto source, open_file(path, FileAccess::kPositional));
@@ -45,6 +40,28 @@ Result<std::vector<ChatMessage>> read_conversation(const std::string& path) {
   }
   BALLAST_TRY(const ByteVector bytes, read_bytes(*source, 0, source->size()));
   return parse_messages(as_text(bytes), path);
+}
+
+// What a file is called, as a shell would take it.
+std::string with_home(const std::string& path) {
+  const char* home = std::getenv("HOME");
+  return path.starts_with("~/") && home != nullptr ? home + path.substr(1) : path;
+}
+
+// A name that is mistyped must not cost a model: only conversations are written over.
+Status check_replaceable(const std::string& path) {
+  std::error_code ignored;
+  if (!std::filesystem::is_regular_file(path, ignored) || read_conversation(path)) return {};
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("{}: the file is there and holds no conversation; choose another name", path));
+}
+
+Status write_conversation(const std::string& path, const std::string& text) {
+  BALLAST_CHECK(check_replaceable(path));
+  AtomicFiles files({.overwrite = true, .sync = true, .file_system = nullptr});
+  BALLAST_TRY(ByteSink* const sink, files.add(path, text.size()));
+  BALLAST_CHECK(sink->write_text(text));
+  return files.commit();
 }
 
 }  // namespace
@@ -98,10 +115,11 @@ ChatSession::Next ChatSession::take_line(const std::string& line) {
 }
 
 ChatSession::Next ChatSession::command(const std::string& line) {
-  const size_t end = std::min(line.find(' '), line.size());
+  const size_t end = std::min(line.find_first_of(" \t\n"), line.size());
   const std::string name = line.substr(0, end);
-  const size_t begin = line.find_first_not_of(' ', end);
-  const std::string argument = begin == std::string::npos ? "" : line.substr(begin);
+  const size_t begin = line.find_first_not_of(" \t\n", end);
+  const size_t last = line.find_last_not_of(" \t\n");
+  const std::string argument = begin == std::string::npos ? "" : line.substr(begin, last + 1 - begin);
   const auto* row = std::ranges::find(kRows, name, &CommandRow::name);
   if (row != std::end(kRows)) return (this->*row->run)(argument);
   return fail(make_error(ErrorCode::kInvalidArgument,
@@ -131,18 +149,19 @@ ChatSession::Next ChatSession::say(const std::string& text) {
   });
   show((console_.output().interactive ? markdown.finish() : "") + "\n");
   const int signal = take_interrupt();
-  if (!reply) return fail(reply.error());
-  const double end = seconds_now();
-  prompt_seconds_ = (first == 0 ? end : first) - start;
-  answer_seconds_ = first == 0 ? 0 : end - first;
-  last_ = *reply;
-  tell_end(*reply);
+  const bool is_unread = !reply && reply.error().code == ErrorCode::kCancelled;
+  if (!reply && !is_unread) return fail(reply.error());
+  if (is_unread) console_.remark("stopped before the model had read the message, which is not kept\n");
+  else tell_answer(*reply, {start, first == 0 ? seconds_now() : first, seconds_now()});
   if (signal == 0 || signal == SIGINT) return Next::kGoOn;
   exit_code_ = kExitInterrupted;
   return Next::kLeave;
 }
 
-void ChatSession::tell_end(const Reply& reply) {
+void ChatSession::tell_answer(const Reply& reply, const TurnTimes& times) {
+  prompt_seconds_ = times.first - times.start;
+  answer_seconds_ = times.end - times.first;
+  last_ = reply;
   if (conversation_.left_out() > told_left_out_) {
     told_left_out_ = conversation_.left_out();
     console_.remark(
@@ -180,14 +199,15 @@ ChatSession::Next ChatSession::reset(const std::string& /*argument*/) {
 ChatSession::Next ChatSession::save(const std::string& argument) {
   if (argument.empty()) return fail(make_error(ErrorCode::kInvalidArgument, "/save FILE: the file is missing"));
   const auto messages = conversation_.messages();
-  if (const Status saved = write_conversation(argument, messages_to_json(messages)); !saved) return fail(saved.error());
+  const Status saved = write_conversation(with_home(argument), messages_to_json(messages));
+  if (!saved) return fail(saved.error());
   console_.remark(fmt::format("saved {} to {}\n", counted(messages.size(), "message"), printable(argument)));
   return Next::kGoOn;
 }
 
 ChatSession::Next ChatSession::load(const std::string& argument) {
   if (argument.empty()) return fail(make_error(ErrorCode::kInvalidArgument, "/load FILE: the file is missing"));
-  auto messages = read_conversation(argument);
+  auto messages = read_conversation(with_home(argument));
   if (!messages) return fail(messages.error());
   console_.remark(fmt::format("{} from {}\n", counted(messages->size(), "message"), printable(argument)));
   conversation_.set_messages(std::move(*messages));

@@ -22,11 +22,14 @@ class ChatSession {
  private:
   enum class Next : unsigned char { kGoOn, kLeave };
   struct CommandRow;
+  struct TurnTimes {
+    double start, first, end;  // when it was asked, when the first piece of the answer came, and the last
+  };
 
   Next take_line(const std::string& line);
   Next command(const std::string& line);
   Next say(const std::string& text);
-  void tell_end(const Reply& reply);
+  void tell_answer(const Reply& reply, const TurnTimes& times);
   // What failed, to the user; from a pipe it also ends the program.
   Next fail(const Error& error);
   void show(std::string_view text);

@@ -35,6 +35,8 @@ struct GenerateFlags {
   uint64_t warmup_tokens = 0;
   bool json = false;
   GenerateOptions options;
+
+  GenerateFlags() { options.sampling.temperature = 0.8; }
 };
 
 struct Timings {
@@ -110,6 +112,7 @@ Result<Written> write(const GenerateFlags& flags, RunningModel& running, const T
   options.sampling.log_probabilities = flags.json;
   if (!flags.ignore_eos) options.stop_tokens = stop_tokens_of(running.model(), tokenizer);
   const CancelScope cancel;
+  options.cancelled = interrupted;
   double start = seconds_now();
   BALLAST_TRY(Generator generator, Generator::start(*model, running.model().context(), written.prompt, options));
   written.timings = {running.load_seconds(), seconds_now() - start, 0, 0};

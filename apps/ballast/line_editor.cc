@@ -1,6 +1,7 @@
 #include "apps/ballast/line_editor.h"
 
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/ioctl.h>
 #include <termios.h>
 #include <unistd.h>
@@ -109,6 +110,22 @@ DrawnLine draw_line(std::string_view prompt, const LineBuffer& line, size_t widt
   return drawn;
 }
 
+DrawnLine fit_height(DrawnLine drawn, size_t height) {
+  if (height == 0 || drawn.rows < height) return drawn;
+  constexpr std::string_view kBreak = "\r\n";
+  const size_t first = std::min(drawn.cursor_row, drawn.rows + 1 - height);
+  size_t begin = 0;
+  for (size_t row = 0; row < first; ++row) begin = drawn.text.find(kBreak, begin) + kBreak.size();
+  size_t end = begin;
+  for (size_t row = 0; row < height && end != std::string::npos; ++row) {
+    end = drawn.text.find(kBreak, row == 0 ? end : end + kBreak.size());
+  }
+  drawn.text = drawn.text.substr(begin, end == std::string::npos ? end : end - begin);
+  drawn.rows = height - 1;
+  drawn.cursor_row -= first;
+  return drawn;
+}
+
 namespace {
 
 void write_terminal(std::string_view text) {
@@ -119,9 +136,17 @@ void write_terminal(std::string_view text) {
   }
 }
 
-size_t terminal_width() {
+winsize terminal_size() {
   winsize size{};
-  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0) size.ws_col = 80;
+  return size;
+}
+
+// Whether more comes within the time in which a terminal sends the rest of a key.
+bool more_comes_soon() {
+  constexpr int kMilliseconds = 50;
+  pollfd input = {.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+  return ::poll(&input, 1, kMilliseconds) != 0;
 }
 
 // Keys come as they are pressed while this lives, and pastes are marked as such.
@@ -174,13 +199,14 @@ LineEvent LineEditor::read(const std::string& prompt, std::string& line) {
 }
 
 LineEvent LineEditor::read_plain(std::string& line) {
-  for (;;) {
-    const size_t end = unread_.find('\n');
+  for (size_t searched = 0;;) {
+    const size_t end = unread_.find('\n', searched);
     if (end != std::string::npos) {
       line = unread_.substr(0, end);
       unread_.erase(0, end + 1);
       break;
     }
+    searched = unread_.size();
     const std::string more = read_some();
     if (more.empty() && unread_.empty()) return LineEvent::kEndOfInput;
     unread_ += more.empty() ? "\n" : more;
@@ -189,8 +215,9 @@ LineEvent LineEditor::read_plain(std::string& line) {
   return LineEvent::kLine;
 }
 
-void LineEditor::redraw(const std::string& prompt) {
-  const DrawnLine drawn = draw_line(prompt, editing_.line(), terminal_width());
+void LineEditor::redraw(const std::string& prompt, bool whole) {
+  const winsize size = terminal_size();
+  const DrawnLine drawn = fit_height(draw_line(prompt, editing_.line(), size.ws_col), whole ? 0 : size.ws_row);
   std::string out = "\r";
   if (cursor_row_ > 0) out += fmt::format("\x1b[{}A", cursor_row_);
   out += "\x1b[J" + drawn.text + "\r";
@@ -213,7 +240,7 @@ LineEvent LineEditor::edit(const std::string& prompt, std::string& line) {
       }
       const auto event = editing_.press(key);
       if (!event) continue;
-      redraw(prompt);
+      redraw(prompt, /*whole=*/true);
       write_terminal("\r\n");
       line = editing_.take_line();
       return *event;
@@ -222,6 +249,7 @@ LineEvent LineEditor::edit(const std::string& prompt, std::string& line) {
     const std::string bytes = read_some();
     if (bytes.empty()) return LineEvent::kEndOfInput;
     keys_ = decoder_.next(bytes);
+    if (decoder_.holds_escape() && !more_comes_soon()) decoder_.drop_escape();
   }
 }
 

@@ -40,6 +40,9 @@ struct DrawnLine {
   size_t cursor_column = 0;
 };
 DrawnLine draw_line(std::string_view prompt, const LineBuffer& line, size_t width);
+// As much of it as fits a terminal of this height, with the row of the cursor: a terminal cannot go back to rows that
+// have left it.
+DrawnLine fit_height(DrawnLine drawn, size_t height);
 
 class LineEditor {
  public:
@@ -52,7 +55,8 @@ class LineEditor {
  private:
   LineEvent edit(const std::string& prompt, std::string& line);
   LineEvent read_plain(std::string& line);
-  void redraw(const std::string& prompt);
+  // `whole`: also the rows that the terminal has no room for, which scroll away.
+  void redraw(const std::string& prompt, bool whole = false);
 
   bool interactive_;
   LineEditing editing_;

@@ -6,7 +6,7 @@
 
 namespace ballast::cli {
 
-// Sets the defaults of the commands too. What the flags set must live until the command has run.
+// What `options` says is the default of the command. What the flags set must live until the command has run.
 void add_sampling_flags(Command& command, GenerateOptions& options, bool& greedy);
 
 // Once the flags are parsed.

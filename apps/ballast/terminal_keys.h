@@ -40,6 +40,9 @@ struct Key {
 class KeyDecoder {
  public:
   std::vector<Key> next(std::string_view bytes);
+  // An Escape that may be the beginning of another key; where nothing follows it was Escape, which means nothing.
+  bool holds_escape() const { return pending_ == "\x1b"; }
+  void drop_escape() { pending_.clear(); }
 
  private:
   bool take(std::vector<Key>& keys);

@@ -85,32 +85,44 @@ std::string Conversation::context_json() const {
 
 Result<std::vector<TokenId>> Conversation::prompt(const ClockTime& now) const {
   BALLAST_TRY(const auto parts, template_.render_parts(context_json(), options_.limits, now));
-  return encode_parts(tokenizer_, parts);
+  if (!parts.empty()) return encode_parts(tokenizer_, parts);
+  return make_error(ErrorCode::kInvalidArgument, "the chat template makes an empty text of the conversation");
 }
 
-// The first turn that the model still sees: everything up to the next message of the user.
-bool Conversation::leave_out_a_turn() {
-  const size_t begin = (has_system() ? 1 : 0) + left_out_;
-  for (size_t i = begin + 1; i < messages_.size(); ++i) {
-    if (messages_[i].role != "user") continue;
-    left_out_ += i - begin;
-    return true;
+// How many messages may be left out: all before a turn of the user's, beginning with what is left out now.
+std::vector<size_t> Conversation::possible_cuts() const {
+  const size_t system = has_system() ? 1 : 0;
+  std::vector<size_t> cuts = {left_out_};
+  for (size_t i = system + left_out_ + 1; i < messages_.size(); ++i) {
+    if (messages_[i].role == "user") cuts.push_back(i - system);
   }
-  return false;
+  return cuts;
 }
 
+// The fewest that must be left out, found by halving: a conversation that was loaded may have very many turns.
 Result<std::vector<TokenId>> Conversation::fitting_prompt(const ClockTime& now) {
   const uint64_t most = model_.context_length();
   const uint64_t reserve = std::min(options_.generate.max_tokens, most / 4);
-  for (;;) {
-    BALLAST_TRY(std::vector<TokenId> ids, prompt(now));
-    if (ids.size() + reserve <= most) return ids;
-    if (leave_out_a_turn()) continue;
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("the message has {} tokens with what the chat template adds, and {} are kept for the "
-                                  "answer, but the model's context has {}: shorten the message or the system message",
-                                  ids.size(), reserve, most));
+  const auto fits = [&](const std::vector<TokenId>& ids) { return ids.size() + reserve <= most; };
+  BALLAST_TRY(std::vector<TokenId> ids, prompt(now));
+  if (fits(ids)) return ids;
+  const std::vector<size_t> cuts = possible_cuts();
+  size_t too_few = 0, enough = cuts.size();
+  while (too_few + 1 < enough) {
+    const size_t middle = too_few + (enough - too_few) / 2;
+    left_out_ = cuts[middle];
+    BALLAST_TRY(std::vector<TokenId> fewer, prompt(now));
+    (fits(fewer) ? enough : too_few) = middle;
+    if (fits(fewer) || enough == cuts.size()) ids = std::move(fewer);
   }
+  if (enough < cuts.size()) {
+    left_out_ = cuts[enough];
+    return ids;
+  }
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("the message has {} tokens with what the chat template adds, and {} are kept for the "
+                                "answer, but the model's context has {}: shorten the message or the system message",
+                                ids.size(), reserve, most));
 }
 
 // ---------------------------------------------------------------- a turn

@@ -82,7 +82,7 @@ class Conversation {
   std::string context_json() const;
   Result<std::vector<TokenId>> prompt(const ClockTime& now) const;
   Result<std::vector<TokenId>> fitting_prompt(const ClockTime& now);
-  bool leave_out_a_turn();
+  std::vector<size_t> possible_cuts() const;
   Status start_or_restart(std::vector<TokenId> prompt);
   Result<Reply> answer(const Show& show);
 

@@ -94,7 +94,11 @@ Status Generator::compute(std::span<const TokenId> ids) {
     return {};
   }
   cache_->expect(cache_->length() + ids.size());
+  const bool is_prompt = ids.size() > 1;
   while (!ids.empty()) {
+    if (is_prompt && options_.cancelled && options_.cancelled()) {
+      return make_error(ErrorCode::kCancelled, "interrupted while the prompt was read");
+    }
     const auto piece = ids.first(std::min(ids.size(), kPromptPiece));
     BALLAST_TRY(logits_, model_->forward_cached(*context_, piece, *cache_, CausalLm::Rows::kLast));
     ids = ids.subspan(piece.size());

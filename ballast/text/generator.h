@@ -1,6 +1,7 @@
 // The loop that makes a model write: prefill, then one token after another.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 #include <vector>
@@ -19,6 +20,8 @@ struct GenerateOptions {
   DType cache_dtype = DType::kF32;   // or kF16: half the memory, not always the same tokens
   // At the end of the context, forget the oldest token and compute the rest again, for each token; off: stop there.
   bool context_shift = false;
+  // Asked before each piece of a prompt: true ends the work with kCancelled. A long prompt takes long.
+  std::function<bool()> cancelled{};
 };
 
 enum class StopReason : uint8_t { kNone, kMaxTokens, kStopToken, kContextFull };

@@ -51,6 +51,24 @@ TEST_F(Chat, SavesAndGoesOnWithAConversation) {
   EXPECT_THAT(second.err, HasSubstr("3 messages from " + path));
 }
 
+TEST_F(Chat, SavesOverConversationsAndNothingElse) {
+  const std::string model = folder_.write("model.gguf", "weights");
+  const ProgramRun refused = chat("/save " + model + "\n");
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("holds no conversation; choose another name"));
+  EXPECT_EQ(read_text_file(model), "weights");
+  const std::string path = folder_.path("talk.json");
+  EXPECT_EQ(chat("/save " + path + " \n/system Be brief.\n/save\t" + path + "\n").exit_code, 0);
+  EXPECT_EQ(json_at(read_text_file(path), "messages/0/content"), "\"Be brief.\"");
+}
+
+TEST_F(Chat, TakesATildeForTheHomeFolder) {
+  ProgramSetting setting;
+  setting.environment = {{"HOME", folder_.path("")}};
+  EXPECT_EQ(chat("/save ~/talk.json\n/load ~/talk.json\n", {}, setting).exit_code, 0);
+  EXPECT_EQ(json_at(read_text_file(folder_.path("talk.json")), "messages"), "[]");
+}
+
 TEST_F(Chat, HelpListsTheCommands) {
   const ProgramRun run = chat("/help\n");
   for (const char* name : {"/help", "/reset", "/save FILE", "/load FILE", "/stats", "/system TEXT", "/exit"}) {

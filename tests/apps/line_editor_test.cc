@@ -26,6 +26,16 @@ TEST(KeyDecoder, WaitsForTheRestOfWhatCameInPieces) {
   EXPECT_THAT(decoder.next("A"), ElementsAre(Key{KeyKind::kUp}));
 }
 
+TEST(KeyDecoder, AnEscapeAloneTakesNothingWithIt) {
+  KeyDecoder decoder;
+  decoder.next("a\x1b");
+  ASSERT_TRUE(decoder.holds_escape());
+  decoder.drop_escape();
+  EXPECT_THAT(decoder.next("b"), ElementsAre(Key{KeyKind::kText, "b"}));
+  decoder.next("\x1b[");
+  EXPECT_FALSE(decoder.holds_escape());
+}
+
 TEST(KeyDecoder, APasteIsOneKeyLineBreaksIncluded) {
   KeyDecoder decoder;
   EXPECT_THAT(decoder.next("\x1b[200~one\rtwo\x1b[201~x"),
@@ -137,6 +147,20 @@ TEST(DrawLine, ShowsLineBreaksOfAPaste) {
   EXPECT_EQ(drawn.rows, 1U);
   EXPECT_EQ(drawn.cursor_row, 0U);
   EXPECT_EQ(drawn.cursor_column, 2U);
+}
+
+TEST(DrawLine, ShowsTheRowsAroundTheCursorWhereTheTerminalIsLow) {
+  LineBuffer line = typed("1\n2\n3\n4");
+  const DrawnLine end = fit_height(draw_line("> ", line, 80), 2);
+  EXPECT_EQ(end.text, "3\r\n4");
+  EXPECT_EQ(end.rows, 1U);
+  EXPECT_EQ(end.cursor_row, 1U);
+  line.home();
+  const DrawnLine start = fit_height(draw_line("> ", line, 80), 2);
+  EXPECT_EQ(start.text, "> 1\r\n2");
+  EXPECT_EQ(start.cursor_row, 0U);
+  EXPECT_EQ(fit_height(draw_line("> ", line, 80), 4).text, "> 1\r\n2\r\n3\r\n4");
+  EXPECT_EQ(fit_height(draw_line("> ", line, 80), 0).rows, 3U);
 }
 
 }  // namespace

@@ -129,6 +129,26 @@ TEST_F(ConversationTest, LeavesOutOldTurnsWhereTheContextIsFull) {
   EXPECT_LE(conversation.tokens(), 48U);
 }
 
+// A file may hold more turns than could ever be tried one after the other.
+TEST_F(ConversationTest, FindsTheFewestTurnsToLeaveOutOfVeryMany) {
+  constexpr size_t kTurns = 20'000;
+  std::vector<ChatMessage> messages;
+  for (size_t i = 0; i < kTurns; ++i) messages.insert(messages.end(), {{"user", "a"}, {"assistant", "b"}});
+  Conversation conversation = make();
+  conversation.set_messages(messages);
+  const Reply reply = say(conversation, "c");
+  EXPECT_LE(reply.prompt_tokens, 44U);
+  Conversation shorter = make();  // one turn more would not fit
+  const size_t seen = messages.size() - conversation.left_out();
+  shorter.set_messages({messages.end() - static_cast<ptrdiff_t>(seen), messages.end()});
+  EXPECT_EQ(say(shorter, "c").prompt_tokens, reply.prompt_tokens);
+  EXPECT_EQ(shorter.left_out(), 0U);
+  Conversation longer = make();
+  longer.set_messages({messages.end() - static_cast<ptrdiff_t>(seen + 2), messages.end()});
+  say(longer, "c");
+  EXPECT_EQ(longer.left_out(), 2U);
+}
+
 TEST_F(ConversationTest, AMessageThatCannotFitIsRefusedAndForgotten) {
   Conversation conversation = make();
   const std::string longer(100, 'x');
@@ -136,6 +156,13 @@ TEST_F(ConversationTest, AMessageThatCannotFitIsRefusedAndForgotten) {
   ASSERT_FALSE(reply);
   EXPECT_THAT(reply.error().message, AllOf(HasSubstr("tokens with what the chat template adds"), HasSubstr("has 48")));
   EXPECT_TRUE(conversation.messages().empty());
+}
+
+TEST_F(ConversationTest, ATemplateThatWritesNothingIsNamed) {
+  Conversation conversation = make(4, "{# nothing #}");
+  const auto reply = conversation.say("hi", {}, [](std::string_view) { return true; });
+  ASSERT_FALSE(reply);
+  EXPECT_THAT(reply.error().message, HasSubstr("the chat template makes an empty text"));
 }
 
 TEST_F(ConversationTest, WhatATemplateRaisesIsTheError) {

@@ -118,6 +118,25 @@ TEST(Generator, AnotherPromptComputesWhatDiffersAndTheLastTokenInAnyCase) {
   EXPECT_FALSE(generator->restart(std::vector<TokenId>(60, 1)));
 }
 
+TEST(Generator, ALongPromptCanBeCancelledAndAnotherBegun) {
+  const auto model = load_or_die(recorded_model_path("gpt_base"));
+  bool cancelled = false;
+  GenerateOptions options;
+  options.max_tokens = 3;
+  options.cancelled = [&] { return cancelled; };
+  auto generator = Generator::start(*model->as_causal_lm(), model->context(), {1, 2, 3}, options);
+  ASSERT_TRUE(generator) << generator.error().message;
+  cancelled = true;
+  const Status stopped = generator->restart({1, 2, 4, 5});
+  ASSERT_FALSE(stopped);
+  EXPECT_EQ(stopped.error().code, ErrorCode::kCancelled);
+  cancelled = false;
+  ASSERT_TRUE(generator->restart({1, 2, 4, 5}));
+  cancelled = true;  // a token is not a prompt: whoever shows it decides
+  EXPECT_TRUE(generator->next());
+  EXPECT_TRUE(generator->next());
+}
+
 TEST(Generator, RefusesWhatTheModelDoesNotKnow) {
   const auto model = base();
   EXPECT_THAT(refusal(*model, {1, 320}, greedy_tokens(2)), HasSubstr("token 320 at position 1"));
