@@ -1,6 +1,7 @@
 #include "apps/ballast/inspect.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <memory>
 
@@ -10,7 +11,10 @@
 #include "apps/ballast/streams.h"
 #include "apps/ballast/tensor_choice.h"
 #include "apps/ballast/tree.h"
+#include "ballast/archive/model_folder.h"
 #include "ballast/archive/open.h"
+#include "ballast/text/find_chat_template.h"
+#include "ballast/text/load_tokenizer.h"
 
 namespace ballast::cli {
 
@@ -79,10 +83,22 @@ constexpr const char* kInspectFooter =
 
 }  // namespace
 
+std::optional<ModelSummary> model_of(const Inspection& inspection) {
+  const Description& description = inspection.archive.description();
+  auto model = summarise_model(description);
+  if (!model || !takes_config_from_folder(description)) return model;
+  if (const auto tokenizer = find_tokenizer_beside(inspection.path)) {
+    model->tokenizer = std::filesystem::path(*tokenizer).filename().string();
+  }
+  const auto chat_template = find_chat_template(inspection.path);
+  model->has_chat_template = model->has_chat_template || (chat_template && chat_template->has_value());
+  return model;
+}
+
 RunCommand add_inspect(CLI::App& program, Console& console) {
   Command command(program, "inspect", "Show what is in a weight file");
   auto options = std::make_shared<InspectOptions>();
-  command.path("PATH", options->path, "What to look at");
+  command.path("PATH", options->path, "What to look at").or_model();
   command.flag("--flat", options->flat, "One line per tensor instead of a tree");
   command.flag("--full", options->full, "Show long metadata values and lists whole");
   command.count("--context", "N", options->context, "Tell the memory that a model needs with N tokens", 1);

@@ -6,6 +6,7 @@
 
 #include "apps/ballast/console.h"
 #include "ballast/archive/digest.h"
+#include "ballast/archive/model_summary.h"
 #include "ballast/archive/tied.h"
 #include "ballast/formats/archive.h"
 
@@ -25,6 +26,9 @@ struct Inspection {
   bool full = false;     // long metadata stands there whole
   uint64_t context = 0;  // tokens to tell the memory for; 0: as many as the model takes
 };
+
+// With what stands beside the weights; nullopt where the file is no language model.
+std::optional<ModelSummary> model_of(const Inspection& inspection);
 
 std::string inspection_json(const Inspection& inspection);
 void print_inspection(const Inspection& inspection, Console& console);

@@ -89,7 +89,7 @@ void add_scalars(JsonWriter& json, const Description& description, size_t most_e
 }
 
 void add_model(JsonWriter& json, const Inspection& inspection) {
-  const auto model = summarise_model(inspection.archive.description());
+  const auto model = model_of(inspection);
   if (!model) return;
   const auto add_count = [&](std::string_view key, const std::optional<uint64_t>& count) {
     if (count) add_number(json, key, *count);

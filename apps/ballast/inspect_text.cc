@@ -96,7 +96,7 @@ std::string memory_text(const Inspection& inspection, const ModelSummary& model)
 }
 
 void print_model(const Inspection& inspection, Console& console) {
-  const auto model = summarise_model(inspection.archive.description());
+  const auto model = model_of(inspection);
   if (!model) return;
   console.heading("model");
   Table table = field_table();
@@ -138,6 +138,21 @@ void print_metadata(const Inspection& inspection, Console& console) {
 
 // ---------------------------------------------------------------- the config
 
+// A list as it would be written without line breaks.
+std::string on_one_line(std::string_view json) {
+  std::string out;
+  bool in_text = false;
+  for (size_t i = 0; i < json.size(); ++i) {
+    const char c = json[i];
+    if (c == '"') in_text = !in_text;
+    const bool blank = c == ' ' || c == '\t' || c == '\n' || c == '\r';
+    if (in_text || !blank) out += c;
+    if (in_text && c == '\\' && i + 1 < json.size()) out += json[++i];
+    if (!in_text && (c == ',' || c == ':')) out += ' ';
+  }
+  return out;
+}
+
 // Members of nested objects, one per row: "config.vocab_size  320". Other values stand as they are written.
 Status add_config_rows(std::string_view text, Table& table) {
   JsonReader reader(text, "config", 0, JsonReader::Dialect::kPython);
@@ -164,7 +179,7 @@ Status add_config_rows(std::string_view text, Table& table) {
       prefix_ends.push_back(path.size());
     } else {
       BALLAST_TRY(const std::string_view value, reader.read_raw());
-      add_field(table, path, value);
+      add_field(table, path, type == JsonType::kArray ? on_one_line(value) : std::string(value));
     }
   }
   return {};

@@ -38,7 +38,9 @@ struct ModelSummary {
   std::optional<uint64_t> cache_bytes_per_token;
 };
 
-// Of descriptions with GGUF's keys, whatever format they are stored in; nullopt without `general.architecture`.
+// Of descriptions with GGUF's keys, whatever format they are stored in, or with the config.json of a Hugging Face
+// folder; nullopt without `general.architecture` and `model_type`. Tokenizer and template of a folder are files of
+// their own, which a description knows nothing of.
 std::optional<ModelSummary> summarise_model(const Description& description);
 
 }  // namespace ballast

@@ -9,6 +9,7 @@
 namespace ballast::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -266,6 +267,18 @@ std::string write_shared(const TempFolder& folder) {
   append_le<uint32_t>(file, 2);
   for (const char* name : {"embedding", "head"}) file += entry(name, 16 + index_size);
   return folder.write("shared.gptrsten", file + std::string("\0\0\x80\x3f\0\0\0\x40", 8));
+}
+
+TEST(Inspect, TellsWhatTheModelOfAFolderIs) {
+  const std::string folder = test_file_path("hf/gemma3");
+  const std::string text = run_ballast({"inspect", folder}).out;
+  EXPECT_THAT(text, AllOf(HasSubstr("  architecture    gemma3_text\n"), HasSubstr("  memory to run   "),
+                          HasSubstr("  attention       4 heads, 2 for keys and values\n"),
+                          HasSubstr("[\"sliding_attention\", \"sliding_attention\", \"full_attention\"")));
+  const std::string json = run_ballast({"inspect", folder, "--json"}).out;
+  EXPECT_EQ(json_at(json, "model/layers"), "4");
+  EXPECT_EQ(json_at(json, "model/context"), "128");
+  EXPECT_EQ(json_at(json, "model/chat_template"), "false");
 }
 
 TEST(Inspect, TensorsThatShareTheirBytesAreTied) {

@@ -48,6 +48,27 @@ TEST(ModelSummary, CountsTheElementsOfEveryTensorOnce) {
   EXPECT_EQ(tensors, description.tensors.size());
 }
 
+TEST(ModelSummary, TellsWhatAConfigJsonSays) {
+  Description description;
+  description.config = ModelConfig{"huggingface", R"({"model_type": "gemma3", "architectures": ["x"], "text_config":
+      {"hidden_size": 32, "num_attention_heads": 4, "num_key_value_heads": 2, "num_hidden_layers": 3,
+       "max_position_embeddings": 128, "vocab_size": 64, "num_experts": null}})"};
+  const auto model = summarise_model(description);
+  ASSERT_TRUE(model);
+  EXPECT_EQ(model->architecture, "gemma3");
+  EXPECT_EQ(model->layers, 3U);
+  EXPECT_EQ(model->context, 128U);
+  EXPECT_EQ(model->kv_heads, 2U);
+  EXPECT_EQ(model->experts, std::nullopt);
+  description.config->text = R"({"model_type": "gpt2", "n_layer": "many", "n_embd": -1, "n_head": 1e3)";
+  const auto damaged = summarise_model(description);
+  ASSERT_TRUE(damaged);
+  EXPECT_EQ(damaged->layers, std::nullopt);
+  EXPECT_EQ(damaged->width, std::nullopt);
+  description.config->text = "[";
+  EXPECT_FALSE(summarise_model(description));
+}
+
 TEST(ModelSummary, TakesTheLargestOfNumbersPerLayer) {
   Description description;
   const std::vector<int32_t> heads = {4, 8, 0};
