@@ -81,20 +81,27 @@ Status verify_entries(const ModelCache& cache, const Entries& entries, Console& 
   return {};
 }
 
-Status clear_entries(const ModelCache& cache, const Entries& entries, Console& console) {
-  uint64_t freed = 0;
+// What did not come from the catalogue cannot be fetched again, so it goes only where it is named.
+Status clear_entries(const CacheFlags& flags, const ModelCache& cache, const Entries& entries, Console& console) {
+  uint64_t freed = 0, removed = 0;
   for (const ModelCache::Entry& entry : entries) {
+    if (flags.names.empty() && find_catalogue_model(entry.name) == nullptr) {
+      console.remark(fmt::format("left {}, which is not of the catalogue; `ballast cache clear NAME` removes it\n",
+                                 printable(entry.name)));
+      continue;
+    }
     BALLAST_TRY(const uint64_t bytes, cache.remove(entry.name));
     freed += bytes;
+    ++removed;
   }
-  console.out() += fmt::format("removed {}, {}\n", counted(entries.size(), "model"), mib(freed));
+  console.out() += fmt::format("removed {}, {}\n", counted(removed, "model"), mib(freed));
   return {};
 }
 
 Status run_cache(const CacheFlags& flags, Console& console) {
   BALLAST_TRY(const ModelCache cache, ModelCache::of_user());
   BALLAST_TRY(const Entries entries, chosen_entries(flags, cache));
-  if (flags.action == "clear") return clear_entries(cache, entries, console);
+  if (flags.action == "clear") return clear_entries(flags, cache, entries, console);
   if (flags.action == "verify") return verify_entries(cache, entries, console);
   if (flags.action != "list" && !flags.action.empty()) {
     return make_error(
@@ -109,9 +116,9 @@ Status run_cache(const CacheFlags& flags, Console& console) {
 constexpr const char* kCacheFooter =
     "list    what was fetched, and how large it is (the default)\n"
     "verify  read the models and compare them with the digests that Ballast knows\n"
-    "clear   remove the models named, or all\n"
+    "clear   remove the models named, or all that `ballast get` can fetch again\n"
     "\n"
-    "The folder is $XDG_CACHE_HOME/ballast/models, or ~/.cache/ballast/models. Everything in it can be fetched again.\n"
+    "The folder is $XDG_CACHE_HOME/ballast/models, or ~/.cache/ballast/models.\n"
     "\n"
     "Examples:\n"
     "  ballast cache list\n"

@@ -74,7 +74,9 @@ void Console::complain(std::string_view text) {
 }
 
 int Console::fail(const Error& error, bool json) {
-  complain(error.message);
+  // The library knows no flags; every command that writes files spells this one so.
+  const bool says_how = error.message.find("--overwrite") != std::string::npos;
+  complain(error.code == ErrorCode::kExists && !says_how ? error.message + "; --overwrite replaces it" : error.message);
   if (json) {
     out_ = error_object(error);
     out_ += '\n';

@@ -213,7 +213,7 @@ RunCommand add_convert(CLI::App& program, Console& console) {
   Command command(program, "convert", "Write a weight file in another format, without loss");
   auto flags = std::make_shared<ConvertFlags>();
   ConvertOptions& options = flags->output.options;
-  command.path("SRC", flags->source, "What to convert; - is standard input");
+  command.path("SRC", flags->source, "What to convert; - is standard input").or_model();
   command.path("DST", flags->output.path,
                "Where to; its extension tells the format unless --to does; a folder (ending in /) gets "
                "model.safetensors; - is standard output");

@@ -304,8 +304,8 @@ constexpr const char* kDiffFooter =
 RunCommand add_diff(CLI::App& program, Console& console) {
   Command command(program, "diff", "Compare two weight files by content");
   auto flags = std::make_shared<DiffFlags>();
-  command.path("A", flags->a, "One file");
-  command.path("B", flags->b, "The other, of any format");
+  command.path("A", flags->a, "One file").or_model();
+  command.path("B", flags->b, "The other, of any format").or_model();
   command.real("--rtol", "X", flags->options.rtol, "Values within atol + rtol * |b| count as equal");
   command.real("--atol", "X", flags->options.atol, "See --rtol");
   command.flag("--all", flags->all, "List tensors that are the same, too");

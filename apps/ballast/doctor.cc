@@ -217,7 +217,7 @@ RunCommand add_doctor(CLI::App& program, Console& console) {
   Command command(program, "doctor", "Explain an unreadable file, and save what can be saved");
   auto flags = std::make_shared<DoctorFlags>();
   ConvertOptions& options = flags->rescue.options;
-  command.path("PATH", flags->source, "What to look at; - is standard input");
+  command.path("PATH", flags->source, "What to look at; - is standard input").or_model();
   command.text("--rescue", "OUT", flags->rescue.path, "Write the sound tensors here");
   command.text("--to", "FORMAT", flags->rescue.format, "Format of OUT; its extension tells it otherwise");
   command.text("--config", "FILE", flags->rescue.config_path, "Model config (JSON) for formats that need one");

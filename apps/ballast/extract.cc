@@ -193,7 +193,7 @@ constexpr const char* kExtractFooter =
 RunCommand add_extract(CLI::App& program, Console& console) {
   Command command(program, "extract", "Chosen tensors into a file of any format");
   auto flags = std::make_shared<ExtractFlags>();
-  command.path("PATH", flags->source, "Where from; - is standard input");
+  command.path("PATH", flags->source, "Where from; - is standard input").or_model();
   command.optional_texts("NAME", flags->names, "Tensors by their exact names");
   const Flag out = command.text("-o,--output", "OUT", flags->output.path,
                                 "Where to; its extension tells the format unless --to does; - is standard output");

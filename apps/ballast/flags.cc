@@ -7,6 +7,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "apps/ballast/model_cache.h"
+
 namespace ballast::cli {
 
 namespace {
@@ -44,6 +46,17 @@ Flag Flag::needs(Flag other) {
 
 Flag Flag::required() {
   option_->required();
+  return *this;
+}
+
+Flag Flag::or_model() {
+  const auto resolve = [](std::string& word) -> std::string {
+    auto path = resolve_model_name(word);
+    if (!path) return path.error().message;
+    word = std::move(*path);
+    return "";
+  };
+  option_->transform(CLI::Validator(resolve, ""));
   return *this;
 }
 

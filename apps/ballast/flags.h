@@ -25,6 +25,8 @@ class Flag {
   Flag needs(Flag other);
   // Leaving it out is an error.
   Flag required();
+  // Where no such file is, the name of a model that `ballast get` fetched will do.
+  Flag or_model();
 
  private:
   CLI::Option* option_;

@@ -142,7 +142,7 @@ constexpr const char* kHashFooter =
 RunCommand add_hash(CLI::App& program, Console& console) {
   Command command(program, "hash", "Digests of the tensors and of the whole archive");
   auto flags = std::make_shared<HashFlags>();
-  command.path("PATH", flags->path, "What to digest");
+  command.path("PATH", flags->path, "What to digest").or_model();
   const Flag write = command.flag("--write", flags->write, "Keep the digests in <PATH>.ballast.json");
   command.flag("--check", flags->check, "Compare with <PATH>.ballast.json").excludes(write);
   command.flag("--sha256", flags->options.sha256, "Also SHA-256 of each tensor's bytes");

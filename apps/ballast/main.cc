@@ -119,8 +119,20 @@ class Program {
     return kExitFailed;
   }
 
+  // "--system: 1 required TEXT missing", as the parser has it.
+  static std::string missing_value_text(const CLI::ParseError& error) {
+    constexpr std::string_view kBefore = ": 1 required ", kBehind = " missing";
+    const std::string_view text = error.what();
+    const size_t at = text.find(kBefore);
+    if (at == std::string_view::npos || !text.ends_with(kBehind)) return std::string(text);
+    const size_t begin = at + kBefore.size();
+    return fmt::format("{} needs a value: {} {}", text.substr(0, at), text.substr(0, at),
+                       text.substr(begin, text.size() - kBehind.size() - begin));
+  }
+
   std::string usage_error_text(const CLI::ParseError& error) {
     const auto remaining = app_.remaining(/*recurse=*/true);
+    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ArgumentMismatch)) return missing_value_text(error);
     if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::ExtrasError) || remaining.empty())
       return error.what();
     const std::string& word = remaining.front();

@@ -155,9 +155,28 @@ Result<uint64_t> ModelCache::remove(const std::string& name) const {
   return bytes;
 }
 
+namespace {
+
+// A word that is neither a file nor the beginning of the names of a pair, but nearly a name of the catalogue.
+std::string meant_model(const std::string& given) {
+  std::error_code ignored;
+  if (given.find_first_of("/.") != std::string::npos) return "";
+  for (const char* ending : {"", ".json", ".npz", ".netcl"}) {
+    if (fs::exists(given + ending, ignored)) return "";
+  }
+  return std::string(nearest(given, catalogue_names()));
+}
+
+}  // namespace
+
 Result<std::string> resolve_model_name(const std::string& given) {
   const CatalogueModel* const model = find_catalogue_model(given);
   std::error_code failure;
+  if (const std::string meant = meant_model(given); model == nullptr && !meant.empty()) {
+    return make_error(ErrorCode::kNotFound,
+                      fmt::format("{} is neither a file nor a model that Ballast knows; did you mean \"{}\"?",
+                                  printable(given), meant));
+  }
   if (model == nullptr || fs::exists(given, failure)) return given;
   BALLAST_TRY(const ModelCache cache, ModelCache::of_user());
   if (cache.has(*model)) return cache.path_of(*model);

@@ -45,7 +45,13 @@ Result<int> run_child(const std::vector<std::string>& words) {
 }
 
 Result<std::string> make_download_folder() {
-  std::string folder = (fs::temp_directory_path() / "ballast-get-XXXXXX").string();
+  std::error_code failure;
+  const fs::path temporary = fs::temp_directory_path(failure);
+  if (failure) {
+    return make_error(ErrorCode::kIo, fmt::format("there is no folder for temporary files: {}; does TMPDIR name one?",
+                                                  failure.message()));
+  }
+  std::string folder = (temporary / "ballast-get-XXXXXX").string();
   if (mkdtemp(folder.data()) == nullptr) {
     return make_error(ErrorCode::kIo, fmt::format("{}: cannot make the folder: {}", folder, std::strerror(errno)));
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "apps/ballast/commands.h"
@@ -147,6 +148,12 @@ void print_quantize(const QuantizeFlags& flags, const ConvertReport& report, Con
                          error_text(totals.error.max_abs), error_text(totals.error.relative()));
   }
   print_line(console, Paint::kBold, "total:", sizes);
+  const auto is_packed = [](const TensorQuantization& tensor) { return is_block(tensor.from); };
+  if (totals.quantized == 0 && std::ranges::any_of(tensors, is_packed)) {
+    print_line(console, Paint::kYellow, "note:",
+               "nothing was quantised: the matrices are in blocks already, and packing them again would add one error "
+               "to another. To do it anyway, first `ballast convert --dequantize f32`");
+  }
   print_convert_report(report, flags.output.options, console);
 }
 
@@ -181,7 +188,7 @@ std::vector<std::pair<std::string, DType>> quantized_types() {
 RunCommand add_quantize(CLI::App& program, Console& console) {
   Command command(program, "quantize", "Pack matrices into blocks of few bits a weight");
   auto flags = std::make_shared<QuantizeFlags>();
-  command.path("IN", flags->source, "What to quantise; - is standard input");
+  command.path("IN", flags->source, "What to quantise; - is standard input").or_model();
   command.path("OUT", flags->output.path, "Where to, usually .gguf; - is standard output");
   command
       .choice("--type", "TYPE", flags->type, quantized_types(),

@@ -252,7 +252,7 @@ constexpr const char* kShowFooter =
 RunCommand add_show(CLI::App& program, Console& console) {
   Command command(program, "show", "Show the values of a tensor or of a slice of it");
   auto flags = std::make_shared<ShowFlags>();
-  command.path("PATH", flags->path, "What to look into");
+  command.path("PATH", flags->path, "What to look into").or_model();
   command.optional_texts("NAME", flags->names, "Tensors, each with a slice if wanted: 'weight[0:4, :]'");
   command.patterns("--only", flags->only, "Show tensors whose name this finds; may be repeated");
   command.flag("--all", flags->all, "Write every value, however many");

@@ -241,7 +241,7 @@ constexpr const char* kSplitFooter =
 RunCommand add_split(CLI::App& program, Console& console) {
   Command command(program, "split", "Distribute the tensors of a file over several");
   auto flags = std::make_shared<SplitFlags>();
-  command.path("PATH", flags->source, "What to split; - is standard input");
+  command.path("PATH", flags->source, "What to split; - is standard input").or_model();
   command.text("-o,--output", "OUT", flags->output.path, "A folder, or a pattern with {}");
   const Flag size = command.size("--shard-size", flags->shard_size, "A new file before this many bytes: 500MB, 2GiB");
   const Flag count = command.count("--count", "N", flags->count, "So many files, as even as whole tensors allow", 1);

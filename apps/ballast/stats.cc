@@ -301,7 +301,7 @@ constexpr const char* kStatsFooter =
 RunCommand add_stats(CLI::App& program, Console& console) {
   Command command(program, "stats", "Range, moments and distribution of every tensor");
   auto flags = std::make_shared<StatsFlags>();
-  command.path("PATH", flags->path, "What to measure");
+  command.path("PATH", flags->path, "What to measure").or_model();
   command.patterns("--only", flags->only, "Measure only tensors whose name this finds; may be repeated");
   command.choice("--sort", "KEY", flags->sort,
                  {{"name", StatsSort::kName},

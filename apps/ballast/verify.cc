@@ -108,7 +108,7 @@ constexpr const char* kVerifyFooter =
 RunCommand add_verify(CLI::App& program, Console& console) {
   Command command(program, "verify", "Check that weight files are sound");
   auto flags = std::make_shared<VerifyFlags>();
-  command.paths("PATH", flags->paths, "What to check");
+  command.paths("PATH", flags->paths, "What to check").or_model();
   command.choice("--level", "LEVEL", flags->level,
                  {{"structure", VerifyLevel::kStructure}, {"content", VerifyLevel::kContent}},
                  "How deep to look: structure (default) or content");

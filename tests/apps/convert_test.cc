@@ -70,6 +70,7 @@ TEST(Convert, AnExistingDestinationStaysUnlessOverwriteIsGiven) {
   const std::string source = write_sample(folder), target = folder.write("old.safetensors", "precious");
   const ProgramRun refused = run_ballast({"convert", source, target});
   EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("exists already, and overwriting was not asked for; --overwrite replaces it"));
   EXPECT_EQ(read_text_file(target), "precious");
   EXPECT_EQ(run_ballast({"convert", source, target, "--overwrite"}).exit_code, 0);
   EXPECT_EQ(read_text_file(target), read_text_file(source));

