@@ -13,12 +13,14 @@ void add_sampling_flags(Command& command, GenerateOptions& options, bool& greedy
   command.flag("--greedy", greedy, "Always the likeliest token");
   // Its range is the sampler's business: with --greedy any number will do.
   command.real("--temperature", "T", sampling.temperature,
-               fmt::format("Below 1: surer, above 1: more varied ({})", sampling.temperature), -HUGE_VAL);
+               fmt::format("0: the likeliest; below 1: surer, above 1: more varied ({})", sampling.temperature),
+               -HUGE_VAL);
   command.count("--top-k", "K", sampling.top_k, "Choose among the K likeliest tokens");
   command.real("--top-p", "P", sampling.top_p,
                fmt::format("Choose among the likeliest tokens that make up this share ({})", sampling.top_p));
   command.real("--min-p", "P", sampling.min_p, "Leave out tokens below this share of the likeliest one");
-  command.real("--repetition-penalty", "X", sampling.repetition_penalty, "Above 1: less of what stands already");
+  command.real("--repetition-penalty", "X", sampling.repetition_penalty,
+               fmt::format("Above 1: less of what stands already ({})", sampling.repetition_penalty));
   command.count("--seed", "N", sampling.seed, "Another seed, another text (0)");
 }
 
