@@ -127,10 +127,11 @@ HWY_INLINE OctetVector high_nibbles(OctetVector v) {
   const hn::Repartition<uint16_t, Floats> halves;
   return low_nibbles(hn::BitCast(Octets(), hn::ShiftRight<4>(hn::BitCast(halves, v))));
 }
-// 16 where v has all bits of `bits`.
-HWY_INLINE OctetVector fifth_bit(OctetVector v, OctetVector bits) {
-  return hn::And(hn::VecFromMask(Octets(), hn::Eq(hn::And(v, bits), bits)), splat_octet(16));
+// `value` where v has all bits of `bits`.
+HWY_INLINE OctetVector value_of_bit(OctetVector v, OctetVector bits, uint8_t value) {
+  return hn::And(hn::VecFromMask(Octets(), hn::Eq(hn::And(v, bits), bits)), splat_octet(value));
 }
+HWY_INLINE OctetVector fifth_bit(OctetVector v, OctetVector bits) { return value_of_bit(v, bits, 16); }
 // One number for each lane of each part of a stripe.
 HWY_INLINE IntVector lane_numbers(const int32_t* of_blocks, size_t part) {
   HWY_ALIGN int32_t lanes[kLanes];
@@ -316,25 +317,84 @@ struct Q4KFormat : LargeFormat {
   }
 };
 
+// A bit of 16 bytes for each block of each half of a block of 256.
+template <size_t kHalf>
+HWY_INLINE OctetVector block_bits(size_t part) {
+  static constexpr int32_t kBits[2][4] = {{0x01010101, 0x02020202, 0x04040404, 0x08080808},
+                                          {0x10101010, 0x20202020, 0x40404040, static_cast<int32_t>(0x80808080)}};
+  return hn::BitCast(Octets(), lane_numbers(kBits[kHalf], part));
+}
+HWY_INLINE OctetVector same_bytes(const std::byte* at) {
+  return hn::LoadDup128(Octets(), reinterpret_cast<const uint8_t*>(at));
+}
+// Two bits of 16 bytes for each block.
+HWY_INLINE OctetVector bit_pairs(const std::byte* at, size_t part) {
+  static constexpr int32_t kPlace[4] = {0, 2, 4, 6};
+  const auto moved = hn::Shr(hn::BitCast(Words(), same_bytes(at)), hn::BitCast(Words(), lane_numbers(kPlace, part)));
+  return hn::BitCast(Octets(), hn::And(moved, hn::Set(Words(), 0x03030303)));
+}
+
 struct Q5KFormat : Q4KFormat {
   static constexpr size_t kBytes = 176, kNibbles = 48;
   template <size_t kHalf>
   static HWY_INLINE void load(const std::byte* w, Half<kHalf>, size_t part, OctetVector& first, OctetVector& second) {
-    static constexpr int32_t kBits[2][4] = {{0x01010101, 0x02020202, 0x04040404, 0x08080808},
-                                            {0x10101010, 0x20202020, 0x40404040, static_cast<int32_t>(0x80808080)}};
-    const Octets d;
-    const auto* fifth = reinterpret_cast<const uint8_t*>(w + 16);
-    const OctetVector wanted = hn::BitCast(d, lane_numbers(kBits[kHalf], part));
-    first = hn::Or(pair_nibbles(w + kNibbles + 64 * kHalf, part), fifth_bit(hn::LoadDup128(d, fifth), wanted));
-    second =
-        hn::Or(pair_nibbles(w + kNibbles + 64 * kHalf + 16, part), fifth_bit(hn::LoadDup128(d, fifth + 16), wanted));
+    const OctetVector wanted = block_bits<kHalf>(part);
+    first = hn::Or(pair_nibbles(w + kNibbles + 64 * kHalf, part), fifth_bit(same_bytes(w + 16), wanted));
+    second = hn::Or(pair_nibbles(w + kNibbles + 64 * kHalf + 16, part), fifth_bit(same_bytes(w + 32), wanted));
   }
 };
 
-// Each half of a block has a scale.
-struct Q6KFormat : LargeFormat {
-  static constexpr size_t kBytes = 210;
+// Formats in which each half of a block has a scale: eight signed bytes for four blocks, in turns.
+struct HalvesFormat : LargeFormat {
   static constexpr bool kSplit = true, kHasMinima = false;
+
+  // Bytes 0, 2, 4 and 6.
+  static HWY_INLINE uint32_t every_other(uint64_t bytes) {
+    const uint64_t even = bytes & 0x00FF00FF00FF00FF;
+    const uint64_t pairs = (even | even >> 8) & 0x0000FFFF0000FFFF;
+    return static_cast<uint32_t>(pairs | pairs >> 16);
+  }
+  // `eight`: of each row; each is multiplied with the row's f16 at `factor`.
+  static HWY_INLINE Scales scales_of(const std::byte* const* w, size_t factor, const uint64_t* eight, size_t part) {
+    uint32_t rows[2][4];
+    BlockBytes scales[2];
+    BALLAST_UNROLL for (size_t r = 0; r < 4; ++r) {
+      rows[0][r] = every_other(eight[r]);
+      rows[1][r] = every_other(eight[r] >> 8);
+    }
+    BALLAST_UNROLL for (size_t i = 0; i < 2; ++i) turn_bytes(rows[i], scales[i]);
+    const Vector d = shared_halves(w, factor);
+    return {hn::Mul(d, scales[0].part<int8_t>(part)), hn::Mul(d, scales[1].part<int8_t>(part)), zeros()};
+  }
+};
+
+// Bits above 32 numbers, two of each of 64 bytes, six-bit scales that are 32 too large.
+struct Q3KFormat : HalvesFormat {
+  static constexpr size_t kBytes = 110;
+  static constexpr int kShift = 2;
+
+  template <size_t kHalf>
+  static HWY_INLINE void load(const std::byte* w, Half<kHalf>, size_t part, OctetVector& first, OctetVector& second) {
+    const OctetVector wanted = block_bits<kHalf>(part);
+    first = hn::Or(bit_pairs(w + 32 + 32 * kHalf, part), value_of_bit(same_bytes(w), wanted, 4));
+    second = hn::Or(bit_pairs(w + 48 + 32 * kHalf, part), value_of_bit(same_bytes(w + 16), wanted, 4));
+  }
+  template <size_t kHalf>
+  static HWY_INLINE Scales scales(const std::byte* const* w, Half<kHalf>, size_t part) {
+    uint64_t eight[4];
+    BALLAST_UNROLL for (size_t r = 0; r < 4; ++r) {
+      const uint64_t low = load_as<uint64_t>(w[r] + 96) >> (4 * kHalf) & 0x0F0F0F0F0F0F0F0F;
+      const uint32_t upper = load_as<uint32_t>(w[r] + 104) >> (4 * kHalf);
+      const uint64_t high = (upper & 0x03030303) | uint64_t{upper >> 2 & 0x03030303} << 32;
+      // A byte minus 32, for bytes below 64.
+      eight[r] = ((low | high << 4) + 0x6060606060606060) ^ 0x8080808080808080;
+    }
+    return scales_of(w, 108, eight, part);
+  }
+};
+
+struct Q6KFormat : HalvesFormat {
+  static constexpr size_t kBytes = 210;
   static constexpr int kShift = 5;
 
   struct Offsets {
@@ -343,13 +403,9 @@ struct Q6KFormat : LargeFormat {
   // 16 numbers of each block; `low` has four bits of each and `high` two bits of one in each block.
   static HWY_INLINE OctetVector numbers(const std::byte* low, const std::byte* high, size_t part) {
     static constexpr int32_t kHighNibble[4] = {0, 0, -1, -1};
-    static constexpr int32_t kPlace[4] = {0, 2, 4, 6};
     const Octets d;
     const OctetVector packed = load_lanes(low, Offsets(), part * kBlocks);
-    const auto shared = hn::BitCast(Words(), hn::LoadDup128(d, reinterpret_cast<const uint8_t*>(high)));
-    const auto moved = hn::Shr(shared, hn::BitCast(Words(), lane_numbers(kPlace, part)));
-    const auto two = hn::And(moved, hn::Set(Words(), 0x03030303));
-    const OctetVector upper = hn::BitCast(d, hn::ShiftLeft<4>(two));
+    const OctetVector upper = hn::BitCast(d, hn::ShiftLeft<4>(hn::BitCast(Words(), bit_pairs(high, part))));
     const auto is_high = hn::MaskFromVec(hn::BitCast(d, lane_numbers(kHighNibble, part)));
     return hn::Or(hn::IfThenElse(is_high, high_nibbles(packed), low_nibbles(packed)), upper);
   }
@@ -358,23 +414,59 @@ struct Q6KFormat : LargeFormat {
     first = numbers(w + 64 * kHalf, w + 128 + 32 * kHalf, part);
     second = numbers(w + 64 * kHalf + 16, w + 128 + 32 * kHalf + 16, part);
   }
-  // Bytes 0, 2, 4 and 6.
-  static HWY_INLINE uint32_t every_other(uint64_t bytes) {
-    const uint64_t even = bytes & 0x00FF00FF00FF00FF;
-    const uint64_t pairs = (even | even >> 8) & 0x0000FFFF0000FFFF;
-    return static_cast<uint32_t>(pairs | pairs >> 16);
+  template <size_t kHalf>
+  static HWY_INLINE Scales scales(const std::byte* const* w, Half<kHalf>, size_t part) {
+    uint64_t eight[4];
+    BALLAST_UNROLL for (size_t r = 0; r < 4; ++r) eight[r] = load_as<uint64_t>(w[r] + 192 + 8 * kHalf);
+    return scales_of(w, 208, eight, part);
+  }
+};
+
+// Nibbles that stand for IQ4_NL's numbers, six-bit scales that are 32 too large, in three places.
+struct IQ4XSFormat : LargeFormat {
+  static constexpr size_t kBytes = 136;
+  static constexpr bool kSigned = true, kHasMinima = false;
+
+  struct Offsets {
+    static HWY_INLINE constexpr size_t of(size_t block) { return block * 16; }
+  };
+  template <size_t kHalf>
+  static HWY_INLINE void load(const std::byte* w, Half<kHalf>, size_t part, OctetVector& first, OctetVector& second) {
+    const OctetVector table = hn::LoadDup128(Octets(), reinterpret_cast<const uint8_t*>(IQ4NLTable::kNumbers));
+    const OctetVector packed = load_lanes(w + 8 + 64 * kHalf, Offsets(), part * kBlocks);
+    first = hn::TableLookupBytes(table, low_nibbles(packed));
+    second = hn::TableLookupBytes(table, high_nibbles(packed));
   }
   template <size_t kHalf>
   static HWY_INLINE Scales scales(const std::byte* const* w, Half<kHalf>, size_t part) {
-    uint32_t rows[2][4];
-    BlockBytes scales[2];
+    uint32_t rows[4];
     BALLAST_UNROLL for (size_t r = 0; r < 4; ++r) {
-      const auto eight = load_as<uint64_t>(w[r] + 192 + 8 * kHalf);
-      rows[0][r] = every_other(eight);
-      rows[1][r] = every_other(eight >> 8);
+      const uint32_t high = load_as<uint16_t>(w[r] + 2) >> (8 * kHalf), low = load_as<uint16_t>(w[r] + 4 + 2 * kHalf);
+      uint32_t four = 0;
+      BALLAST_UNROLL for (size_t block = 0; block < 4; ++block) {
+        four |= ((low >> (4 * block) & 0x0F) | (high >> (2 * block) & 3) << 4) << (8 * block);
+      }
+      rows[r] = (four + 0x60606060) ^ 0x80808080;  // minus 32
     }
-    BALLAST_UNROLL for (size_t i = 0; i < 2; ++i) turn_bytes(rows[i], scales[i]);
-    const Vector d = shared_halves(w, 208);
-    return {hn::Mul(d, scales[0].part<int8_t>(part)), hn::Mul(d, scales[1].part<int8_t>(part)), zeros()};
+    BlockBytes scales;
+    turn_bytes(rows, scales);
+    return {hn::Mul(shared_halves(w, 0), scales.part<int8_t>(part)), zeros(), zeros()};
+  }
+};
+
+// -1, 0 and 1, two bits of each of 64 bytes.
+struct TQ2_0Format : LargeFormat {
+  static constexpr size_t kBytes = 66;
+  static constexpr bool kHasMinima = false;
+  static constexpr int kShift = 0;
+
+  template <size_t kHalf>
+  static HWY_INLINE void load(const std::byte* w, Half<kHalf>, size_t part, OctetVector& first, OctetVector& second) {
+    first = bit_pairs(w + 32 * kHalf, part);
+    second = bit_pairs(w + 32 * kHalf + 16, part);
+  }
+  template <size_t kHalf>
+  static HWY_INLINE Scales scales(const std::byte* const* w, Half<kHalf>, size_t) {
+    return {shared_halves(w, 64), zeros(), zeros()};
   }
 };

@@ -293,6 +293,9 @@ BlockKernels kernels_of(DType dtype) {
     case DType::kQ8_0: return FormatKernels<Q8_0Format>::kAll;
     case DType::kIQ4NL: return FormatKernels<IQ4NLFormat>::kAll;
     case DType::kMXFP4: return FormatKernels<MXFP4Format>::kAll;
+    case DType::kIQ4XS: return FormatKernels<IQ4XSFormat>::kAll;
+    case DType::kTQ2_0: return FormatKernels<TQ2_0Format>::kAll;
+    case DType::kQ3K: return FormatKernels<Q3KFormat>::kAll;
     case DType::kQ4K: return FormatKernels<Q4KFormat>::kAll;
     case DType::kQ5K: return FormatKernels<Q5KFormat>::kAll;
     case DType::kQ6K: return FormatKernels<Q6KFormat>::kAll;
