@@ -8,9 +8,9 @@ namespace ballast {
 
 namespace {
 
-class DecoderLoader {
-  using enum DecoderPart;
+using enum DecoderPart;
 
+class DecoderLoader {
  public:
   DecoderLoader(DecoderDescription& description, ParamLoader& params) : d_(description), params_(params) {
     place_.prefix = find_prefix();

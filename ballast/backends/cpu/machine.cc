@@ -60,10 +60,22 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ballast {
 
+// Where there is one target, Highway's dispatch takes no names of other namespaces.
 namespace cpu {
+
 HWY_EXPORT(sum_lines);
 HWY_EXPORT(multiply_add);
 HWY_EXPORT(multiply_adds_of);
+
+namespace {
+
+float sum(const float* from, size_t lines, size_t streams) {
+  return HWY_DYNAMIC_DISPATCH(sum_lines)(from, lines, streams);
+}
+float compute(size_t steps, float seed) { return HWY_DYNAMIC_DISPATCH(multiply_add)(steps, seed); }
+size_t count_of(size_t steps) { return HWY_DYNAMIC_DISPATCH(multiply_adds_of)(steps); }
+
+}  // namespace
 }  // namespace cpu
 
 namespace {
@@ -93,7 +105,7 @@ double measure_reading(ThreadPool& threads) {
     seconds = std::min(seconds, best_seconds([&] {
                          threads.for_ranges(kBytes / kPiece, 1, [&](size_t from, size_t to) {
                            const auto* at = reinterpret_cast<const float*>(begin + from * kPiece);
-                           kept = HWY_DYNAMIC_DISPATCH(cpu::sum_lines)(at, (to - from) * kPiece / kLine, streams);
+                           kept = cpu::sum(at, (to - from) * kPiece / kLine, streams);
                          });
                        }));
   }
@@ -106,11 +118,11 @@ double measure_computing(ThreadPool& threads) {
   const double seconds = best_seconds([&] {
     threads.for_ranges(pieces, 1, [&](size_t from, size_t to) {
       for (size_t i = from; i < to; ++i) {
-        kept = HWY_DYNAMIC_DISPATCH(cpu::multiply_add)(kSteps, 1e-3F * static_cast<float>(i));
+        kept = cpu::compute(kSteps, 1e-3F * static_cast<float>(i));
       }
     });
   });
-  return 2.0 * static_cast<double>(pieces * HWY_DYNAMIC_DISPATCH(cpu::multiply_adds_of)(kSteps)) / seconds;
+  return 2.0 * static_cast<double>(pieces * cpu::count_of(kSteps)) / seconds;
 }
 
 }  // namespace

@@ -1,4 +1,6 @@
 // The loops over panels; see panel-inl.h.
+#include <utility>
+
 #include "ballast/backends/cpu/targets.h"
 // After targets.h.
 #undef HWY_TARGET_INCLUDE
@@ -109,19 +111,16 @@ void multiply_strided(const MatrixProduct& product, float* c, size_t c_stride) {
 
 using MultiplyStrided = void (*)(const MatrixProduct&, float*, size_t);
 
+// For so many rows; the first has none.
 struct StridedTable {
-  MultiplyStrided narrow[kTileRows + 1] = {};
-  MultiplyStrided wide[kTileRows + 1] = {};
-
-  constexpr StridedTable() { put<kTileRows>(); }
-  template <size_t kRows>
-  constexpr void put() {
-    narrow[kRows] = multiply_strided<kRows, 1>;
-    wide[kRows] = multiply_strided<kRows, 2>;
-    if constexpr (kRows > 1) put<kRows - 1>();
-  }
+  MultiplyStrided narrow[kTileRows + 1];
+  MultiplyStrided wide[kTileRows + 1];
 };
-constexpr StridedTable kStrided;
+template <size_t... kRows>
+constexpr StridedTable strided_table(std::index_sequence<kRows...>) {
+  return {{nullptr, multiply_strided<kRows + 1, 1>...}, {nullptr, multiply_strided<kRows + 1, 2>...}};
+}
+constexpr StridedTable kStrided = strided_table(std::make_index_sequence<kTileRows>());
 
 void multiply_matrix(const MatrixProduct& product) {
   const bool narrow = product.columns <= kLanes;
