@@ -70,13 +70,7 @@ TEST_P(GgufFamilies, LogitsAreThoseOfTransformersOnEveryBackend) {
 }
 
 TEST_P(GgufFamilies, GreedyTextsAreThoseOfTransformersWithAndWithoutACache) {
-  const auto model = load();
-  for (const RecordedContinuation& text : recorded().texts) {
-    GenerateOptions options = greedily(text.cached.size());
-    EXPECT_EQ(write_on(*model, text.prompt, options), text.cached);
-    options.kv_cache = false;
-    EXPECT_EQ(write_on(*model, text.prompt, options), text.recomputed);
-  }
+  expect_recorded_texts(*load(), recorded());
 }
 
 std::string convert_or_die(const std::string& path, const std::string& to, PlanEdit edit) {

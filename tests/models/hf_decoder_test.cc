@@ -88,15 +88,7 @@ TEST_P(HfDecoder, HiddenStatesAreThoseOfTransformers) {
   EXPECT_GE(compared, 3U);
 }
 
-TEST_P(HfDecoder, GreedyTextsAreThoseOfTransformersWithAndWithoutACache) {
-  const auto model = load();
-  for (const RecordedContinuation& text : recorded().texts) {
-    GenerateOptions options = greedily(text.cached.size());
-    EXPECT_EQ(write_on(*model, text.prompt, options), text.cached);
-    options.kv_cache = false;
-    EXPECT_EQ(write_on(*model, text.prompt, options), text.recomputed);
-  }
-}
+TEST_P(HfDecoder, GreedyTextsAreThoseOfTransformersWithAndWithoutACache) { expect_recorded_texts(*load(), recorded()); }
 
 TEST_P(HfDecoder, StopsWhereTheFilesSay) {
   const auto model = load();

@@ -114,4 +114,13 @@ std::vector<TokenId> write_on(LoadedModel& model, const std::vector<TokenId>& pr
   return {tokens.begin() + static_cast<ptrdiff_t>(prompt.size()), tokens.end()};
 }
 
+void expect_recorded_texts(LoadedModel& model, const RecordedDecoder& recorded) {
+  for (const RecordedContinuation& text : recorded.texts) {
+    GenerateOptions options = greedily(text.cached.size());
+    EXPECT_EQ(write_on(model, text.prompt, options), text.cached);
+    options.kv_cache = false;
+    EXPECT_EQ(write_on(model, text.prompt, options), text.recomputed);
+  }
+}
+
 }  // namespace ballast::testing

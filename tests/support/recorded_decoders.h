@@ -46,5 +46,7 @@ GenerateOptions greedily(size_t count);
 // The new tokens.
 std::vector<TokenId> write_on(LoadedModel& model, const std::vector<TokenId>& prompt, const GenerateOptions& options,
                               StopReason reason = StopReason::kMaxTokens);
+// With and without a cache.
+void expect_recorded_texts(LoadedModel& model, const RecordedDecoder& recorded);
 
 }  // namespace ballast::testing
