@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "ballast/archive/write.h"
+#include "tests/support/places.h"
 #include "tests/support/run_program.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test_files.h"
@@ -17,7 +18,7 @@
 namespace ballast::testing {
 
 inline ProgramRun run_ballast(std::vector<std::string> arguments, const ProgramSetting& setting = {}) {
-  arguments.insert(arguments.begin(), BALLAST_PROGRAM);
+  arguments.insert(arguments.begin(), program_path());
   return run_program(arguments, setting);
 }
 

@@ -98,7 +98,7 @@ TEST_F(Embed, ReadsALineAText) {
   EXPECT_EQ(json_at(run.out, "texts/3/text"), "\"stone boat\"");
   EXPECT_EQ(json_at(run.out, "texts/4"), "");
   const std::string script =
-      fmt::format("printf 'ship\\nboat' | '{}' embed '{}' --file - --json", BALLAST_PROGRAM, folder_.path());
+      fmt::format("printf 'ship\\nboat' | '{}' embed '{}' --file - --json", program_path(), folder_.path());
   EXPECT_EQ(json_at(run_program({"/bin/sh", "-c", script}).out, "texts/1/text"), "\"boat\"");
 }
 

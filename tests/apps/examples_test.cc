@@ -176,7 +176,7 @@ bool can_run(const std::string& example) {
 }
 
 ProgramRun run_example(const TempFolder& folder, const std::string& example) {
-  const std::string programs = std::filesystem::path(BALLAST_PROGRAM).parent_path().string();
+  const std::string programs = std::filesystem::path(program_path()).parent_path().string();
   return run_program(
       {"/bin/bash", "-c", fmt::format("set -o pipefail; PATH={}:$PATH; cd {}; {}", programs, folder.path(), example)});
 }

@@ -85,7 +85,7 @@ TEST(Forward, ShowsTheTextOfTokensWhereATokenizerIsAtHand) {
 }
 
 TEST(Forward, ReadsTextFromStandardInput) {
-  const std::string script = fmt::format("printf 'It is a truth' | '{}' forward --text - --json", BALLAST_PROGRAM);
+  const std::string script = fmt::format("printf 'It is a truth' | '{}' forward --text - --json", program_path());
   const ProgramRun run = run_program({"/bin/sh", "-c", script});
   EXPECT_EQ(json_at(run.out, "output_shape"), "[8,1024]") << run.err;
 }

@@ -251,7 +251,7 @@ TEST(Generate, TakesTokensAsPeopleWriteThem) {
 TEST(Generate, EndsWhenNobodyReadsAnyMore) {
   // Without an end of its own it would run into the test's time limit.
   const std::string script =
-      fmt::format("'{}' generate --max-tokens 1000000000 --ignore-eos --context-shift | head -c 20", BALLAST_PROGRAM);
+      fmt::format("'{}' generate --max-tokens 1000000000 --ignore-eos --context-shift | head -c 20", program_path());
   const ProgramRun run = run_program({"/bin/bash", "-c", "set -o pipefail; " + script});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(run.out.size(), 20U);
@@ -283,7 +283,7 @@ TEST(Generate, EndsAtAStopString) {
 TEST(Generate, ReadsThePromptFromStandardInput) {
   const std::string script =
       fmt::format("printf ' the mill' | '{}' generate '{}' --tokenizer '{}' --greedy --max-tokens 4 --prompt -",
-                  BALLAST_PROGRAM, model("gpt_base"), gptrs_tokenizer_path());
+                  program_path(), model("gpt_base"), gptrs_tokenizer_path());
   const ProgramRun run = run_program({"/bin/sh", "-c", script});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(run.out, "HeHe mo mo\n");

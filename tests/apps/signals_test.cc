@@ -70,7 +70,7 @@ TEST(Signals, AReaderThatGoesAwayIsNoFailure) {
   WritePlan plan;
   for (int i = 0; i < 20'000; ++i) plan.add_tensor(make_info("t" + std::to_string(i), DType::kU8, {0}), ByteSpan());
   const std::string path = write_plan(folder, "many.safetensors", plan);
-  const std::string program = BALLAST_PROGRAM;
+  const std::string program = program_path();
   const std::string script = "\"" + program + "\" inspect \"" + path + "\" | head -n 1; exit ${PIPESTATUS[0]}";
   const ProgramRun run = run_program({"/bin/bash", "-c", script});
   EXPECT_EQ(run.exit_code, 0);

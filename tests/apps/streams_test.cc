@@ -12,7 +12,7 @@ using ::testing::IsEmpty;
 
 // Runs a line of shell in which $B is the program, and in the folder.
 ProgramRun shell(const TempFolder& folder, const std::string& line, const ProgramSetting& setting = {}) {
-  return run_program({"/bin/sh", "-c", "cd '" + folder.path() + "' && B='" BALLAST_PROGRAM "' && " + line}, setting);
+  return run_program({"/bin/sh", "-c", "cd '" + folder.path() + "' && B='" + program_path() + "' && " + line}, setting);
 }
 
 TEST(Streams, AFileGoesThroughTwoPipesAndComesBackTheSame) {

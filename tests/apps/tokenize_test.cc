@@ -78,7 +78,7 @@ TEST(Tokenize, GivesAnyBytesBack) {
   const std::string script = fmt::format(
       "'{0}' tokenize --tokenizer '{1}' --file '{2}' --ids | '{0}' tokenize "
       "--tokenizer '{1}' --decode -",
-      BALLAST_PROGRAM, gptrs_tokenizer_path(), path);
+      program_path(), gptrs_tokenizer_path(), path);
   const ProgramRun run = run_program({"/bin/sh", "-c", script});
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_EQ(run.out, text);
@@ -86,7 +86,7 @@ TEST(Tokenize, GivesAnyBytesBack) {
 
 TEST(Tokenize, ReadsStandardInput) {
   const std::string script = fmt::format("printf 'Hello world' | '{}' tokenize --tokenizer '{}' --text - --ids",
-                                         BALLAST_PROGRAM, gptrs_tokenizer_path());
+                                         program_path(), gptrs_tokenizer_path());
   EXPECT_EQ(run_program({"/bin/sh", "-c", script}).out, "316,303,304,76,68\n");
 }
 

@@ -94,7 +94,7 @@ void make_digits(const TempFolder& folder) {
 
 ProgramRun train(const TempFolder& folder, const std::vector<std::string>& more = {},
                  const ProgramSetting& setting = {}) {
-  std::vector<std::string> words{BALLAST_PROGRAM, "train", folder.path("digits.toml")};
+  std::vector<std::string> words{testing::program_path(), "train", folder.path("digits.toml")};
   words.insert(words.end(), more.begin(), more.end());
   return run_program(words, setting);
 }

@@ -11,6 +11,7 @@
 #include "tests/formats/zip_builder.h"
 #include "tests/support/memory_siblings.h"
 #include "tests/support/mutation.h"
+#include "tests/support/places.h"
 
 namespace ballast::testing {
 namespace {
@@ -102,7 +103,7 @@ constexpr std::string_view kExpectEnding = ".expect.json";
 
 std::vector<Fixture> all_fixtures() {
   std::vector<std::string> names;
-  for (const auto& entry : std::filesystem::directory_iterator(BALLAST_TEST_DATA "/netcl")) {
+  for (const auto& entry : std::filesystem::directory_iterator(test_data_folder() + "/netcl")) {
     const std::string name = entry.path().filename().string();
     if (name.ends_with(kExpectEnding)) names.push_back(name);
   }

@@ -6,11 +6,12 @@
 #include <filesystem>
 
 #include "tests/support/format_testing.h"
+#include "tests/support/places.h"
 
 namespace ballast::testing {
 
 std::vector<std::string> burnpack_fixtures() {
-  const std::filesystem::path root = std::filesystem::path(BALLAST_TEST_DATA) / "burnpack";
+  const std::filesystem::path root = std::filesystem::path(test_data_folder()) / "burnpack";
   std::vector<std::string> fixtures;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(root)) {
     if (entry.path().extension() == ".bpk") fixtures.push_back(entry.path().lexically_relative(root).string());

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ballast/formats/payload_order.h"
+#include "tests/support/places.h"
 #include "tests/support/temp_folder.h"
 
 namespace ballast::testing {
@@ -12,7 +13,7 @@ namespace ballast::testing {
 ByteVector to_byte_vector(std::string_view text) { return {as_bytes(text).begin(), as_bytes(text).end()}; }
 
 ByteVector read_test_data(const std::string& relative_path) {
-  return to_byte_vector(read_text_file(std::string(BALLAST_TEST_DATA) + "/" + relative_path));
+  return to_byte_vector(read_text_file(test_data_folder() + "/" + relative_path));
 }
 
 ByteVector from_hex(std::string_view digits) {

@@ -5,10 +5,11 @@
 #include <iostream>
 
 #include "tests/support/format_testing.h"
+#include "tests/support/places.h"
 
 namespace ballast::testing {
 
-std::string test_file_path(const std::string& name) { return std::string(BALLAST_TEST_DATA) + "/" + name; }
+std::string test_file_path(const std::string& name) { return test_data_folder() + "/" + name; }
 
 std::string test_name(std::string text) {
   for (char& c : text) {

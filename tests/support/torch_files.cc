@@ -7,13 +7,14 @@
 
 #include "ballast/base/json.h"
 #include "tests/support/json_path.h"
+#include "tests/support/places.h"
 #include "tests/support/temp_folder.h"
 
 namespace ballast::testing {
 
 namespace {
 
-const std::string kFolder = std::string(BALLAST_TEST_DATA) + "/torch_files/";
+const std::string kFolder = test_data_folder() + "/torch_files/";
 
 // Segments are joined by '/', in which '/' is "~1" and '~' is "~0"; keys that are no texts stand in angle brackets.
 std::string dotted(std::string_view path) {
