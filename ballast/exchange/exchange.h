@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ballast/archive/convert.h"
@@ -12,7 +13,7 @@ namespace ballast {
 
 // What is converted: the path the user gave (a file or a folder), and what was opened there.
 struct ExchangeSource {
-  std::string path;
+  std::string path;  // "-" or empty: nothing stands beside it
   const Archive& archive;
 };
 
@@ -29,13 +30,43 @@ struct ExchangePlan {
   std::vector<std::string> notes;  // what the target cannot say and a user should know
 };
 
-// The source as the GGUF file that llama.cpp's own converter would make of it: architecture, hyperparameters, vocabulary,
-// chat template, tensor names, permuted and fused matrices. kUnsupported, naming the reason and what will work, where
-// llama.cpp has no such architecture.
+// The source as the GGUF file that llama.cpp's own converter would make of it: architecture, hyperparameters,
+// vocabulary, chat template, tensor names, permuted and fused matrices. kUnsupported, naming the reason and what will
+// work, where llama.cpp has no such architecture.
 Result<ExchangePlan> plan_gguf(const ExchangeSource& source);
 
 // The source as a Hugging Face folder: model.safetensors under transformers' names, config.json, tokenizer.json,
 // tokenizer_config.json with the chat template, generation_config.json.
 Result<ExchangePlan> plan_folder(const ExchangeSource& source);
+
+// ---------------------------------------------------------------- which of them, or neither
+
+// What makes a file or folder a model that runs.
+enum class ModelForm : uint8_t {
+  kNone,         // tensors without a config: any container is as good as another
+  kHuggingFace,  // a config.json beside the weights
+  kGguf,         // metadata that names the architecture
+  kGptrs,        // a config of gpt.rs's, {"kind", "config"}
+  kLayers,       // netcl's JSON: layers one after the other
+};
+// `path`: where the file stands, for what belongs to it there; empty: nowhere.
+Result<ModelForm> find_model_form(const Description& file, const std::string& path = {});
+
+struct ExchangeTarget {
+  std::string path;             // as the user gave it; "-" is a stream
+  const FormatDriver& format;   // of the weights
+  bool is_folder = false;       // `path` is a folder, which holds the weights and the companions
+  bool container_only = false;  // keep names and layouts, whether the result runs or not
+};
+
+// The one decision that every command which writes a model makes: what must happen so that the target runs. An empty
+// plan where the source is no model, where it runs in the target as it is, or where only the container is to change.
+// kUnsupported, with what would work, where no plan leads there: nothing may be written then.
+Result<ExchangePlan> plan_exchange(const ExchangeSource& source, const ExchangeTarget& target);
+
+// The same for weights that come from memory (trained, merged, read from a training checkpoint), as an edit: it looks
+// at what the plan says the model is, and keeps it runnable in `format`, or is kUnsupported. A model of gpt.rs's runs
+// as a checkpoint and as safetensors, layers run as .netcl and as safetensors, GGUF as GGUF.
+PlanEdit keep_runnable(const FormatDriver& format);
 
 }  // namespace ballast
