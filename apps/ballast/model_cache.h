@@ -17,6 +17,8 @@ class ModelCache {
   explicit ModelCache(std::string folder) : folder_(std::move(folder)) {}
 
   const std::string& folder() const { return folder_; }
+  // Where packages are while they are being fetched.
+  std::string package_folder() const;
   // What commands open: the file where there is one, the folder where there are several.
   std::string path_of(const CatalogueModel& model) const;
   // Whether every file is there and has its size.
@@ -41,8 +43,8 @@ class ModelCache {
   std::string folder_;
 };
 
-// A path that exists is itself. The name of a model in the catalogue is where the cache keeps it; where it does not,
-// kNotFound says how to get it. Everything else is itself too.
+// A path that exists is itself. The name of a model in the catalogue, and ORG/NAME[@REVISION][:FILE] of a hub, is where
+// the cache keeps it; where it does not, kNotFound says how to get it. Everything else is itself too.
 Result<std::string> resolve_model_name(const std::string& given);
 
 }  // namespace ballast::cli

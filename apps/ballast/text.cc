@@ -31,6 +31,10 @@ constexpr std::array kUnseen = {Range{0x80, 0x9F},     Range{0xAD, 0xAD},     Ra
                                 Range{0x200B, 0x200F}, Range{0x2028, 0x202E}, Range{0x2060, 0x2069},
                                 Range{0xFEFF, 0xFEFF}, Range{0xFFF9, 0xFFFB}, Range{0xE0000, 0xE0FFF}};
 
+// Marks of Unicode's bidirectional algorithm: a text that holds them can show something else than it says.
+constexpr std::array kReordering = {Range{0x061C, 0x061C}, Range{0x200E, 0x200F}, Range{0x202A, 0x202E},
+                                    Range{0x2066, 0x2069}};
+
 template <size_t N>
 bool within(uint32_t code_point, const std::array<Range, N>& ranges) {
   return std::ranges::any_of(ranges, [=](Range r) { return code_point >= r.first && code_point <= r.last; });
@@ -107,7 +111,8 @@ std::string without_controls(std::string_view text) {
     const std::optional<uint32_t> code_point = take_code_point(text, at);
     if (!code_point) ++at;
     const std::string_view piece = text.substr(begin, at - begin);
-    const bool control = !code_point || *code_point < 0x20 || (*code_point >= 0x7F && *code_point < 0xA0);
+    const bool control = !code_point || *code_point < 0x20 || (*code_point >= 0x7F && *code_point < 0xA0) ||
+                         within(*code_point, kReordering);
     if (control && piece != "\n" && piece != "\t") out += printable(piece);
     else out += piece;
   }
@@ -162,6 +167,27 @@ std::string mib_digits(uint64_t bytes, uint64_t largest) {
 }
 
 std::string mib(uint64_t bytes) { return mib_digits(bytes, bytes) + " MiB"; }
+
+std::string human_size(uint64_t bytes) {
+  constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
+  size_t unit = 0;
+  uint64_t whole = bytes, rest = 0;  // rest: 1024ths of the unit
+  bool exact = true;
+  while (whole >= 1024 && unit + 1 < kUnits.size()) {
+    exact = exact && rest == 0;
+    rest = whole & 1023;
+    whole >>= 10;
+    ++unit;
+  }
+  if (exact && rest == 0) return fmt::format("{} {}", whole, kUnits[unit]);
+  // Three digits, in whole numbers: every line of a long listing comes here, and floating-point numbers print slowly.
+  uint64_t scale = 100;
+  const auto scaled = [&] { return whole * scale + (rest * scale + 512) / 1024; };
+  while (scale > 1 && scaled() >= 1000) scale /= 10;
+  if (scaled() == 1024) return fmt::format("1.00 {}", kUnits[unit + 1]);
+  if (scale == 1) return fmt::format("{} {}", scaled(), kUnits[unit]);
+  return fmt::format("{}.{:0{}} {}", scaled() / scale, scaled() % scale, scale == 100 ? 2 : 1, kUnits[unit]);
+}
 
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;

@@ -14,7 +14,7 @@ namespace ballast::cli {
 // that reorder or hide text appear as \n, \x1b, \u202e. `keep_newlines` is for texts of our own that quote such names.
 std::string printable(std::string_view text, bool keep_newlines = false);
 
-// What a model says, for a terminal: control characters as above, all else as it is.
+// What a model says, for a terminal: control characters and those that reorder text as above, all else as it is.
 std::string without_controls(std::string_view text);
 
 // JSON has no word for bytes that are not UTF-8 (a path may hold some); each becomes U+FFFD.
@@ -30,6 +30,9 @@ std::string shorten(std::string_view text, size_t width);
 std::string mib(uint64_t bytes);
 // The same without the unit and with as many digits as suit the largest number of its column.
 std::string mib_digits(uint64_t bytes, uint64_t largest);
+
+// Three digits in the unit that suits: "20 B", "8.66 KiB", "11.9 MiB", "1.21 GiB".
+std::string human_size(uint64_t bytes);
 
 // Without their line breaks; what follows the last break is a line only where it is not empty.
 std::vector<std::string_view> lines_of(std::string_view text);

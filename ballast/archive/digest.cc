@@ -1,11 +1,10 @@
 #include "ballast/archive/digest.h"
 
-#include <openssl/evp.h>
-
 #include <algorithm>
 #include <numeric>
 
 #include "ballast/archive/guard.h"
+#include "ballast/archive/sha.h"
 #include "ballast/archive/shared_progress.h"
 #include "ballast/archive/write.h"
 #include "ballast/io/parallel.h"
@@ -14,28 +13,10 @@ namespace ballast {
 
 namespace {
 
-class Sha256 {
- public:
-  Sha256() : context_(EVP_MD_CTX_new()) { EVP_DigestInit_ex(context_, EVP_sha256(), nullptr); }
-  ~Sha256() { EVP_MD_CTX_free(context_); }
-  Sha256(const Sha256&) = delete;
-  Sha256& operator=(const Sha256&) = delete;
-
-  void update(ByteSpan bytes) { EVP_DigestUpdate(context_, bytes.data(), bytes.size()); }
-  std::string finish_hex() {
-    std::byte digest[32];
-    EVP_DigestFinal_ex(context_, reinterpret_cast<unsigned char*>(digest), nullptr);
-    return to_hex(digest);
-  }
-
- private:
-  EVP_MD_CTX* context_;
-};
-
 class HashingSink final : public ByteSink {
  public:
   HashingSink(const TensorInfo& info, bool with_sha256, SharedProgress& progress) : hasher_(info), progress_(progress) {
-    if (with_sha256) sha256_ = std::make_unique<Sha256>();
+    if (with_sha256) sha256_ = std::make_unique<ShaHasher>(ShaHasher::Kind::kSha256);
   }
 
   Status write(ByteSpan bytes) override {
@@ -58,7 +39,7 @@ class HashingSink final : public ByteSink {
  private:
   TensorHasher hasher_;
   SharedProgress& progress_;
-  std::unique_ptr<Sha256> sha256_;
+  std::unique_ptr<ShaHasher> sha256_;
   uint64_t taken_ = 0;
 };
 

@@ -1,5 +1,5 @@
-"""Checks the program against the real NumPy, safetensors, gguf-py, netcl, Burn, tiktoken, tokenizers, SentencePiece and
-llama.cpp's vocabularies. Started by scripts/interop, which builds the peers.
+"""Checks the program against the real NumPy, safetensors, gguf-py, netcl, Burn, tiktoken, tokenizers, SentencePiece,
+huggingface_hub and llama.cpp's vocabularies. Started by scripts/interop, which builds the peers.
 
 Prints one line a case, `ok|FAIL <peer> <direction> <what>`: direction "read" is their file and our reader, "write" our
 file and their reader. The last line is `N passed, M failed`; the exit status is 1 when anything failed or could not run.
@@ -17,7 +17,7 @@ from harness import Ballast, Suite
 
 RECORDINGS = Path(__file__).resolve().parent.parent / "data" / "templates"
 PEERS = ("numpy", "safetensors", "gguf", "netcl", "burn", "tiktoken", "tokenizers", "sentencepiece", "llama", "templates",
-         "smollm2")
+         "hub", "smollm2")
 
 
 def arguments():
@@ -35,7 +35,8 @@ def arguments():
 
 
 def versions():
-    packages = ("numpy", "safetensors", "gguf", "netcl", "pyopencl", "tiktoken", "tokenizers", "sentencepiece")
+    packages = ("numpy", "safetensors", "gguf", "netcl", "pyopencl", "tiktoken", "tokenizers", "sentencepiece",
+                "huggingface-hub")
     return ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
 
 
