@@ -1,4 +1,5 @@
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <memory>
 
@@ -7,10 +8,10 @@
 #include "apps/ballast/interrupt.h"
 #include "apps/ballast/model_flags.h"
 #include "apps/ballast/sampling_flags.h"
+#include "apps/ballast/streams.h"
 #include "apps/ballast/text.h"
-#include "ballast/archive/open.h"
 #include "ballast/io/file.h"
-#include "ballast/text/find_chat_template.h"
+#include "ballast/text/chat_setup.h"
 
 namespace ballast::cli {
 
@@ -18,91 +19,101 @@ namespace {
 
 struct ChatFlags {
   ModelFlags model;
+  std::vector<std::string> prompt;  // words of one message; empty: a conversation
   std::string tokenizer;
   std::string template_path;
   std::string system;
   std::vector<std::string> stop;
-  bool greedy = false;
-  GenerateOptions options;
-
-  // The likeliest answer: people ask in order to know, and small models stray soon when they draw. Always the likeliest
-  // token goes in circles, so what stands already counts a little less.
-  ChatFlags() {
-    options.max_tokens = 512;
-    options.sampling.temperature = 0;
-    options.sampling.top_p = 0.9;
-    options.sampling.repetition_penalty = 1.1;
-  }
+  SamplingFlags sampling;
+  uint64_t max_tokens = 512;
+  bool json = false;
 };
 
-Result<FoundChatTemplate> chat_template_for(const ChatFlags& flags, const std::string& model_path) {
-  FoundChatTemplate found;
-  BALLAST_TRY(const auto beside, find_chat_template(model_path));
-  if (beside) found = *beside;
-  if (const auto archive = open_archive(model_path); archive && !beside) {
-    if (auto inside = find_chat_template(archive->description())) found = std::move(*inside);
-  }
-  if (!flags.template_path.empty()) {
-    BALLAST_TRY(const auto source, open_file(flags.template_path, FileAccess::kPositional));
-    BALLAST_TRY(const ByteVector bytes, read_bytes(*source, 0, source->size()));
-    found.text = std::string(as_text(bytes));
-    found.where = flags.template_path;
-  }
-  if (!found.text.empty()) return found;
+Result<std::optional<FoundChatTemplate>> given_template(const ChatFlags& flags) {
+  if (flags.template_path.empty()) return std::optional<FoundChatTemplate>();
+  BALLAST_TRY(const auto source, open_file(flags.template_path, FileAccess::kPositional));
+  BALLAST_TRY(const ByteVector bytes, read_bytes(*source, 0, source->size()));
+  FoundChatTemplate given;
+  given.text = std::string(as_text(bytes));
+  given.where = flags.template_path;
+  return std::optional(std::move(given));
+}
+
+Result<ChatSetup> chat_setup(const ChatFlags& flags, RunningModel& running, const Tokenizer& tokenizer) {
+  BALLAST_TRY(const auto given, given_template(flags));
+  auto setup = prepare_chat(running.path(), tokenizer, running.model().stop_tokens(), given);
+  if (setup || setup.error().code != ErrorCode::kNotFound) return setup;
   return make_error(ErrorCode::kNotFound,
-                    fmt::format("{}: it has no chat template, so it was not made for conversations; give one with "
-                                "--template FILE, or let it write with `ballast generate`",
-                                model_path));
+                    fmt::format("{}; give one with --template FILE, or continue a text with `ballast "
+                                "generate`",
+                                setup.error().message));
 }
 
 Result<Conversation> make_conversation(const ChatFlags& flags, RunningModel& running, const Tokenizer& tokenizer) {
-  BALLAST_TRY(const FoundChatTemplate found, chat_template_for(flags, running.path()));
-  auto parsed = ChatTemplate::parse(found.text);
-  if (!parsed) return std::move(parsed).error().with_context(found.where);
-  ConversationOptions options;
-  options.generate = flags.options;
-  settle_sampling(options.generate, flags.greedy);
-  options.generate.sampling.log_probabilities = false;
-  options.generate.cancelled = interrupted;
-  options.generate.stop_tokens = stop_tokens_of(running.model(), &tokenizer);
-  options.stop_texts = ends_of_turns_in(found.text);
-  options.stop_texts.insert(options.stop_texts.end(), flags.stop.begin(), flags.stop.end());
-  const auto text_of = [&](const std::string& text, std::optional<TokenId> id) {
-    return !text.empty() || !id ? text : std::string(tokenizer.bytes_of(*id).value_or(""));
-  };
-  options.bos_token = text_of(found.bos_token, found.bos_id);
-  options.eos_token = text_of(found.eos_token, found.eos_id);
-  Conversation conversation(*running.model().as_causal_lm(), running.model().context(), tokenizer, std::move(*parsed),
-                            std::move(options));
+  BALLAST_TRY(ChatSetup setup, chat_setup(flags, running, tokenizer));
+  GenerateOptions& generate = setup.options.generate;
+  generate.sampling = settle_sampling(generate.sampling, flags.sampling);
+  generate.max_tokens = flags.max_tokens;
+  generate.cancelled = interrupted;
+  setup.options.stop_texts.insert(setup.options.stop_texts.end(), flags.stop.begin(), flags.stop.end());
+  Conversation conversation(*running.model().as_causal_lm(), running.model().context(), tokenizer,
+                            std::move(setup.chat_template), std::move(setup.options));
   conversation.set_system(flags.system);
   return conversation;
 }
 
+// What is said once: the words of the command line, or all of standard input.
+Result<std::string> single_message(const ChatFlags& flags) {
+  std::string message = fmt::format("{}", fmt::join(flags.prompt, " "));
+  if (!is_stream(message)) return message;
+  BALLAST_TRY(std::string text, read_text_input());
+  while (text.ends_with('\n')) text.pop_back();
+  return text;
+}
+
+int run_session(const ChatFlags& flags, ChatSession& session, Console& console) {
+  if (flags.prompt.empty()) return session.run();
+  const auto message = single_message(flags);
+  return message ? session.run_once(*message) : console.fail(message.error(), flags.json);
+}
+
 int chat(const ChatFlags& flags, Console& console) {
+  if (flags.json && flags.prompt.empty() && ::isatty(STDIN_FILENO) == 1) {
+    return console.fail(
+        make_error(ErrorCode::kInvalidArgument,
+                   "--json answers a PROMPT, or lines that come through a pipe; at a terminal, give one"),
+        flags.json);
+  }
   auto running = RunningModel::load(flags.model);
-  if (!running) return console.fail(running.error());
+  if (!running) return console.fail(running.error(), flags.json);
   if ((*running)->model().as_causal_lm() == nullptr) {
-    return console.fail(wrong_capability((*running)->model(), "a conversation"));
+    return console.fail(wrong_capability((*running)->model(), "a conversation"), flags.json);
   }
   const auto tokenizer = find_tokenizer(flags.tokenizer, (*running)->path());
-  if (!tokenizer) return console.fail(tokenizer.error());
+  if (!tokenizer) return console.fail(tokenizer.error(), flags.json);
   auto conversation = make_conversation(flags, **running, *tokenizer);
-  if (!conversation) return console.fail(conversation.error());
-  ChatSession session(console, *conversation, (*running)->model().as_causal_lm()->context_length());
-  const int code = session.run();
-  if (const Status status = (*running)->finish(console); !status) return console.fail(status.error());
-  return code;
+  if (!conversation) return console.fail(conversation.error(), flags.json);
+  ChatSession session(console, *conversation, (*running)->model().as_causal_lm()->context_length(), flags.json);
+  const int code = run_session(flags, session, console);
+  if (const Status status = (*running)->finish(console); !status) return console.fail(status.error(), flags.json);
+  return console.finish(code);
 }
 
 constexpr const char* kChatFooter =
-    "What you type is said to the model; a line that begins with / is a command, /help lists them. Ctrl-C stops an "
-    "answer\n"
-    "and keeps the conversation; at the prompt, pressed twice, it leaves. Lines from a pipe are turns, one each.\n"
+    "With PROMPT: prints the answer and ends (-: the prompt is standard input). Without: a conversation. A line that\n"
+    "begins with / is a command, /help lists them. Alt-Enter, a backslash at the end of a line, or \"\"\" around a "
+    "block\n"
+    "make a message of several lines. Ctrl-C stops an answer and keeps the conversation; /quit or Ctrl-D leaves. "
+    "Lines\n"
+    "from a pipe are turns, one each; with --json each answer is an object in a line of its own.\n"
     "\n"
-    "The chat template comes from MODEL: GGUF metadata, chat_template.jinja or tokenizer_config.json beside it.\n"
+    "The chat template and the sampling defaults come from MODEL: chat_template.jinja, tokenizer_config.json and\n"
+    "generation_config.json in its folder, or the metadata of a GGUF file.\n"
     "\n"
     "Examples:\n"
     "  ballast chat smollm2\n"
+    "  ballast chat model.gguf 'Name three rivers.' --max-tokens 60\n"
+    "  ballast chat model.gguf 'Name three rivers.' --json --max-tokens 60\n"
     "  ballast chat model.gguf --system 'Answer in one sentence.' --temperature 0.3\n"
     "  printf 'Hello!\\nAnd in German?\\n' | ballast chat model.gguf --greedy --max-tokens 60\n"
     "  ballast chat model.gptrs --template chat.jinja --stop 'user:'\n";
@@ -110,17 +121,23 @@ constexpr const char* kChatFooter =
 }  // namespace
 
 RunCommand add_chat(CLI::App& program, Console& console) {
-  Command command(program, "chat", "Talk with a text model");
+  auto shared = std::make_shared<Command>(program, "chat", "Talk to a text model");
+  Command& command = *shared;
   auto flags = std::make_shared<ChatFlags>();
   command.optional_path("MODEL", flags->model.path, "A text model that was made for conversations");
-  command.text("--system", "TEXT", flags->system, "What the model is told before the conversation");
-  command.text("--template", "FILE", flags->template_path, "A chat template (Jinja) instead of the model's own");
-  command.text("--tokenizer", "FILE", flags->tokenizer, "tokenizer.json or vocab.json, unless it stands beside MODEL");
-  add_sampling_flags(command, flags->options, flags->greedy);
+  command.optional_texts("PROMPT", flags->prompt, "Answer this and end; -: standard input");
+  command.text("--system", "TEXT", flags->system, "System message: what the model is told before the conversation");
+  command.text("--template", "FILE", flags->template_path, "Use this chat template (Jinja) instead of the model's own");
+  command.text("--tokenizer", "FILE", flags->tokenizer, "tokenizer.json or vocab.json, unless it is beside MODEL");
+  add_sampling_flags(command, flags->sampling, flags->max_tokens);
   command.texts("--stop", "TEXT", flags->stop, "End an answer where this appears; may be repeated");
   add_model_flags(command, flags->model);
+  command.json(flags->json);
   command.footer(kChatFooter);
-  return [flags, &console] { return chat(*flags, console); };
+  return [flags, shared, &console] {
+    flags->sampling.given = shared->given();
+    return chat(*flags, console);
+  };
 }
 
 }  // namespace ballast::cli

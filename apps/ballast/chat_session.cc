@@ -8,7 +8,9 @@
 #include <ctime>
 #include <filesystem>
 
+#include "apps/ballast/chat_message.h"
 #include "apps/ballast/interrupt.h"
+#include "apps/ballast/json_output.h"
 #include "apps/ballast/markdown_stream.h"
 #include "apps/ballast/seconds_now.h"
 #include "apps/ballast/text.h"
@@ -74,13 +76,14 @@ struct ChatSession::CommandRow {
 };
 
 const ChatSession::CommandRow ChatSession::kRows[] = {
-    {"/help", "", "these commands", &ChatSession::help},
-    {"/reset", "", "forget the conversation, but for the system message", &ChatSession::reset},
+    {"/help", "", "list these commands", &ChatSession::help},
+    {"/reset", "", "forget the conversation, except for the system message", &ChatSession::reset},
     {"/save", "FILE", "write the conversation as JSON", &ChatSession::save},
-    {"/load", "FILE", "go on with a conversation that was saved", &ChatSession::load},
-    {"/stats", "", "tokens, times and memory", &ChatSession::stats},
-    {"/system", "TEXT", "another system message; without a text: none", &ChatSession::system},
-    {"/exit", "", "leave; Ctrl-D does it too", &ChatSession::exit},
+    {"/load", "FILE", "continue a saved conversation", &ChatSession::load},
+    {"/stats", "", "show tokens, times and memory", &ChatSession::stats},
+    {"/system", "TEXT", "set the system message; without TEXT, remove it", &ChatSession::system},
+    {"/quit", "", "leave, as /exit and Ctrl-D do", &ChatSession::exit},
+    {"/exit", "", "leave", &ChatSession::exit},
 };
 
 void ChatSession::show(std::string_view text) {
@@ -90,8 +93,17 @@ void ChatSession::show(std::string_view text) {
 
 // ---------------------------------------------------------------- lines
 
+int ChatSession::run_once(const std::string& message) {
+  once_ = true;
+  say(json_text(message));
+  return exit_code_;
+}
+
 int ChatSession::run() {
-  if (editor_.interactive()) console_.remark("/help lists the commands\n");
+  if (editor_.interactive()) {
+    console_.remark("/help lists the commands, /quit leaves\n");
+    editor_.set_history(history_.load());
+  }
   bool interrupted_before = false;
   std::string line;
   while (!console_.reader_gone()) {
@@ -99,9 +111,10 @@ int ChatSession::run() {
     if (event == LineEvent::kEndOfInput || (event == LineEvent::kInterrupted && interrupted_before)) break;
     interrupted_before = event == LineEvent::kInterrupted;
     if (interrupted_before) {
-      console_.remark("Ctrl-C again, Ctrl-D or /exit leaves\n");
+      console_.remark("Ctrl-C again, Ctrl-D or /quit leaves\n");
       continue;
     }
+    if (editor_.interactive()) history_.add(line);
     if (take_line(line) == Next::kLeave) break;
   }
   return exit_code_;
@@ -109,9 +122,8 @@ int ChatSession::run() {
 
 ChatSession::Next ChatSession::take_line(const std::string& line) {
   if (line.starts_with('/')) return command(line);
-  const size_t begin = line.find_first_not_of(" \t\n");
-  if (begin == std::string::npos) return Next::kGoOn;
-  return say(json_text(line.substr(begin)));
+  const std::string message = message_of(line);
+  return message.empty() ? Next::kGoOn : say(json_text(message));
 }
 
 ChatSession::Next ChatSession::command(const std::string& line) {
@@ -128,8 +140,8 @@ ChatSession::Next ChatSession::command(const std::string& line) {
 }
 
 ChatSession::Next ChatSession::fail(const Error& error) {
-  const int code = console_.fail(error);
-  if (editor_.interactive()) return Next::kGoOn;
+  const int code = console_.fail(error, json_);
+  if (editor_.interactive() && !once_) return Next::kGoOn;
   exit_code_ = code;
   return Next::kLeave;
 }
@@ -138,24 +150,51 @@ ChatSession::Next ChatSession::fail(const Error& error) {
 
 ChatSession::Next ChatSession::say(const std::string& text) {
   const CancelScope cancel;
+  const QuietTerminal quiet(editor_.interactive());
+  const bool is_seen = console_.output().interactive;  // where no person looks, the text goes out as it is
   MarkdownStream markdown(console_.output());
   const double start = seconds_now();
   double first = 0;
   const auto reply = conversation_.say(text, local_time_now(), [&](std::string_view piece) {
     if (first == 0) first = seconds_now();
-    // Where no person looks, the text goes out as it is.
-    show(console_.output().interactive ? markdown.next(piece) : std::string(piece));
+    if (!json_) show(is_seen ? markdown.next(piece) : std::string(piece));
     return !interrupted() && !console_.reader_gone();
   });
-  show((console_.output().interactive ? markdown.finish() : "") + "\n");
+  if (!json_) show((is_seen ? markdown.finish() : "") + "\n");
   const int signal = take_interrupt();
   const bool is_unread = !reply && reply.error().code == ErrorCode::kCancelled;
   if (!reply && !is_unread) return fail(reply.error());
   if (is_unread) console_.remark("stopped before the model had read the message, which is not kept\n");
   else tell_answer(*reply, {start, first == 0 ? seconds_now() : first, seconds_now()});
-  if (signal == 0 || signal == SIGINT) return Next::kGoOn;
+  if (reply && json_) show(reply_json(text, *reply));
+  if (signal == 0 || (signal == SIGINT && !once_)) return Next::kGoOn;
   exit_code_ = kExitInterrupted;
   return Next::kLeave;
+}
+
+std::string ChatSession::reply_json(const std::string& message, const Reply& reply) const {
+  const auto end_name = [&] {
+    switch (reply.end) {
+      case ReplyEnd::kTurn: return "turn";
+      case ReplyEnd::kMaxTokens: return "max_tokens";
+      case ReplyEnd::kContextFull: return "context_full";
+      case ReplyEnd::kStopped: return "interrupted";
+    }
+    return "turn";
+  };
+  JsonWriter json;
+  json.begin_object();
+  add_text(json, "prompt", message);
+  add_text(json, "text", reply.text);
+  add_text(json, "end", end_name());
+  add_number(json, "prompt_tokens", reply.prompt_tokens);
+  add_number(json, "reused_tokens", reply.reused_tokens);
+  add_number(json, "written_tokens", reply.written_tokens);
+  add_number(json, "left_out_messages", conversation_.left_out());
+  json.key("timings").begin_object();
+  json.key("prefill_ms").real(prompt_seconds_ * 1e3).key("decode_ms").real(answer_seconds_ * 1e3);
+  json.end_object().end_object();
+  return json.take() + '\n';
 }
 
 void ChatSession::tell_answer(const Reply& reply, const TurnTimes& times) {
@@ -221,9 +260,9 @@ ChatSession::Next ChatSession::stats(const std::string& /*argument*/) {
   };
   const uint64_t fresh = last_.prompt_tokens - last_.reused_tokens;
   show(fmt::format(
-      "messages  {}, of which the model does not see {}\n"
+      "messages  {}, {} out of context\n"
       "context   {} of {} tokens, {} of cached keys and values\n"
-      "prompt    {} tokens, {} of them known from before; {:.0f} tokens/s\n"
+      "prompt    {} tokens, {} of them reused; {:.0f} tokens/s\n"
       "answer    {}, {:.1f} tokens/s\n",
       conversation_.messages().size(), conversation_.left_out(), conversation_.tokens(), context_length_,
       mib(conversation_.cache_bytes()), last_.prompt_tokens, last_.reused_tokens, rate(fresh, prompt_seconds_),

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 
+#include "apps/ballast/chat_history.h"
 #include "apps/ballast/console.h"
 #include "apps/ballast/line_editor.h"
 #include "ballast/text/conversation.h"
@@ -12,12 +13,15 @@ namespace ballast::cli {
 
 class ChatSession {
  public:
-  // `context_length`: of the model, for /stats. All must outlive the session.
-  ChatSession(Console& console, Conversation& conversation, uint64_t context_length)
-      : console_(console), conversation_(conversation), context_length_(context_length) {}
+  // `context_length`: of the model, for /stats. `json`: each answer is an object in a line of its own. The references
+  // must outlive the session.
+  ChatSession(Console& console, Conversation& conversation, uint64_t context_length, bool json)
+      : console_(console), conversation_(conversation), context_length_(context_length), json_(json) {}
 
   // Until the user leaves or the input ends; the exit code of the command.
   int run();
+  // One message and its answer.
+  int run_once(const std::string& message);
 
  private:
   enum class Next : unsigned char { kGoOn, kLeave };
@@ -33,6 +37,7 @@ class ChatSession {
   // What failed, to the user; from a pipe it also ends the program.
   Next fail(const Error& error);
   void show(std::string_view text);
+  std::string reply_json(const std::string& message, const Reply& reply) const;
 
   Next help(const std::string& argument);
   Next reset(const std::string& argument);
@@ -47,7 +52,10 @@ class ChatSession {
   Console& console_;
   Conversation& conversation_;
   uint64_t context_length_;
+  bool json_;
+  bool once_ = false;
   LineEditor editor_;
+  ChatHistory history_ = ChatHistory::of_user();
   Reply last_;
   double prompt_seconds_ = 0;  // of the last answer: until its first token, and behind it
   double answer_seconds_ = 0;

@@ -12,6 +12,8 @@
 #include "apps/ballast/seconds_now.h"
 #include "apps/ballast/streams.h"
 #include "apps/ballast/text.h"
+#include "ballast/text/chat_setup.h"
+#include "ballast/text/generation_defaults.h"
 #include "ballast/text/generator.h"
 #include "ballast/text/stop_text.h"
 
@@ -28,15 +30,13 @@ struct GenerateFlags {
   std::vector<std::string> tokens;
   std::string tokenizer;
   std::vector<std::string> stop;
-  bool greedy = false;
+  SamplingFlags sampling;
   bool ignore_eos = false;
   bool kv_cache = false;  // asked for, which it is anyway
   bool no_kv_cache = false;
   uint64_t warmup_tokens = 0;
   bool json = false;
-  GenerateOptions options;
-
-  GenerateFlags() { options.sampling.temperature = 0.8; }
+  GenerateOptions options;  // its sampling is settled when the model is known
 };
 
 struct Timings {
@@ -108,9 +108,8 @@ Result<Written> write(const GenerateFlags& flags, RunningModel& running, const T
   BALLAST_TRY(written.prompt, make_prompt(flags, tokenizer));
   GenerateOptions options = flags.options;
   options.kv_cache = !flags.no_kv_cache;
-  settle_sampling(options, flags.greedy);
   options.sampling.log_probabilities = flags.json;
-  if (!flags.ignore_eos) options.stop_tokens = stop_tokens_of(running.model(), tokenizer);
+  if (!flags.ignore_eos) options.stop_tokens = all_stop_tokens(running.model().stop_tokens(), tokenizer);
   const CancelScope cancel;
   options.cancelled = interrupted;
   double start = seconds_now();
@@ -226,13 +225,16 @@ Status check_prompts(const GenerateFlags& flags) {
   return make_error(ErrorCode::kInvalidArgument, "--prompt, --prompts and --tokens exclude each other");
 }
 
-int generate(const GenerateFlags& flags, Console& console) {
+int generate(GenerateFlags flags, Console& console) {
   if (const Status status = check_prompts(flags); !status) return console.fail(status.error(), flags.json);
   auto running = RunningModel::load(flags.model);
   if (!running) return console.fail(running.error(), flags.json);
   if ((*running)->model().as_causal_lm() == nullptr) {
     return console.fail(wrong_capability((*running)->model(), "text generation"), flags.json);
   }
+  const auto defaults = find_sampling_defaults((*running)->path());
+  if (!defaults) return console.fail(defaults.error(), flags.json);
+  flags.options.sampling = settle_sampling(*defaults, flags.sampling);
   std::optional<Tokenizer> tokenizer;
   auto found = find_tokenizer(flags.tokenizer, (*running)->path());
   if (found) tokenizer = std::move(*found);
@@ -260,7 +262,8 @@ constexpr const char* kGenerateFooter =
 }  // namespace
 
 RunCommand add_generate(CLI::App& program, Console& console) {
-  Command command(program, "generate", "Let a text model write");
+  auto shared = std::make_shared<Command>(program, "generate", "Continue a text");
+  Command& command = *shared;
   auto flags = std::make_shared<GenerateFlags>();
   GenerateOptions& options = flags->options;
   command.optional_path("MODEL", flags->model.path, "A checkpoint of a text model");
@@ -268,7 +271,7 @@ RunCommand add_generate(CLI::App& program, Console& console) {
   command.text("--prompts", "FILE", flags->prompts, "A prompt a line; prints a JSON object a line");
   command.texts("--tokens", "IDS", flags->tokens, "The same as numbers: 1,2,3");
   command.text("--tokenizer", "FILE", flags->tokenizer, "tokenizer.json or vocab.json, unless it stands beside MODEL");
-  add_sampling_flags(command, options, flags->greedy);
+  add_sampling_flags(command, flags->sampling, options.max_tokens);
   command.texts("--stop", "TEXT", flags->stop, "End where this appears; may be repeated");
   command.flag("--ignore-eos", flags->ignore_eos, "Go on behind the end of a text");
   const Flag cached = command.flag("--kv-cache", flags->kv_cache, "Keep keys and values, which is the default");
@@ -282,7 +285,10 @@ RunCommand add_generate(CLI::App& program, Console& console) {
   add_model_flags(command, flags->model);
   command.json(flags->json);
   command.footer(kGenerateFooter);
-  return [flags, &console] { return generate(*flags, console); };
+  return [flags, shared, &console] {
+    flags->sampling.given = shared->given();
+    return generate(*flags, console);
+  };
 }
 
 }  // namespace ballast::cli

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "apps/ballast/chat_message.h"
 #include "apps/ballast/interrupt.h"
 #include "apps/ballast/text.h"
 #include "ballast/base/utf8.h"
@@ -24,7 +25,10 @@ std::optional<LineEvent> LineEditing::press(const Key& key) {
     case KeyKind::kPaste: line_.insert(key.text); break;
     case KeyKind::kEnter:
       line_.end();  // so that what comes next does not overwrite the rest
-      return LineEvent::kLine;
+      if (!is_unfinished_message(line_.text())) return LineEvent::kLine;
+      line_.insert("\n");
+      break;
+    case KeyKind::kNewLine: line_.insert("\n"); break;
     case KeyKind::kLeft: line_.left(); break;
     case KeyKind::kRight: line_.right(); break;
     case KeyKind::kUp: browse(-1); break;
@@ -61,6 +65,11 @@ std::string LineEditing::take_line() {
   place_ = history_.size();
   typed_.clear();
   return text;
+}
+
+void LineEditing::set_history(std::vector<std::string> history) {
+  history_ = std::move(history);
+  place_ = history_.size();
 }
 
 // ---------------------------------------------------------------- drawing
@@ -190,12 +199,31 @@ std::string read_some() {
 
 }  // namespace
 
+QuietTerminal::QuietTerminal(bool wanted) {
+  auto before = std::make_unique<termios>();
+  if (!wanted || ::tcgetattr(STDIN_FILENO, before.get()) != 0) return;
+  termios quiet = *before;
+  quiet.c_lflag &= static_cast<tcflag_t>(~(ECHO | ICANON));
+  before_ = std::move(before);
+  set_terminal_to_restore(before_.get());
+  ::tcsetattr(STDIN_FILENO, TCSADRAIN, &quiet);
+}
+
+QuietTerminal::~QuietTerminal() {
+  if (!before_) return;
+  ::tcsetattr(STDIN_FILENO, TCSADRAIN, before_.get());
+  set_terminal_to_restore(nullptr);
+}
+
 // ---------------------------------------------------------------- LineEditor
 
 LineEditor::LineEditor() : interactive_(::isatty(STDIN_FILENO) == 1 && ::isatty(STDOUT_FILENO) == 1) {}
 
 LineEvent LineEditor::read(const std::string& prompt, std::string& line) {
-  return interactive_ ? edit(prompt, line) : read_plain(line);
+  if (interactive_) return edit(prompt, line);
+  if (read_plain(line) == LineEvent::kEndOfInput) return LineEvent::kEndOfInput;
+  for (std::string more; is_unfinished_message(line) && read_plain(more) == LineEvent::kLine;) line += '\n' + more;
+  return LineEvent::kLine;
 }
 
 LineEvent LineEditor::read_plain(std::string& line) {

@@ -1,12 +1,15 @@
 // Reads lines: with editing and history where a person types them, plainly where they come through a pipe.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/ballast/line_buffer.h"
 #include "apps/ballast/terminal_keys.h"
+
+struct termios;
 
 namespace ballast::cli {
 
@@ -21,6 +24,8 @@ class LineEditing {
   const LineBuffer& line() const { return line_; }
   // The line, which goes into the history and is empty then.
   std::string take_line();
+  // What was typed before, the newest last.
+  void set_history(std::vector<std::string> history);
 
  private:
   void browse(int step);
@@ -49,7 +54,9 @@ class LineEditor {
   LineEditor();
   // Where standard input is a terminal.
   bool interactive() const { return interactive_; }
-  // Shows the prompt (on a terminal only) and waits for a line. `line` is set for kLine.
+  void set_history(std::vector<std::string> history) { editing_.set_history(std::move(history)); }
+  // Shows the prompt (on a terminal only) and waits for a message: a line, or several that belong together (see
+  // chat_message.h). `line` is set for kLine.
   LineEvent read(const std::string& prompt, std::string& line);
 
  private:
@@ -64,6 +71,19 @@ class LineEditor {
   std::vector<Key> keys_;  // that came behind the end of a line
   std::string unread_;     // of a pipe, behind the last line
   size_t cursor_row_ = 0;  // where the terminal's cursor is, from the first row of the line
+};
+
+// While this lives, what is typed on the terminal is not shown and waits for the next prompt; Ctrl-C still is a signal.
+class QuietTerminal {
+ public:
+  // `wanted`: false does nothing.
+  explicit QuietTerminal(bool wanted);
+  ~QuietTerminal();
+  QuietTerminal(const QuietTerminal&) = delete;
+  QuietTerminal& operator=(const QuietTerminal&) = delete;
+
+ private:
+  std::unique_ptr<termios> before_;
 };
 
 }  // namespace ballast::cli

@@ -21,33 +21,47 @@ bool all_same(std::string_view text) { return text.find_first_not_of(text[0]) ==
 }  // namespace
 
 std::string MarkdownStream::next(std::string_view text) {
-  const std::string safe = without_controls(text);
-  if (!terminal_.colours) return safe;
-  for (const char c : safe) take(c);
-  return std::exchange(out_, {});
+  for (const char c : without_controls(text)) {
+    if (terminal_.colours) take(c);
+    else take_plain(c);
+  }
+  return wrap_.take();
 }
 
 std::string MarkdownStream::finish() {
-  if (!terminal_.colours) return "";
-  if (at_start_ && !start_.empty()) decide_start();
-  release_signs('\n');
-  style_ = {};
-  put("");
-  at_start_ = true;
-  return std::exchange(out_, {});
+  if (terminal_.colours) {
+    if (at_start_ && !start_.empty()) decide_start();
+    release_signs('\n');
+    style_ = {};
+    put("");
+    at_start_ = true;
+  }
+  wrap_.finish();
+  return wrap_.take();
+}
+
+// Without colours every sign stays; only the lines of fenced code must be known.
+void MarkdownStream::take_plain(char c) {
+  if (c == '\n') start_.clear();
+  else if (start_.size() < 3) start_.push_back(c);
+  if (start_ == "```" && c == '`') {
+    style_.fence = !style_.fence;
+    start_.push_back(c);  // once a line
+  }
+  wrap_.text(std::string_view(&c, 1), style_.fence);
 }
 
 // Changes the terminal's style where it is another one, then prints.
 void MarkdownStream::put(std::string_view text) {
   if (!(style_ == shown_)) {
-    out_ += "\x1b[0m";
-    if (style_.heading || style_.bold) out_ += "\x1b[1m";
-    if (style_.italic) out_ += "\x1b[3m";
-    if (style_.dim) out_ += "\x1b[2m";
-    if (style_.code || style_.fence) out_ += "\x1b[36m";
+    wrap_.mark("\x1b[0m");
+    if (style_.heading || style_.bold) wrap_.mark("\x1b[1m");
+    if (style_.italic) wrap_.mark("\x1b[3m");
+    if (style_.dim) wrap_.mark("\x1b[2m");
+    if (style_.code || style_.fence) wrap_.mark("\x1b[36m");
     shown_ = style_;
   }
-  out_ += text;
+  wrap_.text(text, style_.fence);
   if (!text.empty()) last_ = text.back();
 }
 

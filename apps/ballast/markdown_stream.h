@@ -5,15 +5,17 @@
 #include <string_view>
 
 #include "apps/ballast/terminal.h"
+#include "apps/ballast/word_wrap.h"
 
 namespace ballast::cli {
 
 // On a terminal that takes colours: headings and **bold** in bold, *emphasis* in italics, `code` and fenced code in
 // colour, bullets as dots, without the signs that say so. Elsewhere the text as it is. Only what may still become
-// something else is held back: the beginning of a line, a star or two. Control characters never come through.
+// something else is held back: the beginning of a line, a star or two, a word that may not fit its line. Lines are
+// broken between words at the terminal's width, except in fenced code. Control characters never come through.
 class MarkdownStream {
  public:
-  explicit MarkdownStream(const Terminal& terminal) : terminal_(terminal) {}
+  explicit MarkdownStream(const Terminal& terminal) : terminal_(terminal), wrap_(terminal.width) {}
 
   std::string next(std::string_view text);
   // What was held back, and all colours off.
@@ -26,6 +28,7 @@ class MarkdownStream {
   };
 
   void take(char c);
+  void take_plain(char c);
   void take_start(char c);
   bool start_undecided() const;
   void decide_start();
@@ -36,7 +39,7 @@ class MarkdownStream {
   void release_signs(char following);
 
   Terminal terminal_;
-  std::string out_;
+  WordWrap wrap_;
   Style style_;        // as the text says
   Style shown_;        // as the terminal has it
   std::string start_;  // of a line, while it may be a sign

@@ -236,16 +236,6 @@ Result<Tokenizer> find_tokenizer(const std::string& given, const std::string& mo
                                 model_path));
 }
 
-std::vector<TokenId> stop_tokens_of(const LoadedModel& model, const Tokenizer* tokenizer) {
-  const auto said = model.stop_tokens();
-  std::vector<TokenId> stops(said.begin(), said.end());
-  if (tokenizer == nullptr) return stops;
-  const std::vector<TokenId>& known = tokenizer->marks().stops;
-  stops.insert(stops.end(), known.begin(), known.end());
-  if (const auto end = tokenizer->find("<|endoftext|>"); end && stops.empty()) stops.push_back(*end);
-  return stops;
-}
-
 Result<std::vector<TokenId>> parse_token_list(const std::vector<std::string>& texts, std::string_view flag) {
   std::vector<TokenId> ids;
   for (const std::string& text : texts) {

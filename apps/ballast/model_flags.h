@@ -54,10 +54,6 @@ class RunningModel {
 // --tokenizer, or what stands beside the model; kNotFound says how to give one.
 Result<Tokenizer> find_tokenizer(const std::string& given, const std::string& model_path);
 
-// What ends a text: what the model's files say and what its tokenizer knows; the usual mark where neither says
-// anything. `tokenizer` null: there is none.
-std::vector<TokenId> stop_tokens_of(const LoadedModel& model, const Tokenizer* tokenizer);
-
 // "1,2,3"; errors name the flag.
 Result<std::vector<TokenId>> parse_token_list(const std::vector<std::string>& texts,
                                               std::string_view flag = "--tokens");

@@ -2,30 +2,39 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+
+#include "ballast/text/generation_defaults.h"
 
 namespace ballast::cli {
 
-void add_sampling_flags(Command& command, GenerateOptions& options, bool& greedy) {
-  SamplerOptions& sampling = options.sampling;
-  command.count("--max-tokens", "N", options.max_tokens,
-                fmt::format("How many tokens to write at most ({})", options.max_tokens));
-  command.flag("--greedy", greedy, "Always the likeliest token");
+void add_sampling_flags(Command& command, SamplingFlags& flags, uint64_t& max_tokens) {
+  SamplerOptions& values = flags.values;
+  command.count("--max-tokens", "N", max_tokens, fmt::format("Write at most N tokens ({})", max_tokens));
+  command.flag("--greedy", flags.greedy, "Always choose the likeliest token; same as --temperature 0");
   // Its range is the sampler's business: with --greedy any number will do.
-  command.real("--temperature", "T", sampling.temperature,
-               fmt::format("0: the likeliest; below 1: surer, above 1: more varied ({})", sampling.temperature),
+  command.real("--temperature", "T", values.temperature,
+               fmt::format("0: greedy; < 1: more focused, > 1: more varied (the model's own, else {}; chat models {})",
+                           usual_sampling(false).temperature, usual_sampling(true).temperature),
                -HUGE_VAL);
-  command.count("--top-k", "K", sampling.top_k, "Choose among the K likeliest tokens");
-  command.real("--top-p", "P", sampling.top_p,
-               fmt::format("Choose among the likeliest tokens that make up this share ({})", sampling.top_p));
-  command.real("--min-p", "P", sampling.min_p, "Leave out tokens below this share of the likeliest one");
-  command.real("--repetition-penalty", "X", sampling.repetition_penalty,
-               fmt::format("Above 1: less of what stands already ({})", sampling.repetition_penalty));
-  command.count("--seed", "N", sampling.seed, "Another seed, another text (0)");
+  command.count("--top-k", "K", values.top_k, "Choose among the K likeliest tokens");
+  command.real("--top-p", "P", values.top_p, "Choose among the likeliest tokens that make up this share");
+  command.real("--min-p", "P", values.min_p, "Leave out tokens below this share of the likeliest one");
+  command.real("--repetition-penalty", "X", values.repetition_penalty, "> 1: repeat less of the last 64 tokens");
+  command.count("--seed", "N", values.seed, "Another seed, another text (0)");
 }
 
-void settle_sampling(GenerateOptions& options, bool greedy) {
-  if (greedy || options.sampling.temperature < 0) options.sampling.temperature = 0;
+SamplerOptions settle_sampling(SamplerOptions defaults, const SamplingFlags& flags) {
+  const auto has = [&](std::string_view name) { return std::ranges::find(flags.given, name) != flags.given.end(); };
+  if (has("--temperature")) defaults.temperature = flags.values.temperature;
+  if (has("--top-k")) defaults.top_k = flags.values.top_k;
+  if (has("--top-p")) defaults.top_p = flags.values.top_p;
+  if (has("--min-p")) defaults.min_p = flags.values.min_p;
+  if (has("--repetition-penalty")) defaults.repetition_penalty = flags.values.repetition_penalty;
+  if (flags.greedy) defaults.temperature = 0;
+  defaults.seed = flags.values.seed;
+  return defaults;
 }
 
 }  // namespace ballast::cli

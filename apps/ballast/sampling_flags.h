@@ -1,15 +1,24 @@
 // The flags that say how tokens are chosen, for every command that writes text.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "apps/ballast/flags.h"
 #include "ballast/text/generator.h"
 
 namespace ballast::cli {
 
-// What `options` says is the default of the command. What the flags set must live until the command has run.
-void add_sampling_flags(Command& command, GenerateOptions& options, bool& greedy);
+struct SamplingFlags {
+  SamplerOptions values;  // of the flags that were given
+  bool greedy = false;
+  std::vector<std::string> given;  // Command::given(), once the command line was parsed
+};
 
-// Once the flags are parsed.
-void settle_sampling(GenerateOptions& options, bool greedy);
+// What the flags set must live until the command has run. `max_tokens` holds its default.
+void add_sampling_flags(Command& command, SamplingFlags& flags, uint64_t& max_tokens);
+
+// The defaults of the model, with what the flags say in place of them.
+SamplerOptions settle_sampling(SamplerOptions defaults, const SamplingFlags& flags);
 
 }  // namespace ballast::cli

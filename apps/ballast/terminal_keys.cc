@@ -46,6 +46,8 @@ constexpr Sequence kSequences[] = {
      "f",
      KeyKind::kWordRight},
     {"\x1b\x7f", KeyKind::kKillWord},
+    {"\x1b\r", KeyKind::kNewLine},
+    {"\x1b\n", KeyKind::kNewLine},
 };
 
 constexpr std::pair<char, KeyKind> kControls[] = {

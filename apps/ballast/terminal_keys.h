@@ -11,6 +11,7 @@ enum class KeyKind : unsigned char {
   kText,   // characters typed
   kPaste,  // text from elsewhere, line breaks included
   kEnter,
+  kNewLine,  // Alt-Enter: a line break in the message
   kLeft,
   kRight,
   kUp,

@@ -65,7 +65,7 @@ class Conversation {
   // them.
   size_t left_out() const { return left_out_; }
 
-  // What the model is shown the answer with, piece by piece; false ends the answer.
+  // Receives the answer piece by piece; false ends it.
   using Show = std::function<bool(std::string_view)>;
   // Adds the user's message, lets the model answer, adds the answer. An answer that was stopped is kept as far as it
   // came; an error leaves the messages as they were. Only what is new is computed. Old messages are left out, whole

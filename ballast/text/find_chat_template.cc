@@ -4,6 +4,7 @@
 
 #include <filesystem>
 
+#include "ballast/archive/open.h"
 #include "ballast/base/json.h"
 #include "ballast/edit/json_object.h"
 #include "ballast/io/file.h"
@@ -88,8 +89,11 @@ Result<std::optional<FoundChatTemplate>> find_chat_template(const std::string& m
     found.text = *own_text;
     found.where = own_path.string();
   }
-  if (found.text.empty()) return std::optional<FoundChatTemplate>();
-  return std::optional(std::move(found));
+  if (!found.text.empty()) return std::optional(std::move(found));
+  if (fs::is_directory(model, ignored)) return std::optional<FoundChatTemplate>();
+  const auto archive = open_archive(model_path);
+  // A file that cannot be read has no template either; whoever loads the model says what is wrong with it.
+  return archive ? find_chat_template(archive->description()) : std::nullopt;
 }
 
 std::optional<FoundChatTemplate> find_chat_template(const Description& description) {

@@ -66,12 +66,23 @@ INSTANTIATE_TEST_SUITE_P(
                       MarkdownCase{"ends in a star *", "ends in a star *"}, MarkdownCase{"`", "`"},
                       MarkdownCase{"évident **très** bien", "évident {/}{b}très{/} bien"}));
 
-TEST(MarkdownStream, ShowsTextAtOnceAndHoldsOnlySigns) {
+TEST(MarkdownStream, ShowsTextAtOnceAndHoldsOnlySignsAndTheLastWord) {
   MarkdownStream stream(kColours);
-  EXPECT_EQ(stream.next("word"), "word");
+  EXPECT_EQ(stream.next("a word "), "a word");
   EXPECT_EQ(stream.next("*"), "");
-  EXPECT_EQ(readable(stream.next("*b")), "{/}{b}b");
+  EXPECT_EQ(readable(stream.next("*b ")), " {/}{b}b");
   EXPECT_EQ(readable(stream.finish()), "{/}");
+}
+
+TEST(MarkdownStream, WrapsWordsButNotCode) {
+  const std::string text = "one two three\n```\nint main() {}\n```\nfour five six";
+  for (const bool colours : {false, true}) {
+    MarkdownStream stream({.interactive = true, .colours = colours, .width = 8});
+    const std::string out = stream.next(text) + stream.finish();
+    EXPECT_NE(out.find("one two\nthree\n"), std::string::npos) << out;
+    EXPECT_NE(out.find("int main() {}"), std::string::npos) << out;
+    EXPECT_NE(out.find("five six"), std::string::npos) << out;
+  }
 }
 
 TEST(MarkdownStream, LeavesTheTextAloneWithoutColours) {

@@ -1,0 +1,117 @@
+#include "ballast/text/generation_defaults.h"
+
+#include <algorithm>
+#include <filesystem>
+
+#include "ballast/archive/open.h"
+#include "ballast/edit/json_object.h"
+#include "ballast/io/file.h"
+#include "ballast/text/find_chat_template.h"
+
+namespace ballast {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kLargestGenerationConfig = 1 << 20;
+
+std::optional<double> meta_number(const MetaValue& value) {
+  if (const auto* real = std::get_if<double>(&value)) return *real;
+  if (const auto* whole = std::get_if<uint64_t>(&value)) return static_cast<double>(*whole);
+  if (const auto* whole = std::get_if<int64_t>(&value)) return static_cast<double>(*whole);
+  return std::nullopt;
+}
+
+// 0 (no limit) for what is no count.
+uint64_t whole_count(double number) {
+  constexpr double kMost = 1e9;
+  return number >= 1 ? static_cast<uint64_t>(std::min(number, kMost)) : 0;
+}
+
+Result<std::optional<SamplerOptions>> checked_sampling(const SamplerOptions& options, const std::string& where) {
+  Status valid = check_sampler_options(options);
+  if (!valid) return std::move(valid).error().with_context(where);
+  return std::optional(options);
+}
+
+Result<std::optional<SamplerOptions>> sampling_of_folder(const fs::path& folder) {
+  const fs::path path = folder / "generation_config.json";
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return std::optional<SamplerOptions>();
+  BALLAST_TRY(const auto source, open_file(path.string(), FileAccess::kPositional));
+  if (source->size() > kLargestGenerationConfig) {
+    return make_error(ErrorCode::kUnsupported, path.string() + ": too large for a generation config");
+  }
+  BALLAST_TRY(const ByteVector bytes, read_bytes(*source, 0, source->size()));
+  return sampling_in_config(as_text(bytes), path.string());
+}
+
+}  // namespace
+
+SamplerOptions usual_sampling(bool has_chat_template) {
+  SamplerOptions options;
+  options.temperature = has_chat_template ? 0 : 0.8;
+  return options;
+}
+
+Result<std::optional<SamplerOptions>> sampling_in_config(std::string_view text, const std::string& where) {
+  BALLAST_TRY(const JsonObject config, JsonObject::parse(text, where));
+  BALLAST_TRY(const auto samples, config.boolean("do_sample"));
+  BALLAST_TRY(const auto temperature, config.real("temperature"));
+  BALLAST_TRY(const auto top_k, config.whole("top_k"));
+  BALLAST_TRY(const auto top_p, config.real("top_p"));
+  BALLAST_TRY(const auto min_p, config.real("min_p"));
+  BALLAST_TRY(const auto penalty, config.real("repetition_penalty"));
+  if (!samples && !temperature && !top_k && !top_p && !min_p && !penalty) return std::optional<SamplerOptions>();
+  SamplerOptions options;
+  // transformers draws from the whole distribution where the file asks to draw and says no more.
+  options.temperature = samples.value_or(true) ? temperature.value_or(1) : 0;
+  options.top_k = top_k.value_or(0);
+  options.top_p = top_p.value_or(1);
+  options.min_p = min_p.value_or(0);
+  options.repetition_penalty = penalty.value_or(1);
+  return checked_sampling(options, where);
+}
+
+Result<std::optional<SamplerOptions>> sampling_in_metadata(const Description& description, const std::string& where) {
+  constexpr std::string_view kPrefix = "general.sampling.";
+  SamplerOptions options = usual_sampling(/*has_chat_template=*/false);
+  bool found = false;
+  for (const MetaEntry& entry : description.metadata) {
+    if (!entry.key.starts_with(kPrefix)) continue;
+    const std::string_view name = std::string_view(entry.key).substr(kPrefix.size());
+    const std::optional<double> number = meta_number(entry.value);
+    if (!number) continue;
+    if (name == "temp") options.temperature = *number;
+    else if (name == "top_k") options.top_k = whole_count(*number);
+    else if (name == "top_p") options.top_p = *number;
+    else if (name == "min_p") options.min_p = *number;
+    else if (name == "penalty_repeat") options.repetition_penalty = *number;
+    else if (name == "penalty_last_n") options.repetition_window = whole_count(*number);
+    else continue;
+    found = true;
+  }
+  if (!found) return std::optional<SamplerOptions>();
+  return checked_sampling(options, where);
+}
+
+Result<SamplerOptions> find_sampling_defaults(const std::string& model_path) {
+  std::error_code ignored;
+  const fs::path path = model_path;
+  const bool is_folder = fs::is_directory(path, ignored);
+  BALLAST_TRY(const auto beside, sampling_of_folder(is_folder ? path : path.parent_path()));
+  if (beside) return *beside;
+  if (!is_folder) {
+    const auto archive = open_archive(model_path);  // whoever loads the model says what is wrong with it
+    if (archive) {
+      BALLAST_TRY(const auto inside, sampling_in_metadata(archive->description(), model_path));
+      if (inside) return *inside;
+      if (find_chat_template(archive->description())) return usual_sampling(/*has_chat_template=*/true);
+    }
+  }
+  BALLAST_TRY(const auto chat_template, find_chat_template(model_path));
+  return usual_sampling(chat_template.has_value());
+}
+
+}  // namespace ballast
