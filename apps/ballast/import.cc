@@ -25,8 +25,19 @@ struct ImportFlags {
   HuggingFaceConfig huggingface;
 };
 
+// A checkpoint under the name of another format would mislead whoever opens it.
+Status check_extension(const std::string& path) {
+  const FormatDriver* format = is_stream(path) ? nullptr : format_for_extension(path);
+  if (format == nullptr || format->name == kFormat) return {};
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("{}: import writes a gpt.rs checkpoint (.gptrs), and this is the name of a {} file; "
+                                "`ballast convert` writes other formats",
+                                path, format->name));
+}
+
 Result<ConvertReport> import_weights(ImportFlags& flags, const Output& output, Console& console) {
   ConvertOptions& options = flags.output.options;
+  BALLAST_CHECK(check_extension(flags.output.path));
   BALLAST_CHECK(refuse_same_file(flags.source, flags.output));
   BALLAST_TRY(const Archive source, open_input(flags.source, FileAccess::kPositional));
   if (source.description().format == kFormat) {

@@ -198,6 +198,9 @@ Status RunningModel::finish(Console& console) {
   if (profile_) BALLAST_CHECK(profile_->write());
   const LoadReport& report = model_->report();
   if (!report.unused.empty()) console.remark(unused_note(report.unused, model_->kind()));
+  if (report.narrowed != 0) {
+    console.remark(fmt::format("note: {} stored as f64; computed in f32\n", counted(report.narrowed, "tensor")));
+  }
   if (!stats_) return {};
   const ResidencyStats stats = model_->residency();
   std::string text = fmt::format("parameters  {} of {} in {}\n", counted(report.params, "tensor"),

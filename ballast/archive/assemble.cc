@@ -15,6 +15,7 @@ namespace ballast {
 Result<WritePlan> make_full_plan(const Archive& archive, std::vector<std::string>& notes, const PlanOptions& options) {
   return guarded([&]() -> Result<WritePlan> {
     WritePlan plan = make_plan(archive);
+    for (std::string& text : find_left_out(archive)) notes.push_back(std::move(text));
     uint32_t last_twin = 0;
     if (options.tie_for != nullptr) {
       BALLAST_CHECK(mark_twins(archive, plan, *options.tie_for, last_twin, options.threads, options.progress));

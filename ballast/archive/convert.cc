@@ -12,6 +12,7 @@
 #include "ballast/archive/origin.h"
 #include "ballast/archive/pattern.h"
 #include "ballast/archive/tie_plan.h"
+#include "ballast/formats/drivers.h"
 #include "ballast/tensor/elements.h"
 
 namespace ballast {
@@ -313,6 +314,21 @@ Status restore_origin(WritePlan& plan, std::vector<std::string>& notes, unsigned
   return {};
 }
 
+std::vector<std::string> find_left_out(const Archive& archive) {
+  // The only formats whose readers let the last of two namesakes win; the others refuse them.
+  const std::string& name = archive.description().format;
+  const bool can_shadow =
+      name == kBurnpackDriver.name || name == kGptrsCheckpointDriver.name || name == kGptrsTensorsDriver.name;
+  std::vector<std::string> texts;
+  if (!can_shadow || archive.sources().size() != 1) return texts;
+  Findings findings = Findings::collect_all();
+  if (!find_format(name)->open({archive.sources().front(), ""}, findings)) return texts;
+  for (const Finding& finding : findings.items()) {
+    if (finding.code == "duplicate_name") texts.push_back(finding.message);
+  }
+  return texts;
+}
+
 Result<ConvertReport> convert_archive(const Archive& source, const std::string& destination, const FormatDriver& format,
                                       const ConvertOptions& options) {
   return guarded([&]() -> Result<ConvertReport> {
@@ -321,7 +337,10 @@ Result<ConvertReport> convert_archive(const Archive& source, const std::string& 
     if (options.tie) {
       BALLAST_CHECK(mark_twins(source, plan, format, last_twin, options.threads, options.write.progress));
     }
-    return Conversion(std::move(plan), destination, format, options).run();
+    BALLAST_TRY(ConvertReport report, Conversion(std::move(plan), destination, format, options).run());
+    const std::vector<std::string> left_out = find_left_out(source);
+    report.notes.insert(report.notes.begin(), left_out.begin(), left_out.end());
+    return report;
   });
 }
 

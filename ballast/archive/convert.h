@@ -44,6 +44,10 @@ struct ConvertReport {
   WriteReport written;             // empty for a dry run
 };
 
+// Texts that name the tensors of an archive which a later one of the same name hides, so that they were left out when
+// it was opened. Reads the header again.
+std::vector<std::string> find_left_out(const Archive& archive);
+
 // Fails with kLossy, naming every loss, when something cannot be kept and allow_lossy is off; nothing is written then.
 Result<ConvertReport> convert_archive(const Archive& source, const std::string& destination, const FormatDriver& format,
                                       const ConvertOptions& options);

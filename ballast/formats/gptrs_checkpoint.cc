@@ -40,7 +40,7 @@ Status read_config(const ByteSource& source, std::string stored, Description& de
   description.config = ModelConfig{std::string(kSchema), std::move(config->text)};
   description.origin = std::move(config->origin);
   if (config->tagged) return {};
-  description.stored_form = kUntaggedForm;
+  description.stored_form = kUntaggedForm;  // the alignment of payloads may add a word to it
   findings.note("untagged_config", kConfigOffset, "", [&] {
     return fmt::format("{}: the config has no \"kind\": it is an early, bare GPT config, which today's gpt.rs refuses",
                        source.name());
@@ -66,6 +66,9 @@ Result<Archive> open_gptrs_checkpoint(const OpenRequest& request, Findings& find
   BALLAST_TRY(GptrsContents contents,
               parse_gptrs_contents(source, kGptrsCheckpoint, version, contents_offset, findings));
   description.tensors = std::move(contents.tensors);
+  if (contents.is_aligned) {
+    description.stored_form += (description.stored_form.empty() ? "" : " ") + std::string(kGptrsAlignedForm);
+  }
   if (all_ids_are_zero(description.tensors)) description.producer = "gpt.rs (Python exporter)";
   return Archive(std::move(description), std::move(contents.extents), {request.source});
 }
@@ -90,7 +93,8 @@ Result<std::string> plan_config(const WriteRequest& request) {
   auto config = parse_gptrs_config(description.config->text, "model config");
   if (!config) return gptrs_config_error(std::move(config.error().message));
   std::string text = std::move(config->text);
-  const bool was_untagged = description.format == kGptrsCheckpoint.format && description.stored_form == kUntaggedForm;
+  const bool was_untagged =
+      description.format == kGptrsCheckpoint.format && description.stored_form.starts_with(kUntaggedForm);
   if (!config->tagged && !was_untagged) {
     return gptrs_config_error(
         "model config: no \"kind\"; gpt.rs wants {\"kind\":\"gpt\",\"config\":{...}} or another kind of model");

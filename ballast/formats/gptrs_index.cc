@@ -46,6 +46,11 @@ std::string shown(const Shape& shape) {
   return shape.rank() <= kMost ? shape.to_string() : fmt::format("of {} dimensions", shape.rank());
 }
 
+uint64_t aligned_up(uint64_t offset) {
+  const uint64_t rest = offset % kGptrsAlignment;
+  return rest == 0 || offset > UINT64_MAX - kGptrsAlignment ? offset : offset + (kGptrsAlignment - rest);
+}
+
 Error not_the_magic(const ByteSource& source, const GptrsKind& kind) {
   return make_error(ErrorCode::kCorrupt, fmt::format("{}: does not begin with \"{}\"; it is no {} file", source.name(),
                                                      kind.magic, kind.format));
@@ -108,9 +113,10 @@ class ContentsParser {
     } else if (fields_.remaining() > 0) {
       report_rest();
     }
-    if (!sequential_ && findings_.collects()) check_coverage();
+    if (!sequential_ && findings_.collects()) BALLAST_CHECK(check_coverage());
     drop_namesakes();
     if (!sequential_) mark_ties(contents_.tensors, contents_.extents);
+    contents_.is_aligned = !sequential_ && payloads_are_aligned();
     return std::move(contents_);
   }
 
@@ -305,9 +311,33 @@ class ContentsParser {
     });
   }
 
-  // Payloads in the order of the index, no holes, no overlap, nothing behind them: what both writers of gpt.rs do and
-  // no reader of it checks.
-  void check_coverage() {
+  // In the order of the index, each at the first multiple of 64 behind the one before it. A file whose payloads happen
+  // to be multiples of 64 long is the same either way.
+  bool payloads_are_aligned() const {
+    uint64_t end = end_;
+    bool any_gap = false;
+    for (size_t i = 0; i < contents_.extents.size(); ++i) {
+      const StoredExtent& extent = contents_.extents[i];
+      // A tensor that shares the bytes of an earlier one has no place of its own.
+      if (extent.offset < end && tie_number(contents_.tensors[i].stored_form())) continue;
+      const uint64_t begin = aligned_up(end);
+      if (extent.offset != begin) return false;
+      any_gap = any_gap || begin != end;
+      end = begin + extent.length;
+    }
+    return any_gap;
+  }
+
+  // Zeros up to the next multiple of 64: what a later generation of gpt.rs puts between payloads.
+  Result<bool> is_padding(uint64_t begin, uint64_t end) const {
+    if (end <= begin || end != aligned_up(begin)) return false;
+    BALLAST_TRY(const ByteVector bytes, read_bytes(source_, begin, end - begin));
+    return std::ranges::all_of(bytes, [](std::byte byte) { return byte == std::byte{0}; });
+  }
+
+  // Payloads in the order of the index, no holes but padding, no overlap, nothing behind them: what all writers of
+  // gpt.rs do and no reader of it checks.
+  Status check_coverage() {
     const auto& extents = contents_.extents;
     std::vector<uint32_t> order(extents.size());
     std::iota(order.begin(), order.end(), 0U);
@@ -328,17 +358,22 @@ class ContentsParser {
       }
       in_order = in_order && i >= last;
       last = i;
-      check_neighbour(i, covered);
+      BALLAST_CHECK(check_neighbour(i, covered));
       covered = std::max(covered, extents[i].offset + extents[i].length);
     }
     if (!in_order) {
       findings_.note("payload_order", end_, "",
                      [&] { return source_.name() + ": the payloads do not stand in the order of the index"; });
     }
-    if (covered == source_.size()) return;
+    if (covered == source_.size()) return {};
+    // An empty tensor at the end has its place behind padding, too.
+    const bool ends_empty = !extents.empty() && extents.back().length == 0 && extents.back().offset == source_.size();
+    BALLAST_TRY(const bool padding, ends_empty ? is_padding(covered, source_.size()) : Result<bool>(false));
+    if (padding) return {};
     findings_.warning("trailing_bytes", covered, "", [&] {
       return fmt::format("{}: {} bytes follow the last tensor", source_.name(), source_.size() - covered);
     });
+    return {};
   }
 
   void note_tie(uint32_t index, uint32_t before) {
@@ -350,10 +385,12 @@ class ContentsParser {
     });
   }
 
-  void check_neighbour(uint32_t index, uint64_t covered) {
+  Status check_neighbour(uint32_t index, uint64_t covered) {
     const uint64_t offset = contents_.extents[index].offset;
     const std::string& name = contents_.tensors[index].name;
-    if (offset == covered) return;
+    if (offset == covered) return {};
+    BALLAST_TRY(const bool padding, is_padding(covered, offset));
+    if (padding) return {};
     const bool overlap = offset < covered;
     findings_.warning(overlap ? "overlap" : "hole", std::min(offset, covered), name, [&] {
       return overlap ? fmt::format("{}: tensor {} begins at byte {}, before the one in front of it ends, at {}",
@@ -361,6 +398,7 @@ class ContentsParser {
                      : fmt::format("{}: {} unused bytes stand in front of tensor {}, which begins at byte {}",
                                    source_.name(), offset - covered, shown(name), offset);
     });
+    return {};
   }
 
   // Of namesakes the last one counts, as for gpt.rs.

@@ -23,7 +23,12 @@ inline constexpr uint32_t kGptrsIndexed = 2;
 // The stored form of a tensor whose base id is stored as 0, "compute it from the name".
 inline constexpr std::string_view kGptrsZeroIdForm = "id=0";
 
-// f32, f16, bf16 and i32. gpt.rs itself neither reads nor writes payloads of the two half types.
+// A word in the stored form of a file of a later generation of gpt.rs, which begins each payload at a multiple of 64
+// bytes, with zeros in between, and reads f16 and bf16.
+inline constexpr std::string_view kGptrsAlignedForm = "aligned";
+inline constexpr uint64_t kGptrsAlignment = 64;
+
+// f32, f16, bf16 and i32. Earlier generations of gpt.rs neither read nor write payloads of the two half types.
 std::optional<DType> gptrs_dtype(uint32_t tag);
 std::optional<uint32_t> gptrs_dtype_tag(DType dtype);
 
@@ -47,6 +52,7 @@ Result<uint32_t> read_gptrs_u32(const ByteSource& source, uint64_t offset, std::
 struct GptrsContents {
   std::vector<TensorInfo> tensors;  // in the order of the index; of two namesakes only the last
   std::vector<StoredExtent> extents;
+  bool is_aligned = false;  // see kGptrsAlignedForm
 };
 
 // Everything behind the head and the config: `offset` is where the index's length (version 2) or the number of tensors
@@ -55,6 +61,9 @@ Result<GptrsContents> parse_gptrs_contents(const ByteSource& source, const Gptrs
                                            uint64_t offset, Findings& findings);
 
 // ---------------------------------------------------------------- writing
+
+// Whether the file is to be written the way that kGptrsAlignedForm says.
+bool writes_aligned(const GptrsKind& kind, const Description& description, const WriteOptions& options);
 
 std::vector<Loss> find_gptrs_losses(const GptrsKind& kind, const Description& description, const WriteOptions& options);
 

@@ -49,6 +49,7 @@ Result<Archive> open_gptrs_tensors(const OpenRequest& request, Findings& finding
   description.format = kGptrsTensors.format;
   description.version = std::to_string(version);
   description.tensors = std::move(contents.tensors);
+  if (contents.is_aligned) description.stored_form = kGptrsAlignedForm;
   BALLAST_CHECK(take_origin(source, description, contents.extents));
   return Archive(std::move(description), std::move(contents.extents), {request.source});
 }

@@ -90,11 +90,19 @@ std::vector<size_t> payload_order(const WriteRequest& request) {
   return order;
 }
 
+// A payload that is written: of which tensor, and how many zeros stand in front of it.
+struct PlacedPayload {
+  size_t tensor;
+  uint64_t padding;
+};
+
 class GptrsWrite final : public PlannedWrite {
  public:
-  GptrsWrite(std::string header, std::vector<size_t> order, ByteVector last_payload, uint64_t size)
+  GptrsWrite(std::string header, std::vector<PlacedPayload> payloads, PlacedPayload last, ByteVector last_payload,
+             uint64_t size)
       : header_(std::move(header)),
-        order_(std::move(order)),
+        payloads_(std::move(payloads)),
+        last_(last),
         last_payload_(std::move(last_payload)),
         files_{{"", size}} {}
 
@@ -102,13 +110,23 @@ class GptrsWrite final : public PlannedWrite {
 
   Status emit(size_t, ByteSink& sink, TensorFeed& feed) const override {
     BALLAST_CHECK(sink.write_text(header_));
-    for (const size_t index : order_) BALLAST_CHECK(feed.emit(index, {}, sink));
+    for (const PlacedPayload& payload : payloads_) {
+      BALLAST_CHECK(pad(sink, payload.padding));
+      BALLAST_CHECK(feed.emit(payload.tensor, {}, sink));
+    }
+    BALLAST_CHECK(pad(sink, last_.padding));
     return sink.write(last_payload_);
   }
 
  private:
+  static Status pad(ByteSink& sink, uint64_t bytes) {
+    constexpr std::array<std::byte, kGptrsAlignment> kZeros = {};
+    return sink.write(ByteSpan(kZeros).first(static_cast<size_t>(bytes)));
+  }
+
   std::string header_;  // everything in front of the payloads
-  std::vector<size_t> order_;
+  std::vector<PlacedPayload> payloads_;
+  PlacedPayload last_;  // in front of last_payload_
   ByteVector last_payload_;
   std::vector<PlannedFile> files_;
 };
@@ -130,12 +148,18 @@ Result<uint32_t> index_length(const GptrsKind& kind, std::span<const Record> rec
 
 }  // namespace
 
+bool writes_aligned(const GptrsKind& kind, const Description& description, const WriteOptions& options) {
+  return options.keep_form && description.format == kind.format && description.stored_form.ends_with(kGptrsAlignedForm);
+}
+
 std::vector<Loss> find_gptrs_losses(const GptrsKind& kind, const Description& description,
                                     const WriteOptions& options) {
   std::vector<Loss> losses;
+  // Whoever reads aligned payloads reads half types too.
+  const bool allow_half = options.allow_half || writes_aligned(kind, description, options);
   for (const TensorInfo& tensor : description.tensors) {
     if (auto loss = find_name_loss(kind, tensor)) losses.push_back(std::move(*loss));
-    if (auto loss = find_dtype_loss(kind, tensor, options.allow_half)) losses.push_back(std::move(*loss));
+    if (auto loss = find_dtype_loss(kind, tensor, allow_half)) losses.push_back(std::move(*loss));
   }
   return losses;
 }
@@ -163,24 +187,31 @@ Result<std::unique_ptr<PlannedWrite>> plan_gptrs_write(const GptrsKind& kind, co
   uint64_t offset = header.size() + sizeof length + length;
   append_le<uint32_t>(header, length);
   append_le<uint32_t>(header, static_cast<uint32_t>(records.size()));
+  const bool aligned = writes_aligned(kind, request.description, request.options);
   std::vector<std::optional<uint64_t>> placed(request.ties.size());  // by owner of the payload
-  std::vector<size_t> drawn;
+  std::vector<PlacedPayload> drawn;
   drawn.reserve(order.size());
+  PlacedPayload last{};
   for (size_t i = 0; i < records.size(); ++i) {
     const bool can_share = i < order.size() && !request.ties.empty();
     if (can_share && placed[request.ties[order[i]]]) {
       append_record(header, kind, records[i], *placed[request.ties[order[i]]]);
       continue;
     }
+    const uint64_t padding = aligned ? (kGptrsAlignment - offset % kGptrsAlignment) % kGptrsAlignment : 0;
+    const auto begin = checked_add(offset, padding);
+    if (!begin) return too_large("the file");
+    offset = *begin;
     if (can_share) placed[request.ties[order[i]]] = offset;
-    if (i < order.size()) drawn.push_back(order[i]);
+    if (i < order.size()) drawn.push_back({order[i], padding});
+    else last = {i, padding};
     append_record(header, kind, records[i], offset);
     const auto end = checked_add(offset, records[i].byte_size);
     if (!end) return too_large("the file");
     offset = *end;
   }
   return std::unique_ptr<PlannedWrite>(
-      std::make_unique<GptrsWrite>(std::move(header), std::move(drawn), std::move(extra.words), offset));
+      std::make_unique<GptrsWrite>(std::move(header), std::move(drawn), last, std::move(extra.words), offset));
 }
 
 }  // namespace ballast

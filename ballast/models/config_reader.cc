@@ -6,9 +6,21 @@
 
 namespace ballast {
 
+namespace {
+
+std::string config_of(std::string_view kind) {
+  return kind.empty() ? "the model's config" : fmt::format("config of the {} model", kind);
+}
+
+}  // namespace
+
 Result<ConfigReader> ConfigReader::parse(std::string_view kind, std::string_view text) {
-  ConfigReader config{std::string(kind)};
-  JsonReader reader(text, fmt::format("config of the {} model", kind));
+  return parse_at(kind, "", text);
+}
+
+Result<ConfigReader> ConfigReader::parse_at(std::string_view kind, std::string path, std::string_view text) {
+  ConfigReader config{std::string(kind), std::move(path)};
+  JsonReader reader(text, config_of(kind), 0, JsonReader::Dialect::kPython);
   BALLAST_TRY(const JsonType type, reader.peek());
   if (type == JsonType::kNull) {
     BALLAST_CHECK(reader.read_null());
@@ -38,7 +50,7 @@ bool ConfigReader::has(std::string_view field) const {
 }
 
 Error ConfigReader::error(std::string_view field, std::string_view what) const {
-  return make_error(ErrorCode::kInvalidArgument, fmt::format("config of the {} model: \"{}\" {}", kind_, field, what));
+  return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: \"{}{}\" {}", config_of(kind_), path_, field, what));
 }
 
 Result<std::string_view> ConfigReader::require(std::string_view field) const {
@@ -90,7 +102,7 @@ Result<std::string> ConfigReader::text_or(std::string_view field, std::string ot
 Result<ConfigReader> ConfigReader::object(std::string_view field) const {
   BALLAST_TRY(const std::string_view value, require(field));
   if (!value.starts_with('{')) return error(field, "is not an object");
-  return parse(fmt::format("{} ({})", kind_, field), value);
+  return parse_at(kind_, fmt::format("{}{}.", path_, field), value);
 }
 
 template <typename T, typename Read>

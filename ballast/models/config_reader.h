@@ -12,10 +12,11 @@
 namespace ballast {
 
 // The members of one JSON object. Unknown ones are ignored, as gpt.rs ignores them; of two with the same name the last
-// counts. Errors name the model kind and the field.
+// counts. NaN and infinities, which Python writes, are values of fields that nobody reads as a number. Errors name the
+// model kind and the path of the field.
 class ConfigReader {
  public:
-  // `text`: an object, or null, which has no fields.
+  // `text`: an object, or null, which has no fields. `kind` may be empty where it is not known yet.
   static Result<ConfigReader> parse(std::string_view kind, std::string_view text);
 
   bool has(std::string_view field) const;  // and is not null
@@ -37,12 +38,14 @@ class ConfigReader {
   Error error(std::string_view field, std::string_view what) const;
 
  private:
-  explicit ConfigReader(std::string kind) : kind_(std::move(kind)) {}
+  ConfigReader(std::string kind, std::string path) : kind_(std::move(kind)), path_(std::move(path)) {}
+  static Result<ConfigReader> parse_at(std::string_view kind, std::string path, std::string_view text);
   Result<std::string_view> require(std::string_view field) const;
   template <typename T, typename Read>
   Result<std::vector<T>> list(std::string_view field, std::string_view what, const Read& read) const;
 
   std::string kind_;
+  std::string path_;  // of this object inside the config: "runtime.weight_streaming."; empty for the whole
   std::map<std::string, std::string, std::less<>> fields_;  // raw JSON
 };
 

@@ -9,12 +9,15 @@
 
 namespace ballast {
 
-// `config` of a model of kind "decoder": {"huggingface": the text of a config.json}, or {"gguf": the metadata of a file
-// as one object}.
+// `config` of a model of kind "decoder": {"huggingface": the text of a config.json}, {"gguf": the metadata of a file as
+// one object}, or {"gptrs": {"kind", "config"}} of a later generation of gpt.rs.
 Result<DecoderDescription> describe_decoder(std::string_view config);
 
 // hf_config.cc: one row per model_type.
 Result<DecoderDescription> describe_huggingface(std::string_view config_json);
+// A checkpoint of a later generation of gpt.rs: `config_json` has the keys of a config.json, or those that gpt.rs
+// reads.
+Result<DecoderDescription> describe_gptrs(std::string_view kind, std::string_view config_json);
 // gguf_config.cc: one row per architecture.
 Result<DecoderDescription> describe_gguf(std::string_view metadata_json);
 // How many tokens the file's own list of them has: a key among the metadata that stands for the list.

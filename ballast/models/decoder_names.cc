@@ -75,6 +75,11 @@ constexpr DecoderName kGpt2Names[] = {
     {kMaskValueBuffer, "@h.{}.attn.masked_bias", ""},
 };
 
+// A GPT-2 under the names that llama has.
+constexpr DecoderName kGptrsGptNames[] = {
+    {kPositions, "@embed_positions"},
+};
+
 constexpr DecoderName kGgufNames[] = {
     {kEmbedding, "token_embd"},
     {kPositions, "position_embd"},
@@ -145,6 +150,7 @@ const DecoderNaming kHuggingFaceNaming = {kHuggingFacePrefixes, {}, kHuggingFace
 const DecoderNaming kGemmaNaming = {kHuggingFacePrefixes, kGemmaNames, kHuggingFaceNames};
 const DecoderNaming kMixtralNaming = {kHuggingFacePrefixes, kMixtralNames, kHuggingFaceNames};
 const DecoderNaming kGpt2Naming = {kGpt2Prefixes, {}, kGpt2Names};
+const DecoderNaming kGptrsGptNaming = {kHuggingFacePrefixes, kGptrsGptNames, kHuggingFaceNames};
 const DecoderNaming kGgufNaming = {kNoPrefix, {}, kGgufNames};
 const DecoderNaming kBertNaming = {kBertPrefixes, {}, kBertNames};
 const DecoderNaming kBertGgufNaming = {kNoPrefix, kBertGgufNames, kGgufNames};

@@ -82,6 +82,7 @@ extern const DecoderNaming kHuggingFaceNaming;  // llama, mistral, qwen, phi3, .
 extern const DecoderNaming kGemmaNaming;
 extern const DecoderNaming kMixtralNaming;
 extern const DecoderNaming kGpt2Naming;
+extern const DecoderNaming kGptrsGptNaming;  // a GPT of gpt.rs's later generations
 extern const DecoderNaming kGgufNaming;
 extern const DecoderNaming kBertNaming;
 extern const DecoderNaming kBertGgufNaming;

@@ -372,7 +372,25 @@ Result<DecoderDescription> describe_wrapped(const HfWrapper& wrapper, const Conf
   return d;
 }
 
+// The names of llama instead of GPT-2's own, one matrix per projection, and all of them [out, in].
+Result<DecoderDescription> describe_gptrs_gpt(std::string_view config_json) {
+  BALLAST_TRY(DecoderDescription d, describe_family("gpt2", config_json));
+  d.naming = &kGptrsGptNaming;
+  d.layout = WeightLayout::kOutIn;
+  d.fused_qkv = Presence::kAbsent;
+  return d;
+}
+
 }  // namespace
+
+Result<DecoderDescription> describe_gptrs(std::string_view kind, std::string_view config_json) {
+  BALLAST_TRY(const ConfigReader config, ConfigReader::parse(kind, config_json));
+  const std::string text(config.has("text_config") ? *config.raw("text_config") : config_json);
+  if (kind == "gpt") return describe_gptrs_gpt(text);
+  BALLAST_TRY(const ConfigReader inner, ConfigReader::parse(kind, text));
+  // gpt.rs's own writer keeps only the keys that it reads: those of a llama.
+  return inner.has("model_type") ? describe_huggingface(text) : describe_family("llama", text);
+}
 
 Result<DecoderDescription> describe_huggingface(std::string_view config_json) {
   BALLAST_TRY(const ConfigReader config, ConfigReader::parse("huggingface", config_json));

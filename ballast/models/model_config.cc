@@ -9,10 +9,10 @@ namespace ballast {
 
 namespace {
 
-Status parse_overrides(const ConfigReader& runtime, const std::string& where, ModelDescription& model) {
+Status parse_overrides(const ConfigReader& runtime, ModelDescription& model) {
   const auto raw = runtime.raw("functional_overrides");
   if (!raw || *raw == "null") return {};
-  JsonReader reader(*raw, where + ": functional_overrides");
+  JsonReader reader(*raw, "functional_overrides");
   BALLAST_CHECK(reader.enter_object());
   std::string key;
   for (;;) {
@@ -51,28 +51,48 @@ Status parse_streaming(const ConfigReader& runtime, WeightStreaming& streaming) 
   return {};
 }
 
+// Later generations of gpt.rs keep the config of Hugging Face's model, and its names and layouts.
+bool has_huggingface_fields(std::string_view config) {
+  const auto fields = ConfigReader::parse("", config);
+  if (!fields || fields->has("embed_dim")) return false;
+  return fields->has("hidden_size") || fields->has("n_embd") || fields->has("text_config");
+}
+
+void recognise_generation(ModelDescription& model) {
+  if ((model.kind != "gpt" && model.kind != "ministral") || !has_huggingface_fields(model.config)) return;
+  model.config = fmt::format(R"({{"gptrs": {{"kind": "{}", "config": {}}}}})", model.kind, model.config);
+  model.kind = "decoder";
+}
+
+Result<ModelDescription> parse_config(std::string_view json) {
+  ModelDescription model;
+  BALLAST_TRY(const ConfigReader unnamed, ConfigReader::parse("", json));
+  if (!unnamed.raw("kind") && unnamed.has("vocab_size") && unnamed.has("embed_dim")) {
+    model.kind = "gpt";
+    model.config = json;
+    BALLAST_CHECK(parse_overrides(unnamed, model));
+    return model;
+  }
+  if (!unnamed.has("kind")) {
+    return make_error(ErrorCode::kUnsupported, "its config names no model kind, so it cannot be run as it is");
+  }
+  BALLAST_TRY(model.kind, unnamed.text("kind"));
+  BALLAST_TRY(const ConfigReader fields, ConfigReader::parse(model.kind, json));
+  if (const auto config = fields.raw("config")) model.config = *config;
+  if (fields.has("runtime")) {
+    BALLAST_TRY(const ConfigReader runtime, fields.object("runtime"));
+    BALLAST_CHECK(parse_overrides(runtime, model));
+    BALLAST_CHECK(parse_streaming(runtime, model.streaming));
+  }
+  recognise_generation(model);
+  return model;
+}
+
 }  // namespace
 
 Result<ModelDescription> parse_model_config(std::string_view json, const std::string& where) {
-  ModelDescription model;
-  auto parsed = ConfigReader::parse("unnamed", json);
-  if (!parsed) return std::move(parsed).error().with_context(where);
-  if (!parsed->raw("kind") && parsed->has("vocab_size") && parsed->has("embed_dim")) {
-    model.kind = "gpt";
-    model.config = json;
-    if (auto status = parse_overrides(*parsed, where, model); !status) return std::move(status).error();
-    return model;
-  }
-  if (!parsed->has("kind")) {
-    return make_error(ErrorCode::kUnsupported,
-                      fmt::format("{}: its config names no model kind, so it cannot be run as it is", where));
-  }
-  BALLAST_TRY(model.kind, parsed->text("kind"));
-  if (const auto config = parsed->raw("config")) model.config = *config;
-  if (!parsed->has("runtime")) return model;
-  BALLAST_TRY(const ConfigReader runtime, parsed->object("runtime"));
-  BALLAST_CHECK(parse_overrides(runtime, where, model));
-  BALLAST_CHECK(parse_streaming(runtime, model.streaming));
+  auto model = parse_config(json);
+  if (!model) return std::move(model).error().with_context(where);
   return model;
 }
 

@@ -140,8 +140,14 @@ void add_warnings(LoadReport& report) {
   }
 }
 
-bool is_floating(DType dtype) {
-  return dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kF32 || dtype == DType::kF64;
+bool is_computed_with(DType dtype) { return dtype == DType::kF16 || dtype == DType::kBF16 || dtype == DType::kF32; }
+
+void note_narrowed(const Archive& archive, Matching& matching) {
+  for (const auto& [name, tensor] : matching.found) {
+    const TensorInfo& info = archive.tensors()[tensor.index];
+    if (!tensor.fits || info.dtype != DType::kF64) continue;
+    matching.report.warnings.push_back(fmt::format("\"{}\" is f64 and is computed with as f32", info.name));
+  }
 }
 
 nn::SequentialOptions sequential_options(const LoadModelOptions& options, const Archive& archive,
@@ -152,12 +158,12 @@ nn::SequentialOptions sequential_options(const LoadModelOptions& options, const 
     made.dtype = *options.dtype;
     return made;
   }
-  // Floating types stay what they are; whole numbers, which nothing computes with, become f32.
+  // Floating types that are computed with stay what they are; all others become f32.
   made.dtype_of = [&](std::string_view name, DType otherwise) {
     const auto found = matching.found.find(name);
     if (found == matching.found.end() || !found->second.fits) return otherwise;
     const DType dtype = archive.tensors()[found->second.index].dtype;
-    return is_floating(dtype) ? dtype : otherwise;
+    return is_computed_with(dtype) ? dtype : otherwise;
   };
   return made;
 }
@@ -198,6 +204,7 @@ Result<LoadedModel> load_from(const Archive& archive, const LoadModelOptions& op
   BALLAST_TRY(auto model, Sequential::make(std::move(layers), sequential_options(options, archive, matching)));
   BALLAST_CHECK(fill(*model, archive, matching));
   matching.report.version = listing->version;
+  if (!options.dtype) note_narrowed(archive, matching);
   add_warnings(matching.report);
   return LoadedModel{std::move(model), std::move(matching.report)};
 }

@@ -14,6 +14,7 @@
 #include "ballast/models/model_config.h"
 #include "ballast/nn/sequential_file.h"
 #include "ballast/params/budget.h"
+#include "ballast/params/narrow_params.h"
 #include "ballast/runtime/stop_tokens.h"
 
 namespace ballast {
@@ -100,15 +101,36 @@ Result<ResidencyOptions> residency_options(const LoadOptions& options, const Wei
   return residency;
 }
 
-Result<std::unique_ptr<Registry>> make_registry(const ModelDescription& model, const LoadOptions& options) {
+using Overrides = std::vector<std::pair<std::string, std::string>>;
+
+bool is_same_functional(std::string_view a, std::string_view b) {
+  const FunctionalInfo* known = find_functional(a);
+  return a == b || (known != nullptr && known == find_functional(b));
+}
+
+bool names(const Overrides& overrides, const std::string& key) {
+  return std::ranges::any_of(overrides, [&](const auto& entry) { return is_same_functional(entry.first, key); });
+}
+
+Status set_override(Registry& registry, const std::string& key, const std::string& text) {
+  auto policy = parse_policy(text);
+  if (!policy) return std::move(policy).error().with_context(fmt::format("override of {}", key));
+  return registry.set_policy(key, *policy);
+}
+
+// An option replaces what the file says about the same functional: even what could not be done here.
+Result<std::unique_ptr<Registry>> make_registry(const ModelDescription& model, const LoadOptions& options,
+                                                const std::string& path) {
   auto registry = std::make_unique<Registry>();
   if (options.extend) BALLAST_CHECK(options.extend(*registry));
-  for (const auto& overrides : {model.functional_overrides, options.overrides}) {
-    for (const auto& [key, text] : overrides) {
-      auto policy = parse_policy(text);
-      if (!policy) return std::move(policy).error().with_context(fmt::format("override of {}", key));
-      BALLAST_CHECK(registry->set_policy(key, *policy));
-    }
+  for (const auto& [key, text] : model.functional_overrides) {
+    if (names(options.overrides, key)) continue;
+    auto set = set_override(*registry, key, text);
+    if (!set) return std::move(set).error().with_context(path);
+  }
+  for (const auto& [key, text] : options.overrides) {
+    const bool only_undoes = text.empty() && names(model.functional_overrides, key) && find_functional(key) == nullptr;
+    if (!only_undoes) BALLAST_CHECK(set_override(*registry, key, text));
   }
   return registry;
 }
@@ -132,12 +154,12 @@ std::vector<std::string> unused_tensors(const ParamSource& source, const ParamLo
 
 Result<std::unique_ptr<ParamStore>> open_store(const std::string& path, Archive mapped, const LoadOptions& options,
                                                const WeightStreaming& streaming) {
-  auto source = make_param_source(std::make_shared<const Archive>(std::move(mapped)));
+  auto source = narrow_f64_params(make_param_source(std::make_shared<const Archive>(std::move(mapped))));
   BALLAST_TRY(const ResidencyOptions residency, residency_options(options, streaming, *source));
   if (residency.budget) {
     // Pages of a mapping would count as memory beside the budget.
     BALLAST_TRY(Archive read, open_archive(path, {.access = FileAccess::kPositional}));
-    source = make_param_source(std::make_shared<const Archive>(std::move(read)));
+    source = narrow_f64_params(make_param_source(std::make_shared<const Archive>(std::move(read))));
   }
   return ParamStore::open(std::move(source), residency, options.model_namespace);
 }
@@ -197,15 +219,17 @@ Result<std::unique_ptr<LoadedModel>> load_model(const std::string& path, const L
     BALLAST_TRY(state->stop_tokens, find_stop_tokens(folder, mapped.description()));
     state->config_text = config.text;
     BALLAST_TRY(const ModelKind* kind, choose_kind(model.kind, options.more_kinds));
-    BALLAST_TRY(state->registry, make_registry(model, options));
+    BALLAST_TRY(state->registry, make_registry(model, options, path));
+    const auto is_wide = [](const TensorInfo& info) { return info.dtype == DType::kF64; };
+    const auto narrowed = static_cast<size_t>(std::ranges::count_if(mapped.description().tensors, is_wide));
     BALLAST_TRY(state->store, open_store(path, std::move(mapped), options, model.streaming));
     ParamLoader params(*state->store);
     auto built = kind->build(model.config, params);
     if (!built) return named(std::move(built).error(), path);
     state->model = std::move(*built);
     const ParamSource& source = state->store->source();
-    state->report = {unused_tensors(source, params), total_bytes(source), params.taken().size(),
-                     block_types_of(source)};
+    state->report = {unused_tensors(source, params), total_bytes(source), params.taken().size(), block_types_of(source),
+                     narrowed};
     state->threads = std::make_unique<ThreadPool>(options.threads);
     state->context.emplace(*state->backend, *state->registry, state->workspace, *state->threads);
     state->context->numerics = options.numerics;

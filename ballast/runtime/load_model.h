@@ -32,6 +32,7 @@ struct LoadReport {
   uint64_t param_bytes = 0;
   size_t params = 0;
   std::vector<DType> block_types;  // of the parameters, each once
+  size_t narrowed = 0;             // tensors stored as f64, which are computed with as f32
 };
 
 // A model, its parameters, its registry, and what it needs to run. Calls on one LoadedModel are serialised; different

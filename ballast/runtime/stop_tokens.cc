@@ -3,18 +3,20 @@
 #include <limits>
 
 #include "ballast/models/config_reader.h"
+#include "ballast/models/config_schema.h"
 
 namespace ballast {
 
 namespace {
 
 constexpr std::string_view kEnd = "eos_token_id";
+constexpr std::string_view kGptrsEnds = "eos_token_ids";  // beside "kind" and "config", by later generations
 
-Result<std::vector<uint64_t>> end_tokens(std::string_view name, std::string_view text) {
+Result<std::vector<uint64_t>> end_tokens(std::string_view name, std::string_view text, std::string_view key = kEnd) {
   BALLAST_TRY(const ConfigReader config, ConfigReader::parse(name, text));
-  if (!config.has(kEnd)) return std::vector<uint64_t>();
-  if (config.raw(kEnd)->starts_with('[')) return config.counts(kEnd);
-  BALLAST_TRY(const uint64_t id, config.count(kEnd));
+  if (!config.has(key)) return std::vector<uint64_t>();
+  if (config.raw(key)->starts_with('[')) return config.counts(key);
+  BALLAST_TRY(const uint64_t id, config.count(key));
   return std::vector<uint64_t>{id};
 }
 
@@ -29,6 +31,9 @@ std::vector<uint64_t> gguf_end_tokens(const Description& file) {
 
 Result<std::vector<uint64_t>> said_end_tokens(const ModelFolder& folder, const Description& file) {
   if (file.format == "gguf") return gguf_end_tokens(file);
+  if (const auto config = runnable_config(file); config && config->schema == "gptrs") {
+    return end_tokens("gpt.rs", config->text, kGptrsEnds);
+  }
   if (folder.generation_config) {
     BALLAST_TRY(auto ids, end_tokens("generation_config.json", *folder.generation_config));
     if (!ids.empty()) return ids;

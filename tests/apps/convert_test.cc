@@ -160,6 +160,17 @@ TEST(Convert, ShardsAreNamedInTheOutput) {
   EXPECT_EQ(run_ballast({"diff", source, target + ".index.json"}).exit_code, 0);
 }
 
+TEST(Convert, SaysWhichOfTwoTensorsOfOneNameWasLeftOut) {
+  const TempFolder folder;
+  const std::string source = test_file_path("gptrs/variants/duplicate_last_differs.gptrs");
+  const ProgramRun run = run_ballast({"convert", source, folder.path("x.gptrs")});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("stands again further down"));
+  const ProgramRun json = run_ballast({"convert", source, folder.path("y.gptrs"), "--json"});
+  EXPECT_THAT(json_at(json.out, "notes/0"), HasSubstr("left out"));
+  EXPECT_THAT(run_ballast({"merge", source, "-o", folder.path("z.gptrs")}).out, HasSubstr("stands again further down"));
+}
+
 TEST(Convert, ADamagedSourceIsExitCode1AndWritesNothing) {
   const TempFolder folder;
   const std::string whole = read_text_file(write_sample(folder));

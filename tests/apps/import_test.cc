@@ -64,6 +64,16 @@ TEST(Import, OfAMinistralGivesTheSameLogits) {
   EXPECT_LE(largest_difference(*logits, recorded_tensor("ministral_yarn/forward_0.gptrsten", "logits")), 2e-5);
 }
 
+TEST(Import, RefusesTheNameOfAnotherFormat) {
+  const TempFolder folder;
+  for (const char* name : {"x.gguf", "x.safetensors", "x.netcl", "x.npz"}) {
+    const ProgramRun run = run_ballast({"import", test_file_path("hf/llama_plain"), folder.path(name)});
+    EXPECT_EQ(run.exit_code, 2);
+    EXPECT_THAT(run.err, HasSubstr("import writes a gpt.rs checkpoint (.gptrs)")) << name;
+  }
+  EXPECT_TRUE(folder.names().empty());
+}
+
 TEST(Import, SendsACheckpointOnToWhatRunsIt) {
   const TempFolder folder;
   const ProgramRun run = run_ballast({"import", recorded_model_path("gpt_micro"), folder.path("x.gptrs")});

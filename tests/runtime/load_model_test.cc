@@ -319,6 +319,26 @@ TEST(LoadModel, WhatIsGivenWinsOverTheConfig) {
   EXPECT_EQ(logits_of(*load_or_die(path, options)), plain_logits());
 }
 
+TEST(LoadModel, WhatIsGivenUndoesAnOverrideOfTheConfigThatCannotBeDoneHere) {
+  const std::string path = recorded_model_path("gpt_micro");
+  for (const char* theirs :
+       {R"({"gelu":"force=of_another_program"})", R"({"gelu":"fastest"})", R"({"relu7":"benchmark"})",
+        R"({"gpt_rs::ops::functional::activation::gelu":"force=missing"})"}) {
+    LoadOptions options = with_config(micro_config("", std::string(R"({"functional_overrides":)") + theirs + "}"));
+    EXPECT_THAT(load_failure(path, options), HasSubstr("gpt_micro")) << "names the file";
+    options.overrides = {{std::string(theirs).find("relu7") == std::string::npos ? "gelu" : "relu7", ""}};
+    EXPECT_EQ(logits_of(*load_or_die(path, options)), plain_logits()) << theirs;
+  }
+}
+
+TEST(LoadModel, ErrorsInsideTheRuntimeSectionNameTheFileTheModelAndTheField) {
+  const std::string path = recorded_model_path("gpt_micro");
+  const std::string text = load_failure(
+      path, with_config(micro_config("", R"({"weight_streaming":{"enabled":false,"prefetch_layers":2}})")));
+  EXPECT_THAT(text, AllOf(HasSubstr(path), HasSubstr("config of the gpt model"),
+                          HasSubstr("\"runtime.weight_streaming.enabled\""), Not(HasSubstr("unnamed"))));
+}
+
 TEST(LoadModel, OverridesHoldForWritingToo) {
   const std::string path = recorded_model_path("gpt_micro");
   LoadOptions without = with_override("gelu", "force=none");

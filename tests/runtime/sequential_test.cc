@@ -2,10 +2,12 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ballast/archive/write.h"
 #include "ballast/nn/netcl_io.h"
 #include "ballast/runtime/load_model.h"
 #include "tests/support/recorded_netcl.h"
 #include "tests/support/temp_folder.h"
+#include "tests/support/test_files.h"
 
 namespace ballast {
 namespace {
@@ -58,6 +60,57 @@ TEST(SequentialModel, KnowsTheImagesThatItTakes) {
   ASSERT_TRUE(mlp);
   EXPECT_EQ((*mlp)->as_image_classifier(), nullptr);
   EXPECT_THAT((*mlp)->capabilities(), ElementsAre("tensors of any shape"));
+}
+
+// Linear 2 -> 2 with the weights 1 2 3 4, then a LeakyReLU; written the way netcl does.
+std::string write_netcl(const testing::TempFolder& folder, const std::string& slope, DType dtype) {
+  WritePlan plan;
+  plan.description.format = "netcl";
+  plan.description.config = ModelConfig{
+      "netcl", R"({"type": "Sequential", "config": [{"type": "Linear", "args": {"in_features": 2, "out_features": 2, )"
+               R"("bias": false}}, {"type": "LeakyReLU", "args": {"negative_slope": )" +
+                   slope + R"(}}], "version": 2, "format": "netcl.single-file"})"};
+  static const std::vector<double> wide = {1, 2, 3, 4};
+  static const std::vector<float> narrow = {1, 2, 3, 4};
+  plan.add_tensor(testing::make_info("0:weight", dtype, {2, 2}),
+                  dtype == DType::kF64 ? std::as_bytes(std::span(wide)) : std::as_bytes(std::span(narrow)));
+  const std::string path = folder.path("model.netcl");
+  WriteSettings settings;
+  settings.commit.overwrite = true;
+  EXPECT_TRUE(write_archive(path, *find_format("netcl"), plan, settings));
+  return path;
+}
+
+TEST(SequentialModel, RunsAndSavesLayersWhoseArgumentsAreNotFinite) {
+  const testing::TempFolder folder;
+  for (const std::string slope : {"NaN", "Infinity", "-Infinity"}) {
+    const std::string path = write_netcl(folder, slope, DType::kF32);
+    const auto model = load_model(path);
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_THAT(output_of(**model, {{1, 1}, {1, 2}}), ElementsAre(4, 6)) << slope;
+    const auto layers = netcl::load_model(path);
+    ASSERT_TRUE(layers) << layers.error().message;
+    EXPECT_THAT(layers->model->config_json(), HasSubstr("\"negative_slope\": " + slope + "}"));
+    ASSERT_TRUE(netcl::save_model(*layers->model, folder.path("again.netcl")));
+    EXPECT_EQ(testing::read_text_file(folder.path("again.netcl")), testing::read_text_file(path)) << slope;
+  }
+}
+
+TEST(SequentialModel, ComputesWeightsOfDoublePrecisionInSinglePrecisionAndSaysSo) {
+  const testing::TempFolder folder;
+  const std::string path = write_netcl(folder, "0.5", DType::kF64);
+  for (const LoadOptions& options : {LoadOptions{}, LoadOptions{.param_budget = 1 << 20}}) {
+    const auto model = load_model(path, options);
+    ASSERT_TRUE(model) << model.error().message;
+    EXPECT_EQ((*model)->report().narrowed, 1U);
+    EXPECT_THAT(output_of(**model, {{1, -1}, {1, 2}}), ElementsAre(-1, -1));
+  }
+  const auto layers = netcl::load_model(path);
+  ASSERT_TRUE(layers) << layers.error().message;
+  EXPECT_THAT(layers->report.warnings, ElementsAre(HasSubstr("is f64")));
+  const auto y = layers->model->run(*layers->model->device()->from_host(std::vector<float>{1, -1}, {1, 2}));
+  ASSERT_TRUE(y) << y.error().message;
+  EXPECT_THAT(nn::Device::to_host(*y), ElementsAre(-1, -1));
 }
 
 TEST(SequentialModel, RunsLayersThatOnlySafetensorsHold) {
