@@ -1,5 +1,7 @@
 #include "ballast/edit/tensor_stream.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 
@@ -51,6 +53,44 @@ class RangeFilter final : public Filter {
   uint64_t in_row_ = 0;
 };
 
+class ReorderFilter final : public Filter {
+ public:
+  ReorderFilter(ByteSink& out, uint64_t row_bytes, const std::vector<uint64_t>& order)
+      : out_(out), row_bytes_(row_bytes), order_(order), group_bytes_(row_bytes * order.size()) {}
+
+  Status finish() const {
+    if (pending_.empty()) return {};
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("rows of {} bytes cannot be reordered {} at a time: {} bytes are left over",
+                                  row_bytes_, order_.size(), pending_.size()));
+  }
+
+ private:
+  Status take(ByteSpan bytes) override {
+    while (!bytes.empty()) {
+      const size_t length = std::min<size_t>(bytes.size(), static_cast<size_t>(group_bytes_) - pending_.size());
+      pending_.insert(pending_.end(), bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(length));
+      bytes = bytes.subspan(length);
+      if (pending_.size() == group_bytes_) BALLAST_CHECK(write_group());
+    }
+    return {};
+  }
+
+  Status write_group() {
+    for (const uint64_t row : order_) {
+      BALLAST_CHECK(out_.write(ByteSpan(pending_).subspan(static_cast<size_t>(row * row_bytes_), row_bytes_)));
+    }
+    pending_.clear();
+    return {};
+  }
+
+  ByteSink& out_;
+  uint64_t row_bytes_;
+  const std::vector<uint64_t>& order_;
+  uint64_t group_bytes_;
+  ByteVector pending_;
+};
+
 class ValueFilter final : public Filter {
  public:
   ValueFilter(ByteSink& out, const ChangeValue& change) : out_(out), change_(change) {}
@@ -98,6 +138,14 @@ TensorProvider row_ranges(TensorProvider provider, uint64_t row_bytes, uint64_t 
   return [provider = std::move(provider), row_bytes, begin, end](ByteSink& sink) -> Status {
     RangeFilter filter(sink, row_bytes, begin, end);
     return provider(filter);
+  };
+}
+
+TensorProvider reordered_rows(TensorProvider provider, uint64_t row_bytes, std::vector<uint64_t> order) {
+  return [provider = std::move(provider), row_bytes, order = std::move(order)](ByteSink& sink) -> Status {
+    ReorderFilter filter(sink, row_bytes, order);
+    BALLAST_CHECK(provider(filter));
+    return filter.finish();
   };
 }
 

@@ -16,6 +16,9 @@ Result<ByteVector> draw_all(const TensorProvider& provider, uint64_t size);
 // Of every row of `row_bytes` only the bytes [begin, end). Holds nothing.
 TensorProvider row_ranges(TensorProvider provider, uint64_t row_bytes, uint64_t begin, uint64_t end);
 
+// Rows of `row_bytes`, in groups of order.size(): the i-th of a group becomes what was its order[i]-th. Holds a group.
+TensorProvider reordered_rows(TensorProvider provider, uint64_t row_bytes, std::vector<uint64_t> order);
+
 // One after the other. Holds nothing.
 TensorProvider joined(std::vector<TensorProvider> providers);
 

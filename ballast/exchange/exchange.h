@@ -3,11 +3,14 @@
 // matrix layouts, config, vocabulary, chat template.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "ballast/archive/convert.h"
+#include "ballast/edit/cast.h"
 
 namespace ballast {
 
@@ -35,9 +38,20 @@ struct ExchangePlan {
 // work, where llama.cpp has no such architecture.
 Result<ExchangePlan> plan_gguf(const ExchangeSource& source);
 
+struct FolderOptions {
+  // What quantised tensors become. Without a type they stay packed, for edits that follow to unpack: safetensors has no
+  // place for them. Those that must be transposed, which packed ones cannot be, become f32 then.
+  std::optional<DType> dequantize{};
+  std::shared_ptr<CastLog> casts{};  // what that cost; may be null
+  // What edits that follow make of the weights, for config.json to name; otherwise it names the type they have.
+  std::optional<DType> dtype{};
+};
+
 // The source as a Hugging Face folder: model.safetensors under transformers' names, config.json, tokenizer.json,
-// tokenizer_config.json with the chat template, generation_config.json.
-Result<ExchangePlan> plan_folder(const ExchangeSource& source);
+// tokenizer_config.json with the chat template, generation_config.json. From a GGUF file or a gpt.rs checkpoint;
+// kUnsupported, naming the reason and what will work, where transformers has no such model. The archive must outlive
+// the plan.
+Result<ExchangePlan> plan_folder(const ExchangeSource& source, const FolderOptions& options = {});
 
 // ---------------------------------------------------------------- which of them, or neither
 

@@ -62,7 +62,9 @@ class Decoder final : public TextModel {
 
   Result<DecoderPass> prepare(Context& context, const TextPass& text) const {
     DecoderPass pass{text, {}, {}, {}};
-    const auto tables = [&](const ops::RopeConfig& config) {
+    const bool in_halves = puts_in_halves(context);
+    const auto tables = [&](ops::RopeConfig config) {
+      if (in_halves) config.layout = ops::RopeLayout::kHalves;
       return ops::rope_tables(context, config, text.position, text.length(), DType::kF32, text.text_length);
     };
     using Rope = DecoderLayer::Rope;
@@ -118,6 +120,7 @@ class Decoder final : public TextModel {
     const ops::AttentionConfig config = attention_config(d_.layers[index], pass.text);
     BALLAST_TRY(Tensor x, norm(context.at("norm_1"), h, block.attention_norm));
     BALLAST_TRY(Tensor qkv, project(context, block, x, pass));
+    if (puts_in_halves(context)) BALLAST_CHECK(assign(qkv, in_halves(context, qkv)));
     if (const ops::RopeTables* rope = rope_of(d_.layers[index], pass)) {
       BALLAST_TRY(qkv, ops::apply_rope_qkv_packed(context.at("attention.qkv_rope"), config, qkv, *rope));
     }
@@ -142,6 +145,33 @@ class Decoder final : public TextModel {
             .window = layer.window,
             .scale = layer.score_scale,
             .soft_cap = d_.soft_cap};
+  }
+
+  // GGUF files have channels that turn together side by side. In the order that other files have, sums over channels
+  // round alike: a model that is converted computes the same bits.
+  bool puts_in_halves(const Context& context) const {
+    return d_.rope.layout == ops::RopeLayout::kPairs && d_.rope.rotary_dim == d_.head_dim && context.tape == nullptr;
+  }
+
+  // Queries and keys of packed [t, q | k | v]; values stay.
+  Result<Tensor> in_halves(Context& context, const Tensor& qkv) const {
+    BALLAST_TRY(Tensor y, context.workspace().make(qkv.dims(), qkv.dtype()));
+    const uint64_t width = qkv.dims()[1], half = d_.head_dim / 2;
+    const uint64_t turned = (d_.q_heads + d_.kv_heads) * d_.head_dim;
+    context.threads().for_ranges(qkv.dims()[0], 16, [&](size_t begin, size_t end) {
+      for (size_t row = begin; row < end; ++row) {
+        const float* from = qkv.f32() + row * width;
+        float* to = y.writable<float>() + row * width;
+        for (uint64_t head = 0; head < turned; head += d_.head_dim) {
+          for (uint64_t i = 0; i < half; ++i) {
+            to[head + i] = from[head + 2 * i];
+            to[head + half + i] = from[head + 2 * i + 1];
+          }
+        }
+        std::copy(from + turned, from + width, to + turned);
+      }
+    });
+    return y;
   }
 
   static const ops::RopeTables* rope_of(const DecoderLayer& layer, const DecoderPass& pass) {

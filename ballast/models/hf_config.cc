@@ -126,7 +126,8 @@ Status refine_phi3(const HfFamily&, const ConfigReader&, DecoderDescription& d) 
 
 Status refine_ministral3(const HfFamily& family, const ConfigReader& config, DecoderDescription& d) {
   BALLAST_TRY(const ConfigReader rope, hf_rope_settings(family.rope, config));
-  BALLAST_TRY(d.temperature, rope.number_or("llama_4_scaling_beta", 0));
+  BALLAST_TRY(const double temperature, rope.number_or("llama_4_scaling_beta", 0));
+  d.temperature = static_cast<double>(static_cast<float>(temperature));  // as transformers computes with it
   BALLAST_TRY(d.temperature_every, rope.count_or("original_max_position_embeddings", d.context));
   return {};
 }

@@ -11,6 +11,9 @@ namespace {
 
 using Kind = ops::RopeScaling::Kind;
 
+// As transformers computes with it, and as GGUF files hold it.
+double in_single(double value) { return static_cast<double>(static_cast<float>(value)); }
+
 // One set of settings: its own object first, then the top of config.json.
 class RopeFields {
  public:
@@ -68,7 +71,10 @@ class RopeFields {
     if (s.kind == Kind::kNone) return s;
     BALLAST_TRY(s.original_context, original_context());
     BALLAST_CHECK(set_factor(s));
-    if (own_.has("attention_factor")) BALLAST_CHECK(assign(s.attention_factor, own_.number("attention_factor")));
+    if (own_.has("attention_factor")) {
+      BALLAST_TRY(const double factor, own_.number("attention_factor"));
+      s.attention_factor = in_single(factor);
+    }
     if (s.kind == Kind::kDynamic) s.original_context = context_;
     if (s.kind == Kind::kLlama3) {
       BALLAST_TRY(s.low_frequency, own_.number("low_freq_factor"));
@@ -78,6 +84,8 @@ class RopeFields {
     if (s.kind == Kind::kLongRope) {
       BALLAST_TRY(s.short_factors, own_.numbers("short_factor"));
       BALLAST_TRY(s.long_factors, own_.numbers("long_factor"));
+      std::ranges::transform(s.short_factors, s.short_factors.begin(), in_single);
+      std::ranges::transform(s.long_factors, s.long_factors.begin(), in_single);
     }
     return s;
   }

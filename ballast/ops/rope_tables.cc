@@ -142,7 +142,9 @@ double magnitude(const RopeScaling& scaling) {
   if (scaling.factor <= 1) return 1;
   if (scaling.kind == Kind::kLongRope) {
     if (scaling.original_context < 2) return 1;
-    return std::sqrt(1 + std::log(scaling.factor) / std::log(static_cast<double>(scaling.original_context)));
+    // In the precision that files have it in where they say it.
+    return static_cast<double>(static_cast<float>(
+        std::sqrt(1 + std::log(scaling.factor) / std::log(static_cast<double>(scaling.original_context)))));
   }
   const auto of = [&](double mscale) { return 0.1 * mscale * std::log(scaling.factor) + 1; };
   const double mscale = scaling.mscale.value_or(0);

@@ -29,6 +29,22 @@ ByteVector drawn(const TensorProvider& provider, uint64_t size) {
   return bytes ? *std::move(bytes) : ByteVector();
 }
 
+TEST(TensorStream, PutsRowsOfEachGroupInAnotherOrder) {
+  const ByteVector rows = counting_bytes(2 * 3 * 5, 0);  // two groups of three rows of five bytes
+  const ByteVector reordered = drawn(reordered_rows(in_pieces(rows), 5, {2, 0, 1}), rows.size());
+  for (size_t group = 0; group < 2; ++group) {
+    for (const auto& [to, from] : {std::pair{0, 2}, {1, 0}, {2, 1}}) {
+      EXPECT_EQ(std::memcmp(&reordered[(group * 3 + to) * 5], &rows[(group * 3 + from) * 5], 5), 0) << group << to;
+    }
+  }
+}
+
+TEST(TensorStream, RowsThatFillNoGroupAreAnError) {
+  const auto refused = draw_all(reordered_rows(in_pieces(counting_bytes(20)), 5, {2, 0, 1}), 20);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("5 bytes are left over"), std::string::npos) << refused.error().message;
+}
+
 TEST(TensorStream, TransposesEverySizeOfElement) {
   const auto gate = std::make_shared<MemoryGate>();
   for (const size_t width : {1, 2, 4, 8, 16}) {

@@ -1,13 +1,18 @@
 """llama.cpp: its vocabulary files with the tests that come with them, and what it made of our own texts (llama_tokens.json)."""
 
 import json
+import subprocess
+import tempfile
 from pathlib import Path
 
+from tokenizers import Tokenizer
+
 from harness import require, sha256
-from token_program import encode_all, same_ids
+from token_program import TIMEOUT_S, encode_all, same_ids
 
 RECORDED = Path(__file__).resolve().parent / "llama_tokens.json"
 SEPARATOR = "\n__ggml_vocab_test__\n"
+NOT_WRITTEN = {"ggml-vocab-gemma-4"}  # no model here has such a vocabulary
 
 
 def own_tests(suite, path):
@@ -18,6 +23,19 @@ def own_tests(suite, path):
     with suite.case("read", f"{path.name}: its own {len(texts)} tests"):
         require(len(expected) == len(texts), f"{len(expected)} lines for {len(texts)} texts")
         same_ids(texts, expected, encode_all(suite, path, [text.encode() for text in texts], "plain"))
+
+
+def written_tokenizer(suite, path):
+    """As tokenizer.json, in the hands of Hugging Face's tokenizers."""
+    texts = Path(f"{path}.inp").read_bytes().decode().split(SEPARATOR)
+    program = suite.ballast.program.rsplit("/", 1)[0] + "/interop_write_tokenizer"
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([program, str(path), folder], capture_output=True, encoding="utf-8", timeout=TIMEOUT_S)
+        with suite.case("write", f"{path.name}: tokenizer.json for {len(texts)} texts"):
+            require(done.returncode == 0, done.stderr.strip())
+            theirs = Tokenizer.from_file(f"{folder}/tokenizer.json")
+            ours = encode_all(suite, path, [text.encode() for text in texts], "special,add")
+            same_ids(texts, [theirs.encode(text).ids for text in texts], ours)
 
 
 def recorded_texts(suite, folder):
@@ -42,4 +60,6 @@ def run(suite, folder):
         require(len(tested) >= 15, "some are missing")
     for path in tested:
         own_tests(suite, path)
+        if path.stem not in NOT_WRITTEN:
+            written_tokenizer(suite, path)
     recorded_texts(suite, folder)

@@ -3,6 +3,7 @@
 import argparse
 import json
 import shutil
+import sys
 import tempfile
 import time
 from contextlib import nullcontext
@@ -14,6 +15,7 @@ import torch
 from safetensors.numpy import save_file
 
 import torch_families
+import torch_folders
 import torch_weights
 from harness import Ballast, Mismatch, Tensor, compare, sha256
 
@@ -234,6 +236,7 @@ CASES = {
     "mobilenet_v2": partial(check_vision, "mobilenet_v2"),
     "gpt2_small": check_gpt2_small,
     **torch_families.family_checks(),
+    **torch_folders.folder_checks(sys.modules[__name__]),
 }
 
 

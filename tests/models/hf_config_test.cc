@@ -275,7 +275,7 @@ TEST(HfConfig, Ministral3HasARopeOfItsOwnWhereTheFileHasNone) {
   const auto unsaid = describe_hf(llama_like("ministral3", ""));
   EXPECT_EQ(unsaid.rope.scaling.kind, ops::RopeScaling::Kind::kYarn);
   EXPECT_EQ(unsaid.rope.theta, 1e6);
-  EXPECT_EQ(unsaid.temperature, 0.1);
+  EXPECT_EQ(unsaid.temperature, static_cast<double>(0.1F));
   EXPECT_EQ(unsaid.temperature_every, 16'384U);
   const auto old_one = describe_hf(llama_like("ministral3", R"(, "rope_scaling": {"type": "yarn", "factor": 4,
       "llama_4_scaling_beta": 0.5, "original_max_position_embeddings": 16})"));
