@@ -54,6 +54,22 @@ void list_models(Console& console) {
   console.out() += "\nAny other model: ballast get ORG/NAME downloads it from the Hugging Face hub.\n";
 }
 
+std::string list_json() {
+  JsonWriter json;
+  json.begin_object().key("models").begin_array();
+  for (const CatalogueModel& model : all_catalogue_models()) {
+    json.begin_object();
+    add_text(json, "name", model.name);
+    add_text(json, "title", model.title);
+    add_number(json, "download_bytes", model.download_bytes);
+    add_number(json, "bytes", model.bytes());
+    add_text(json, "licence", model.licence);
+    json.end_object();
+  }
+  json.end_array().end_object();
+  return json.take() + '\n';
+}
+
 std::string catalogue_json(const CatalogueModel& model, const ModelCache& cache, bool was_there) {
   JsonWriter json;
   json.begin_object();
@@ -256,7 +272,8 @@ Status get_from_hub(const GetFlags& flags, const HubName& name, Console& console
 
 Status get(const GetFlags& flags, Console& console) {
   if (flags.name.empty()) {
-    list_models(console);
+    if (flags.json) console.out() += list_json();
+    else list_models(console);
     return {};
   }
   if (const CatalogueModel* const model = find_catalogue_model(flags.name)) {

@@ -63,6 +63,7 @@ Result<HubPlan> plan_download(Hub& hub, const HubCache& cache, const HubName& na
                               HubChoice choice, bool again) {
   HubPlan plan;
   plan.commit = listing.commit;
+  plan.again = again;
   plan.path = cache.snapshot(name.id, plan.commit, choice.model);
   for (HubFile& file : choice.files) {
     HubPlan::Item item;
@@ -90,7 +91,9 @@ Status run_download(Hub& hub, const HubCache& cache, const HubName& name, const 
   for (const auto& [file, is_here] : plan.items) {
     if (is_here && is_file_of_size(cache.snapshot(name.id, plan.commit, file.path), file.bytes)) continue;
     BALLAST_TRY(const OwnedFd lock, cache.lock(name.id, file.digest));
-    if (!is_here) BALLAST_CHECK(fetch_blob(hub, cache, name, plan, file, shown));
+    // Another program may have fetched it while this one waited for the lock.
+    const bool is_missing = !is_here && (plan.again || !is_file_of_size(cache.blob(name.id, file.digest), file.bytes));
+    if (is_missing) BALLAST_CHECK(fetch_blob(hub, cache, name, plan, file, shown));
     BALLAST_CHECK(cache.link(name.id, plan.commit, file.path, file.digest));
     if (!is_here) done += file.bytes.value_or(0);
   }

@@ -23,6 +23,7 @@ struct HubPlan {
   std::string commit;
   std::vector<Item> items;
   std::string path;  // what commands open afterwards
+  bool again = false;
 
   uint64_t bytes() const;
   uint64_t missing_bytes() const;

@@ -1,18 +1,21 @@
 // `ballast get` and `ballast cache`, without a network; tests/hub/get_test.py has a server.
 #include <gmock/gmock.h>
 
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include "apps/ballast/http_url.h"
 #include "apps/ballast/hub_choice.h"
 #include "apps/ballast/hub_name.h"
+#include "apps/ballast/hub_settings.h"
 #include "apps/ballast/model_cache.h"
 #include "apps/ballast/package_index.h"
 #include "ballast/base/hash.h"
 #include "ballast/formats/deflate.h"
 #include "ballast/formats/zip.h"
 #include "tests/apps/ballast_program.h"
+#include "tests/support/child_process.h"
 #include "tests/support/json_path.h"
 
 namespace ballast::testing {
@@ -140,6 +143,7 @@ TEST_F(GetCommand, ListsWhatThereIs) {
   const ProgramRun list = run({"get"});
   EXPECT_EQ(list.exit_code, 0) << list.err;
   EXPECT_THAT(list.out, AllOf(HasSubstr("smollm2"), HasSubstr("Apache-2.0"), HasSubstr("MiB")));
+  EXPECT_EQ(json_at(run({"get", "--json"}).out, "models/0/name"), "\"smollm2\"");
   const ProgramRun unknown = run({"get", "smolm2"});
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_THAT(unknown.err, HasSubstr("did you mean \"smollm2\"?"));
@@ -231,6 +235,24 @@ TEST(HubChoice, TakesSafetensorsBeforePickles) {
             (Paths{"modules.json", "2_Dense/model.safetensors", "2_Dense/config.json", "model.safetensors"}));
   EXPECT_EQ(chosen({"a.gguf", "mmproj-a.gguf"}), (Paths{"a.gguf"}));
   EXPECT_THAT(chosen({"README.md"})[0], HasSubstr("has no weights"));
+}
+
+// The settings are those of the environment, so each case is a process of its own.
+TEST(HubSettings, ATokenIsNotSentOverAnOpenConnectionToAnotherMachine) {
+  const auto authorization = [](const char* endpoint) {
+    return run_in_child([=] {
+      ::setenv("HF_ENDPOINT", endpoint, 1);
+      ::setenv("HF_TOKEN", " hf_secret\n", 1);
+      ::unsetenv("HF_HUB_DISABLE_IMPLICIT_TOKEN");
+      const auto settings = cli::HubSettings::of_environment();
+      return settings ? settings->authorization() : settings.error().message;
+    });
+  };
+  EXPECT_EQ(authorization("https://mirror.example/hf/"), "Bearer hf_secret");
+  EXPECT_EQ(authorization("http://127.0.0.1:8080"), "Bearer hf_secret");
+  EXPECT_EQ(authorization("http://mirror.example"), "");
+  EXPECT_EQ(authorization("http://127.0.0.1.evil.example"), "");
+  EXPECT_THAT(authorization("ftp://mirror.example"), HasSubstr("not an https address"));
 }
 
 TEST(PackageIndex, TheAddressIsThatOfPip) {

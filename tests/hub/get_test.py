@@ -11,6 +11,8 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 import unittest
 import zipfile
 
@@ -42,14 +44,16 @@ class GetFromHub(unittest.TestCase):
         self.addCleanup(hub.__exit__)
         return hub.__enter__()
 
-    def run_ballast(self, hub, *arguments, code=0, preexec=None, cwd=None, **environment):
+    def environment(self, hub, **more):
         endpoint = {"HF_ENDPOINT": hub.endpoint} if hub else {}
         variables = {name: value for name, value in os.environ.items() if not name.startswith(("HF_", "PIP_"))}
-        run = subprocess.run(
-            [BALLAST, *arguments], capture_output=True, text=True, timeout=120, preexec_fn=preexec, cwd=cwd,
-            env={**variables, "HOME": str(self.folder), "HF_HUB_CACHE": str(self.cache), "no_proxy": "*",
-                 "XDG_CACHE_HOME": str(self.folder / "cache"), "XDG_CONFIG_HOME": str(self.folder / "config"),
-                 **endpoint, **environment})
+        return {**variables, "HOME": str(self.folder), "HF_HUB_CACHE": str(self.cache), "no_proxy": "*",
+                "XDG_CACHE_HOME": str(self.folder / "cache"), "XDG_CONFIG_HOME": str(self.folder / "config"),
+                **endpoint, **more}
+
+    def run_ballast(self, hub, *arguments, code=0, preexec=None, cwd=None, **environment):
+        run = subprocess.run([BALLAST, *arguments], capture_output=True, text=True, timeout=120, preexec_fn=preexec,
+                             cwd=cwd, env=self.environment(hub, **environment))
         self.assertEqual(run.returncode, code, run.stdout + run.stderr)
         return run
 
@@ -179,6 +183,35 @@ class GetFromHub(unittest.TestCase):
         self.assertEqual(ranges, ["bytes=1000-"])
         self.assertEqual(self.blobs()[sha256(LONG)], LONG)
         self.assertFalse((blobs / f"{sha256(LONG)}.incomplete").exists())
+
+    def test_a_killed_download_is_continued(self):
+        hub = self.start(small_model(**{"model.safetensors": LONG}))
+        for path in ["config.json", "tokenizer.json", "1_Pooling/config.json"]:
+            self.run_ballast(hub, "get", f"{NAME}:{path}")
+        hub.cuts, hub.stall = [300_000], threading.Event()
+        self.addCleanup(hub.stall.set)
+        process = subprocess.Popen([BALLAST, "get", NAME], env=self.environment(hub), stderr=subprocess.DEVNULL)
+        part = self.repository() / "blobs" / f"{sha256(LONG)}.incomplete"
+        while process.poll() is None and not (part.exists() and part.stat().st_size == 300_000):
+            time.sleep(0.01)
+        process.kill()
+        process.wait()
+        self.assertEqual(part.read_bytes(), LONG[:300_000])
+        hub.requests.clear()
+        self.run_ballast(hub, "get", NAME)
+        self.assertEqual([headers.get("Range") for server, *_, headers in hub.requests if server == "store"],
+                         ["bytes=300000-"])
+        self.assertEqual(self.blobs()[sha256(LONG)], LONG)
+
+    def test_two_downloads_at_once_both_succeed(self):
+        hub = self.start(small_model(**{"model.safetensors": LONG}))
+        both = [subprocess.Popen([BALLAST, "get", NAME], env=self.environment(hub), stdout=subprocess.PIPE, text=True,
+                                 stderr=subprocess.PIPE) for _ in range(2)]
+        outputs = [process.communicate(timeout=120) for process in both]
+        self.assertEqual([process.returncode for process in both], [0, 0], outputs)
+        self.assertEqual(outputs[0][0], outputs[1][0])
+        self.assertEqual(self.blobs()[sha256(LONG)], LONG)
+        self.assertFalse([name for name in self.blobs() if name.endswith(".incomplete")])
 
     def test_an_earlier_download_that_is_wrong_begins_anew(self):
         hub = self.start(small_model(**{"model.safetensors": LONG}))

@@ -64,6 +64,7 @@ class Hub:
         self.redirect = None  # where files are redirected to instead
         self.sent = {}  # path -> bytes that are sent instead of the right ones
         self.cuts = []  # how many bytes of a file are sent before the connection breaks, one for each time
+        self.stall = None  # an event: the rest of a file that is cut comes when it is set, if ever
         self.pages = {}  # path -> (content type, bytes): an index of packages
         self.requests = []
 
@@ -187,6 +188,8 @@ class Answer:
         if is_file and self.hub.cuts:
             self.handler.wfile.write(data[:self.hub.cuts.pop(0)])
             self.handler.wfile.flush()
+            if self.hub.stall is not None:
+                self.hub.stall.wait()
             self.handler.close_connection = True
             return
         self.handler.wfile.write(data)
