@@ -167,7 +167,7 @@ class GetFromHub(unittest.TestCase):
 
     def test_a_broken_connection_is_continued(self):
         hub = self.start(small_model(**{"model.safetensors": LONG}))
-        hub.cuts = [10**9, 10**9, 10**9, 300_000, 0, 200_000]  # the three small files come first
+        hub.cuts = [10**9, 10**9, 300_000, 0, 200_000]  # the small files come first; two of the three are the same
         path = pathlib.Path(self.run_ballast(hub, "get", NAME).stdout.strip())
         self.assertEqual((path / "model.safetensors").read_bytes(), LONG)
         ranges = [headers.get("Range") for server, *_, headers in hub.requests if server == "store"]
