@@ -10,7 +10,7 @@ UNITY ?= $(if $(wildcard build/CMakeCache.txt),,ON)
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: build demo demo-chat test bench bench-storage bench-runtime bench-llama bench-tokenizer bench-training interop interop-torch format lint clean install bootstrap configure
+.PHONY: build demo demo-chat test test-faults test-tsan bench bench-storage bench-runtime bench-llama bench-tokenizer bench-training interop interop-torch format lint clean install bootstrap configure
 
 build: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_static ballast_shared
@@ -25,6 +25,17 @@ demo-chat: build
 test: configure
 	cmake --build build -j $(JOBS)
 	ctest --test-dir build --output-on-failure -j $(JOBS)
+
+# The long form of a part of `test`: every call of every command that writes fails in turn.
+test-faults: configure
+	cmake --build build -j $(JOBS) --target ballast ballast_faults
+	scripts/fault_test
+
+# Not part of `test`: another build of everything, and ten times as slow. What has threads of its own.
+test-tsan: bootstrap
+	cmake --preset tsan -DBALLAST_UNITY=ON --log-level=WARNING
+	cmake --build build-tsan -j $(JOBS) --target test_io test_archive test_params test_ops test_backends test_training
+	ctest --test-dir build-tsan --output-on-failure -R '^(io|archive|params|ops|backends|training)$$'
 
 bench: bench-storage bench-tokenizer
 
