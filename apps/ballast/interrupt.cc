@@ -6,7 +6,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <cstdlib>
 #include <ctime>
+#include <exception>
+#include <new>
 #include <string_view>
 
 #include "apps/ballast/console.h"
@@ -51,6 +54,18 @@ void on_bus_error(int) {
   ::_exit(kExitFailed);
 }
 
+// Memory may run out in a place that cannot pass it on. Any other exception that gets here is a bug.
+[[noreturn]] void on_terminate() {
+  remove_temporaries_on_signal();
+  try {
+    if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
+  } catch (const std::bad_alloc&) {
+    end_without_memory();
+  } catch (...) {
+  }
+  std::abort();
+}
+
 void handle(int signal, void (*handler)(int)) {
   struct sigaction action = {};
   action.sa_handler = handler;
@@ -67,10 +82,18 @@ void handle_unless_ignored(int signal, void (*handler)(int)) {
 
 }  // namespace
 
+void end_without_memory() {
+  constexpr std::string_view kText = "ballast: not enough memory\n";
+  [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, kText.data(), kText.size());
+  ::_exit(kExitFailed);
+}
+
 void install_signal_handlers() {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) handle_unless_ignored(signal, on_interrupt);
   handle(SIGBUS, on_bus_error);
   handle(SIGPIPE, SIG_IGN);
+  handle(SIGXFSZ, SIG_IGN);  // a limit on the size of files is then an error of the write, which tidies up
+  std::set_terminate(on_terminate);
 }
 
 CancelScope::CancelScope() { ++cancel_scopes; }

@@ -9,8 +9,13 @@ namespace ballast::cli {
 //   one while nothing can be cancelled, removes this process's temporary files and ends it with exit code 130. Signals
 //   within a second of the first are the same request, sent twice.
 // - SIGBUS (a mapped file was truncated by someone else) removes them too, says so and ends with exit code 2.
-// - SIGPIPE is ignored: writing to a reader that went away is an ordinary error.
+// - SIGPIPE and SIGXFSZ are ignored: writing to a reader that went away, or more than the limit on the size of files
+//   allows, is an ordinary error.
+// - std::bad_alloc that nobody catches ends the process as end_without_memory does.
 void install_signal_handlers();
+
+// Says that there is not enough memory and ends with exit code 2. Allocates nothing: nothing is left to allocate.
+[[noreturn]] void end_without_memory();
 
 // Lives while work runs that asks `interrupted()` every few milliseconds.
 class CancelScope {

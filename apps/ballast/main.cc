@@ -155,13 +155,12 @@ class Program {
 
 int main(int argc, char** argv) {
   using namespace ballast::cli;
-  Console console;
   install_signal_handlers();
   try {
+    Console console;
     Program program(console);
     return console.finish(program.run({argv + std::min(argc, 1), argv + argc}));
   } catch (const std::bad_alloc&) {
-    console.complain("not enough memory");
-    return kExitFailed;
+    end_without_memory();
   }
 }

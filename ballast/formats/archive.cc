@@ -44,6 +44,32 @@ Error crc_mismatch(const ByteSource& source, const TensorInfo& tensor, uint32_t 
                                              "; its bytes were damaged after it was written");
 }
 
+// Goes through the elements of a tensor as column-major order has them, and tells where row-major order does.
+class ColumnMajorWalk {
+ public:
+  explicit ColumnMajorWalk(const Shape& shape) : sizes_(shape.dims().begin(), shape.dims().end()) {
+    at_.resize(sizes_.size());
+    strides_.resize(sizes_.size());
+    uint64_t stride = 1;
+    for (size_t i = sizes_.size(); i-- > 0; stride *= sizes_[i]) strides_[i] = stride;
+  }
+  uint64_t row_major() const { return place_; }
+  void advance() {
+    for (size_t i = 0; i < sizes_.size(); ++i) {
+      place_ += strides_[i];
+      if (++at_[i] < sizes_[i]) return;
+      place_ -= strides_[i] * sizes_[i];
+      at_[i] = 0;
+    }
+  }
+
+ private:
+  std::vector<uint64_t> sizes_;
+  std::vector<uint64_t> strides_;
+  std::vector<uint64_t> at_;
+  uint64_t place_ = 0;
+};
+
 }  // namespace
 
 std::vector<size_t> find_duplicate_names(std::span<const TensorInfo> tensors) {
@@ -105,6 +131,79 @@ Result<ByteVector> Archive::read_stored(size_t index, Checksum checksum) const {
   member.resize(static_cast<size_t>(extent.member_prefix + size));
   member.erase(member.begin(), member.begin() + static_cast<ptrdiff_t>(extent.member_prefix));
   return member;
+}
+
+// Calls `take` with the stored payload, or the run of a view, in pieces of whole `unit`s. What stands around it in its
+// member is only summed up, and the checksum is compared at the end.
+Status Archive::inflate_member(size_t index, uint64_t unit, const TakePiece& take) const {
+  constexpr uint64_t kPiece = uint64_t{1} << 20;
+  const StoredExtent& extent = extents_[index];
+  const TensorInfo& tensor = description_.tensors[index];
+  const uint64_t size = extent.view ? extent.view->run_size : tensor.byte_size;
+  Inflater stream(source_of(index), extent.offset, extent.length);
+  ByteVector buffer(static_cast<size_t>(std::max(kPiece / unit, uint64_t{1}) * unit));
+  uint32_t crc = 0;
+  const auto pass = [&](uint64_t length, const TakePiece* taker) -> Status {
+    for (uint64_t at = 0; at < length; at += buffer.size()) {
+      const auto piece =
+          MutableByteSpan(buffer).first(static_cast<size_t>(std::min<uint64_t>(buffer.size(), length - at)));
+      BALLAST_CHECK(stream.read(piece));
+      crc = crc32_of(piece, crc);
+      if (taker != nullptr) BALLAST_CHECK((*taker)(at, piece));
+    }
+    return {};
+  };
+  BALLAST_CHECK(pass(extent.member_prefix, nullptr));
+  BALLAST_CHECK(pass(size, &take));
+  BALLAST_CHECK(pass(extent.member_suffix, nullptr));
+  BALLAST_CHECK(stream.finish());
+  if (!extent.crc32 || crc == *extent.crc32) return {};
+  return crc_mismatch(source_of(index), tensor, *extent.crc32, crc);
+}
+
+Status Archive::stream_deflated(size_t index, ByteSink& sink) const {
+  const StoredExtent& extent = extents_[index];
+  const TensorInfo& tensor = description_.tensors[index];
+  if (extent.view && extent.view->run_size > kStreamMemory) {
+    return make_error(ErrorCode::kUnsupported,
+                      source_of(index).name() + ": tensor \"" + tensor.name + "\" is a part of " +
+                          std::to_string(extent.view->run_size) +
+                          " compressed bytes, which would have to be unpacked in memory; store the file uncompressed");
+  }
+  if (extent.fortran_order && !extent.view && tensor.byte_size > kStreamMemory) return stream_column_major(index, sink);
+  if (extent.fortran_order || extent.view) {
+    BALLAST_TRY(const Payload bytes, payload(index));
+    return sink.write(bytes.bytes());
+  }
+  constexpr uint64_t kLargestElement = 16;
+  return inflate_member(index, kLargestElement, [&](uint64_t, MutableByteSpan piece) {
+    if (extent.big_endian) swap_byte_order(tensor.dtype, piece);
+    return sink.write(piece);
+  });
+}
+
+// Each time the member is unpacked, the elements of one part of the row-major result are picked out of it.
+Status Archive::stream_column_major(size_t index, ByteSink& sink) const {
+  const StoredExtent& extent = extents_[index];
+  const TensorInfo& tensor = description_.tensors[index];
+  const uint64_t elements = *tensor.shape.element_count();
+  const uint64_t unit = tensor.byte_size / elements;
+  const uint64_t part_elements = std::max(kStreamMemory / unit, uint64_t{1});
+  ByteVector part;
+  for (uint64_t first = 0; first < elements; first += part_elements) {
+    part.resize(static_cast<size_t>(std::min(part_elements, elements - first) * unit));
+    ColumnMajorWalk walk(tensor.shape);
+    BALLAST_CHECK(inflate_member(index, unit, [&](uint64_t, MutableByteSpan piece) -> Status {
+      if (extent.big_endian) swap_byte_order(tensor.dtype, piece);
+      for (uint64_t at = 0; at < piece.size(); at += unit, walk.advance()) {
+        const uint64_t place = walk.row_major() - first;  // wraps around for elements of earlier parts
+        if (place < part.size() / unit) std::copy_n(piece.begin() + at, unit, part.begin() + place * unit);
+      }
+      return {};
+    }));
+    BALLAST_CHECK(sink.write(part));
+  }
+  return {};
 }
 
 // A view of a run that need not be unpacked is taken from the source itself: the run may be far longer than the tensor.
@@ -184,8 +283,7 @@ Status Archive::check_crc(size_t index) const {
   const StoredExtent& extent = extents_[index];
   if (!extent.crc32) return {};
   if (!extent.deflated) return check_stored_crc(index);
-  if (auto bytes = read_stored(index, Checksum::kCheck); !bytes) return std::move(bytes).error();
-  return {};
+  return inflate_member(index, 1, [](uint64_t, MutableByteSpan) { return Status(); });
 }
 
 }  // namespace ballast

@@ -1,6 +1,7 @@
 // An opened archive: a validated description and lazy access to the payloads.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -78,8 +79,12 @@ class Archive {
   Status read_into(size_t index, MutableByteSpan out, Checksum checksum = Checksum::kCheck) const;
   // Part of a canonical payload. Only a canonical extent is read in part; others cost a whole read.
   Status read_range(size_t index, uint64_t offset, MutableByteSpan out) const;
-  // Checks the container's own checksum, where it has one, without keeping the payload. What is stored as it is costs
-  // no memory, a compressed payload its size.
+  // Writes a compressed payload to `sink` in pieces, checksum checked, in at most kStreamMemory bytes of memory
+  // whatever it inflates to. One in column-major order that is larger is unpacked several times for that. The checksum
+  // is known last: `sink` must be able to throw away what it got. Other payloads: payload().
+  Status stream_deflated(size_t index, ByteSink& sink) const;
+  static constexpr uint64_t kStreamMemory = uint64_t{64} << 20;
+  // Checks the container's own checksum, where it has one, without keeping the payload.
   Status check_crc(size_t index) const;
 
  private:
@@ -87,6 +92,9 @@ class Archive {
   Status check_stored_crc(size_t index) const;
   Result<ByteVector> read_stored(size_t index, Checksum checksum) const;
   Result<ByteVector> read_strided(size_t index, Checksum checksum) const;
+  using TakePiece = std::function<Status(uint64_t offset, MutableByteSpan piece)>;
+  Status inflate_member(size_t index, uint64_t unit, const TakePiece& take) const;
+  Status stream_column_major(size_t index, ByteSink& sink) const;
 
   Description description_;
   std::vector<StoredExtent> extents_;

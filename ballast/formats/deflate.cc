@@ -13,20 +13,6 @@ namespace {
 constexpr size_t kWindow = 64 * 1024;
 constexpr size_t kMaxZlibStep = std::numeric_limits<uInt>::max() / 2;
 
-// Ends the zlib stream on every way out.
-struct InflateStream {
-  z_stream zlib{};
-  bool ready = inflateInit2(&zlib, -MAX_WBITS) == Z_OK;
-  ~InflateStream() {
-    if (ready) inflateEnd(&zlib);
-  }
-};
-
-Error broken_stream(const ByteSource& source, uint64_t offset, const std::string& what) {
-  return make_error(ErrorCode::kCorrupt,
-                    source.name() + ": the compressed stream at byte " + std::to_string(offset) + " " + what);
-}
-
 }  // namespace
 
 uint32_t crc32_of(ByteSpan bytes, uint32_t crc) {
@@ -45,42 +31,83 @@ uint32_t crc32_of_zeros(uint64_t count, uint32_t crc) {
   return static_cast<uint32_t>(result);
 }
 
-Status inflate(const ByteSource& source, uint64_t offset, uint64_t length, MutableByteSpan out, bool whole) {
-  InflateStream stream;
-  if (!stream.ready) return make_error(ErrorCode::kOutOfMemory, "zlib could not start");
-  std::array<std::byte, kWindow> window;
-  std::byte overflow_probe;
+struct Inflater::State {
+  State(const ByteSource& from, uint64_t begin, uint64_t size) : source(from), offset(begin), length(size) {}
+
+  const ByteSource& source;
+  uint64_t offset;
+  uint64_t length;
+  z_stream zlib{};
+  bool ready = false;
+  bool ended = false;
   uint64_t consumed = 0;
-  size_t produced = 0;
-  for (;;) {
-    if (stream.zlib.avail_in == 0 && consumed < length) {
+  std::array<std::byte, kWindow> window;
+
+  Error broken(std::string_view what) const {
+    return make_error(ErrorCode::kCorrupt, source.name() + ": the compressed stream at byte " + std::to_string(offset) +
+                                               " " + std::string(what));
+  }
+
+  // One call of zlib. Gives how many bytes of `out` it filled; 0 only where the stream ended or more input is needed.
+  Result<size_t> step(MutableByteSpan out) {
+    if (!ready) return make_error(ErrorCode::kOutOfMemory, "zlib could not start");
+    if (zlib.avail_in == 0 && consumed < length) {
       const size_t now = static_cast<size_t>(std::min<uint64_t>(length - consumed, window.size()));
       BALLAST_CHECK(source.read_at(offset + consumed, MutableByteSpan(window).first(now)));
       consumed += now;
-      stream.zlib.next_in = reinterpret_cast<Bytef*>(window.data());
-      stream.zlib.avail_in = static_cast<uInt>(now);
+      zlib.next_in = reinterpret_cast<Bytef*>(window.data());
+      zlib.avail_in = static_cast<uInt>(now);
     }
-    // Once `out` is full one more byte of room tells a stream that ends here from one that goes on.
-    const bool probing = produced == out.size();
-    if (probing && !whole) return {};
-    const size_t room = probing ? 1 : std::min(out.size() - produced, kMaxZlibStep);
-    stream.zlib.next_out = reinterpret_cast<Bytef*>(probing ? &overflow_probe : out.data() + produced);
-    stream.zlib.avail_out = static_cast<uInt>(room);
-    const int code = ::inflate(&stream.zlib, Z_NO_FLUSH);
-    const size_t got = room - stream.zlib.avail_out;
-    if (probing && got > 0) return broken_stream(source, offset, "holds more than it declares");
-    produced += probing ? 0 : got;
-    if (code == Z_STREAM_END) break;
-    if (code != Z_OK && code != Z_BUF_ERROR) return broken_stream(source, offset, "is damaged");
-    if (got == 0 && stream.zlib.avail_in == 0 && consumed == length) {
-      return broken_stream(source, offset, "is cut short");
+    const size_t room = std::min(out.size(), kMaxZlibStep);
+    zlib.next_out = reinterpret_cast<Bytef*>(out.data());
+    zlib.avail_out = static_cast<uInt>(room);
+    const int code = ::inflate(&zlib, Z_NO_FLUSH);
+    const size_t got = room - zlib.avail_out;
+    ended = code == Z_STREAM_END;
+    if (ended) return got;
+    // zlib takes its own window from memory when the first bytes come: nothing is wrong with the stream then.
+    if (code == Z_MEM_ERROR) {
+      return make_error(ErrorCode::kOutOfMemory, source.name() + ": not enough memory to unpack a compressed stream");
     }
+    if (code != Z_OK && code != Z_BUF_ERROR) return broken("is damaged");
+    if (got == 0 && zlib.avail_in == 0 && consumed == length) return broken("is cut short");
+    return got;
   }
-  if (produced < out.size()) return broken_stream(source, offset, "holds less than it declares");
-  if (whole && (stream.zlib.avail_in != 0 || consumed != length)) {
-    return broken_stream(source, offset, "ends before its declared length");
+};
+
+Inflater::Inflater(const ByteSource& source, uint64_t offset, uint64_t length)
+    : state_(std::make_unique<State>(source, offset, length)) {
+  state_->ready = inflateInit2(&state_->zlib, -MAX_WBITS) == Z_OK;
+}
+
+Inflater::~Inflater() {
+  if (state_->ready) inflateEnd(&state_->zlib);
+}
+
+Status Inflater::read(MutableByteSpan out) {
+  while (!out.empty()) {
+    if (state_->ended) return state_->broken("holds less than it declares");
+    BALLAST_TRY(const size_t got, state_->step(out));
+    out = out.subspan(got);
   }
   return {};
+}
+
+// One more byte of room tells a stream that ends here from one that goes on.
+Status Inflater::finish() {
+  std::byte probe;
+  while (!state_->ended) {
+    BALLAST_TRY(const size_t got, state_->step({&probe, 1}));
+    if (got > 0) return state_->broken("holds more than it declares");
+  }
+  if (state_->zlib.avail_in == 0 && state_->consumed == state_->length) return {};
+  return state_->broken("ends before its declared length");
+}
+
+Status inflate(const ByteSource& source, uint64_t offset, uint64_t length, MutableByteSpan out, bool whole) {
+  Inflater stream(source, offset, length);
+  BALLAST_CHECK(stream.read(out));
+  return whole ? stream.finish() : Status();
 }
 
 struct DeflateSink::State {

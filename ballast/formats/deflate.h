@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 
 #include "ballast/base/byte_source.h"
 
@@ -16,6 +17,23 @@ uint32_t crc32_of_zeros(uint64_t count, uint32_t crc);
 // of the inflated data. With `whole`, the stream must end exactly where `out` does; without it, a prefix is enough.
 // Memory: one fixed window, whatever the stream claims.
 Status inflate(const ByteSource& source, uint64_t offset, uint64_t length, MutableByteSpan out, bool whole);
+
+// The same, piece by piece.
+class Inflater {
+ public:
+  // `source` must outlive it.
+  Inflater(const ByteSource& source, uint64_t offset, uint64_t length);
+  ~Inflater();
+  Inflater(const Inflater&) = delete;
+  Inflater& operator=(const Inflater&) = delete;
+
+  Status read(MutableByteSpan out);  // the next bytes, all of them
+  Status finish();                   // fails unless the stream ends here
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 
 // Deflates what is written to it into `sink`, at zlib's default level (as numpy.savez_compressed does).
 class DeflateSink final : public ByteSink {

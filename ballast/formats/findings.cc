@@ -4,8 +4,18 @@
 
 namespace ballast {
 
+namespace {
+
+// Of the machine, not of the file: a disk that does not answer says nothing about what is on it.
+bool is_about_the_machine(ErrorCode code) {
+  return code == ErrorCode::kIo || code == ErrorCode::kOutOfMemory || code == ErrorCode::kCancelled;
+}
+
+}  // namespace
+
 Status Findings::error(std::string code, uint64_t offset, std::string tensor, std::string message, ErrorCode as) {
-  if (!collects_) return make_error(as, std::move(message));
+  const bool records = collects_ && (rescues_ || !is_about_the_machine(as));
+  if (!records) return make_error(as, std::move(message));
   if (rescues_ && !tensor.empty()) damaged_.push_back(tensor);
   add({Severity::kError, std::move(code), offset, std::move(tensor), std::move(message)});
   return {};

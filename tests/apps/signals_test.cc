@@ -22,6 +22,18 @@ ProgramSetting interrupt_writing(const TempFolder& folder, size_t files_before, 
   return setting;
 }
 
+TEST(FileSizeLimit, IsAnOrdinaryErrorAndLeavesNothingBehind) {
+  const TempFolder folder;
+  const std::string source = write_sparse_file(folder, "big.safetensors", 4);
+  const ProgramRun run = run_program({"/bin/sh", "-c",
+                                      fmt::format("ulimit -f 64; exec '{}' convert '{}' '{}'", program_path(), source,
+                                                  folder.path("copy.safetensors"))});
+  EXPECT_EQ(run.signal, 0) << "SIGXFSZ ended it";
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, ::testing::HasSubstr("File too large"));
+  EXPECT_THAT(folder.names(), ElementsAre("big.safetensors"));
+}
+
 class InterruptedConvert : public ::testing::TestWithParam<std::pair<int, int>> {};
 
 TEST_P(InterruptedConvert, IsExitCode130AndLeavesNothingBehind) {
