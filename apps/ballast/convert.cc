@@ -21,6 +21,7 @@
 #include "ballast/archive/open.h"
 #include "ballast/archive/pattern.h"
 #include "ballast/formats/netcl.h"
+#include "ballast/io/staging_folder.h"
 
 namespace ballast::cli {
 
@@ -135,7 +136,9 @@ Result<ConvertReport> convert_to_folder(const ConvertTask& task) {
   if (!companions.empty()) edits.emplace_back(leave_config_out);  // config.json is carried as a file
   std::optional<StagingFolder> staging;
   if (!flags.output.options.dry_run) {
-    BALLAST_TRY(StagingFolder made, StagingFolder::create(folder));
+    StagingOptions place{.sync = !flags.output.no_sync};
+    if (flags.output.options.write.commit.overwrite) place.replaces = is_model_folder_file;
+    BALLAST_TRY(StagingFolder made, StagingFolder::create(folder, std::move(place)));
     staging.emplace(std::move(made));
   }
   const fs::path inside = staging ? staging->path() : folder;

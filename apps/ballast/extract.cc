@@ -13,6 +13,7 @@
 #include "apps/ballast/output_format.h"
 #include "apps/ballast/text.h"
 #include "ballast/archive/assemble.h"
+#include "ballast/io/staging_folder.h"
 
 namespace ballast::cli {
 
@@ -114,7 +115,9 @@ Result<ConvertReport> extract_each(const ExtractFlags& flags, const WritePlan& p
     }
     return total;
   }
-  BALLAST_TRY(StagingFolder staging, StagingFolder::create(flags.each));
+  StagingOptions place{.sync = options.write.commit.sync};
+  if (options.write.commit.overwrite) place.replaces = [](std::string_view name) { return name.ends_with(".npy"); };
+  BALLAST_TRY(StagingFolder staging, StagingFolder::create(flags.each, std::move(place)));
   for (size_t i = 0; i < tensors.size(); ++i) {
     BALLAST_TRY(const std::string name, safe_file_name(tensors[i].name));
     BALLAST_TRY(ConvertReport part,

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 
@@ -9,6 +10,7 @@
 #include "ballast/base/json.h"
 #include "ballast/formats/drivers.h"
 #include "ballast/io/file.h"
+#include "ballast/io/file_system.h"
 
 namespace ballast {
 
@@ -19,8 +21,8 @@ namespace fs = std::filesystem;
 constexpr uint64_t kMostConfigBytes = uint64_t{16} << 20;
 
 Result<std::optional<std::string>> read_if_there(const fs::path& path) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored)) return std::optional<std::string>();
+  BALLAST_TRY(const bool is_there, is_file(os_file_system(), path.string()));
+  if (!is_there) return std::optional<std::string>();
   BALLAST_TRY(const auto source, open_file(path.string(), FileAccess::kPositional));
   if (source->size() > kMostConfigBytes) {
     return make_error(ErrorCode::kUnsupported,
@@ -149,19 +151,32 @@ Result<std::vector<std::string>> list_companions(const std::string& path) {
     std::vector<std::string> names;
     BALLAST_TRY(const ModelFolder model, read_model_folder(path));
     if (!model.config) return names;
-    std::error_code ignored;
     for (const std::string_view name : kCompanions) {
-      if (fs::is_regular_file(folder / name, ignored)) names.emplace_back(name);
+      BALLAST_TRY(const bool is_there, is_file(os_file_system(), (folder / name).string()));
+      if (is_there) names.emplace_back(name);
     }
     BALLAST_TRY(const auto list, read_if_there(folder / "modules.json"));
     if (!list) return names;
     BALLAST_TRY(const auto modules, read_modules(*list, (folder / "modules.json").string()));
     for (const SentenceModule& module : modules) {
       const fs::path config = fs::path(module.path) / "config.json";
-      if (!module.path.empty() && fs::is_regular_file(folder / config, ignored)) names.push_back(config.string());
+      BALLAST_TRY(const bool is_there, is_file(os_file_system(), (folder / config).string()));
+      if (!module.path.empty() && is_there) names.push_back(config.string());
     }
     return names;
   });
+}
+
+bool is_model_folder_file(std::string_view inside) {
+  constexpr std::string_view kWeights = "model", kModuleConfig = "/config.json", kManifest = ".ballast.json";
+  if (inside.ends_with(kManifest)) inside.remove_suffix(kManifest.size());
+  if (std::ranges::find(kCompanions, inside) != kCompanions.end()) return true;
+  if (inside.ends_with(kModuleConfig)) return inside.front() >= '0' && inside.front() <= '9';
+  if (!inside.starts_with(kWeights)) return false;
+  const std::string_view ending = inside.substr(kWeights.size());
+  if (ending == ".safetensors.index.json") return true;
+  if (ending.starts_with('-')) return ending.ends_with(".safetensors") || ending.ends_with(".gguf");
+  return format_for_extension(inside) != nullptr && ending.rfind('.') == 0;
 }
 
 bool takes_config_from_folder(const Description& file) {

@@ -30,6 +30,10 @@ Result<ModelFolder> read_model_folder(const std::string& path);
 // template, with the names that they have in it. None where there is no config.json of a model.
 Result<std::vector<std::string>> list_companions(const std::string& path);
 
+// Whether a file of this name (inside its folder: "config.json", "1_Pooling/config.json") belongs to the model of a
+// folder that we write: the weights, their index and manifest, and companions. What else a folder holds is the user's.
+bool is_model_folder_file(std::string_view inside);
+
 // Whether what stands beside a file of this format belongs to it; other formats carry what they need.
 bool takes_config_from_folder(const Description& file);
 

@@ -7,6 +7,7 @@
 
 #include "ballast/archive/guard.h"
 #include "ballast/archive/model_folder.h"
+#include "ballast/io/file_system.h"
 
 namespace ballast {
 
@@ -14,10 +15,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-bool is_file(const fs::path& path) {
-  std::error_code ignored;
-  return fs::is_regular_file(path, ignored);
-}
+// A disk that does not answer must not pass for a file that is absent: another one would be read in its place.
+Result<bool> is_file(const fs::path& path) { return ballast::is_file(os_file_system(), path.string()); }
 
 Result<ResolvedPath> resolve_file(const fs::path& path, const OpenOptions& options, std::string companion = {}) {
   BALLAST_TRY(auto source, open_file(path.string(), options.access));
@@ -43,8 +42,12 @@ Result<FolderContents> list_folder(const fs::path& folder) {
   std::error_code failure;
   for (fs::directory_iterator it(folder, failure), end; !failure && it != end; it.increment(failure)) {
     const std::string name = it->path().filename().string();
-    if (name.ends_with(".index.json")) contents.indexes.push_back(it->path());
-    else if (is_file(it->path()) && is_model_extension(name)) contents.archives.push_back(it->path());
+    if (name.ends_with(".index.json")) {
+      contents.indexes.push_back(it->path());
+    } else if (is_model_extension(name)) {
+      BALLAST_TRY(const bool is_archive, is_file(it->path()));
+      if (is_archive) contents.archives.push_back(it->path());
+    }
   }
   if (failure) {
     return make_error(ErrorCode::kIo,
@@ -57,18 +60,21 @@ Result<FolderContents> list_folder(const fs::path& folder) {
 
 // In a folder with a config.json, files of other names are something else. Where both are there, safetensors and
 // PyTorch's files hold the same.
-std::optional<fs::path> find_model_weights(const fs::path& folder) {
-  if (!is_file(folder / "config.json")) return std::nullopt;
+Result<std::optional<fs::path>> find_model_weights(const fs::path& folder) {
+  BALLAST_TRY(const bool is_model, is_file(folder / "config.json"));
+  if (!is_model) return std::optional<fs::path>();
   for (const char* name :
        {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json"}) {
-    if (is_file(folder / name)) return folder / name;
+    BALLAST_TRY(const bool is_there, is_file(folder / name));
+    if (is_there) return std::optional(folder / name);
   }
-  return std::nullopt;
+  return std::optional<fs::path>();
 }
 
 Result<ResolvedPath> resolve_folder(const fs::path& folder, const OpenOptions& options) {
   BALLAST_TRY(const FolderContents contents, list_folder(folder));
-  if (const auto model = find_model_weights(folder)) return resolve_file(*model, options);
+  BALLAST_TRY(const auto model, find_model_weights(folder));
+  if (model) return resolve_file(*model, options);
   const auto& candidates = contents.indexes.empty() ? contents.archives : contents.indexes;
   if (candidates.size() == 1) return resolve_file(candidates.front(), options);
   if (candidates.empty()) {
@@ -83,24 +89,29 @@ Result<ResolvedPath> resolve_folder(const fs::path& folder, const OpenOptions& o
 }
 
 // netcl's pairs share a prefix; a dotted prefix loses its last suffix in the name of the JSON half.
-std::optional<std::pair<fs::path, fs::path>> find_pair(const std::string& prefix) {
+using PairPaths = std::optional<std::pair<fs::path, fs::path>>;
+Result<PairPaths> find_pair(const std::string& prefix) {
   const fs::path npz = prefix + ".npz";
-  if (!is_file(npz)) return std::nullopt;
+  BALLAST_TRY(const bool has_npz, is_file(npz));
+  if (!has_npz) return PairPaths();
   for (const fs::path& json : {fs::path(prefix + ".json"), fs::path(prefix).replace_extension(".json")}) {
-    if (is_file(json)) return std::pair(json, npz);
+    BALLAST_TRY(const bool has_json, is_file(json));
+    if (has_json) return PairPaths(std::pair(json, npz));
   }
-  return std::nullopt;
+  return PairPaths();
 }
 
 }  // namespace
 
 Result<ResolvedPath> resolve_path(const std::string& path, const OpenOptions& options) {
   std::error_code ignored;
-  const fs::file_status found = fs::status(path, ignored);
+  const fs::file_status found = fs::status(path, ignored);  // "not found" also for a path that is too long
   if (fs::is_directory(found)) return resolve_folder(path, options);
   if (fs::exists(found)) return resolve_file(path, options);
-  if (const auto pair = find_pair(path)) return resolve_file(pair->first, options, pair->second.filename().string());
-  if (is_file(path + ".netcl")) return resolve_file(path + ".netcl", options);
+  if (auto pair = find_pair(path); pair && *pair) {
+    return resolve_file((*pair)->first, options, (*pair)->second.filename().string());
+  }
+  if (const auto single = is_file(path + ".netcl"); single && *single) return resolve_file(path + ".netcl", options);
   return resolve_file(path, options);  // for the operating system's own words on why not
 }
 

@@ -9,6 +9,7 @@
 #include "ballast/archive/archive_read_ahead.h"
 #include "ballast/archive/guard.h"
 #include "ballast/archive/memory_gate.h"
+#include "ballast/archive/planned_set.h"
 #include "ballast/base/checked.h"
 #include "ballast/formats/payload_order.h"
 #include "ballast/formats/tie.h"
@@ -133,7 +134,14 @@ Status stream_tensor(Drawing& drawing, size_t index, ByteSink& sink) {
     return stream_plain(drawing, index, sink);
   }
   drawing.ahead.reading(index, 0);
-  const MemoryGate::Pass pass(drawing.gate, archive.tensors()[index].byte_size);
+  const uint64_t size = archive.tensors()[index].byte_size;
+  if (extent.deflated) {
+    constexpr uint64_t kInOrder = uint64_t{2} << 20;
+    const bool in_order = !extent.fortran_order && extent.view == nullptr;
+    const MemoryGate::Pass pass(drawing.gate, std::min(size, in_order ? kInOrder : Archive::kStreamMemory));
+    return archive.stream_deflated(index, sink);
+  }
+  const MemoryGate::Pass pass(drawing.gate, size);
   BALLAST_TRY(const Payload payload, archive.payload(index));
   return sink.write(payload.bytes());
 }
@@ -176,29 +184,27 @@ Status refuse_losses(const FormatDriver& format, const Description& description,
   return lossy_error(format, losses);
 }
 
-std::string path_of_file(const std::string& destination, const PlannedFile& file) {
-  if (file.file_name.empty()) return destination;
-  return (std::filesystem::path(destination).parent_path() / file.file_name).string();
-}
-
-Result<WriteReport> write_files(const std::string& path, const PlannedWrite& planned, const WritePlan& plan,
+Result<WriteReport> write_files(const std::string& path, const PlannedSet& set, const WritePlan& plan,
                                 const WriteSettings& settings) {
   AtomicFiles own(settings.commit);
   AtomicFiles& output = settings.set != nullptr ? *settings.set : own;
   ProviderFeed feed(plan, settings.progress);
   WriteReport report;
-  for (size_t i = 0; i < planned.files().size(); ++i) {
-    const PlannedFile& file = planned.files()[i];
-    const std::string file_path = path_of_file(path, file);
-    BALLAST_TRY(ByteSink * sink, output.add(file_path, file.size.value_or(0)));
-    BALLAST_CHECK(planned.emit(i, *sink, feed));
-    if (file.size && sink->position() != *file.size) {
-      return make_error(ErrorCode::kInvalidArgument,
-                        fmt::format("{}: {} bytes were planned, {} written", file_path, *file.size, sink->position()));
+  const std::vector<PlannedFile>& files = set.write->files();
+  for (size_t i = 0; i < files.size(); ++i) {
+    const std::string file_path = set.path_of(path, i);
+    const bool is_named_by_last = set.write->is_indexed() && i + 1 < files.size();
+    const uint64_t size = files[i].size.value_or(0);
+    BALLAST_TRY(ByteSink * sink, is_named_by_last ? output.add_new(file_path, size) : output.add(file_path, size));
+    BALLAST_CHECK(set.write->emit(i, *sink, feed));
+    if (files[i].size && sink->position() != *files[i].size) {
+      return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: {} bytes were planned, {} written", file_path,
+                                                                 *files[i].size, sink->position()));
     }
     report.files.push_back(file_path);
     report.bytes += sink->position();
   }
+  for (const std::string& superseded : set.superseded) output.remove_after_commit(superseded);
   if (settings.set == nullptr) BALLAST_CHECK(own.commit());
   return report;
 }
@@ -385,9 +391,13 @@ Result<WriteReport> write_archive(const std::string& path, const FormatDriver& f
     BALLAST_CHECK(check_plan(format, plan, settings.format));
     BALLAST_CHECK(refuse_losses(format, plan.description, settings.format, settings.accept_losses));
     const std::string file_name = std::filesystem::path(path).filename().string();
-    BALLAST_TRY(const auto planned, format.plan_write({plan.description, settings.format, file_name, plan.ties}));
-    if (settings.stream != nullptr) return write_stream(path, format, *planned, plan, settings);
-    return write_files(path, *planned, plan, settings);
+    const WriteRequest request{plan.description, settings.format, file_name, plan.ties};
+    if (settings.stream != nullptr) {
+      BALLAST_TRY(const auto planned, format.plan_write(request));
+      return write_stream(path, format, *planned, plan, settings);
+    }
+    BALLAST_TRY(const PlannedSet set, plan_set(path, format, request, settings.commit));
+    return write_files(path, set, plan, settings);
   });
 }
 

@@ -88,6 +88,11 @@ struct WriteRequest {
   // Tensors known to hold the same bytes: for each tensor the position of the first that holds what it holds, its own
   // where there is none before it. Formats that can_tie store the bytes once. Empty: nothing is known.
   std::span<const uint32_t> ties = {};
+  // For sets of files. 0: none of them is there yet. Otherwise some are, and are replaced by one rename after the
+  // other: a set whose last file names the others puts this number into their names, so that the old set stays whole
+  // until that last rename; a set whose names are fixed ties its files together, so that a mixture of old and new is
+  // found.
+  uint32_t generation = 0;
 };
 
 // How a tensor's payload is to be laid down.
@@ -110,8 +115,8 @@ struct PlannedFile {
   std::optional<uint64_t> size;  // absent where compression decides it
 };
 
-// A layout fixed down to the last byte. Files come in the order in which they must become visible: the last is the
-// commit.
+// A layout fixed down to the last byte. Files come in the order in which they must become visible, and are emitted in
+// it: the last is the commit.
 class PlannedWrite {
  public:
   virtual ~PlannedWrite() = default;
@@ -119,6 +124,14 @@ class PlannedWrite {
   virtual Status emit(size_t file_index, ByteSink& sink, TensorFeed& feed) const = 0;
   // Whether emit() replaces bytes that it wrote before: such a file cannot go through a pipe.
   virtual bool patches() const { return false; }
+  // Whether the last file names the others, which may then be called anything.
+  virtual bool is_indexed() const { return false; }
+  // Of an indexed set: what nothing needs any more once it is there. `old_index` is what its last file replaces, null
+  // where there is none; `folder` are the names in its folder.
+  virtual std::vector<std::string> find_superseded(const ByteSource* /*old_index*/,
+                                                   std::span<const std::string> /*folder*/) const {
+    return {};
+  }
 };
 
 // ---------------------------------------------------------------- the table

@@ -62,6 +62,16 @@ bool is_gguf_split_key(std::string_view key);
 // Of metadata without these keys: one file of one. An error where they make no sense.
 Result<GgufSplit> find_gguf_split(const Description& description, const std::string& where);
 
+// What ties the parts of a set together that replaced another: each says the digest of itself and of the part before
+// it. Both are empty in sets that llama.cpp or we wrote where there was none before.
+struct GgufSplitBond {
+  std::string digest;
+  std::string previous;
+};
+GgufSplitBond find_gguf_split_bond(const Description& description);
+inline constexpr std::string_view kGgufSplitDigestKey = "ballast.split.digest";
+inline constexpr std::string_view kGgufSplitPreviousKey = "ballast.split.previous";
+
 // The same for writing: the keys, and the name of a part of `file_name`.
 void add_gguf_split_keys(const GgufSplit& split, std::vector<MetaEntry>& metadata, GgufForm& form);
 std::string gguf_part_name(std::string_view file_name, const GgufSplit& split);

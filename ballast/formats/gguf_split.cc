@@ -61,27 +61,31 @@ class PartSet {
     const std::string name = stem_ + part_ending(number, count_);
     auto source = request_.siblings->open_sibling(name);
     if (!source) {
-      return lose(number, fmt::format("{}: part {} of {} cannot be opened: {}", request_.source->name(), number + 1,
-                                      count_, source.error().message));
+      const bool is_missing = source.error().code == ErrorCode::kNotFound;
+      return lose(number, make_error(is_missing ? ErrorCode::kCorrupt : source.error().code,
+                                     fmt::format("{}: part {} of {} cannot be opened: {}", request_.source->name(),
+                                                 number + 1, count_, source.error().message)));
     }
     auto file = parse_gguf(**source, findings_);
-    if (!file) return lose(number, std::move(file).error().message);
+    if (!file) return lose(number, std::move(file).error());
     auto split = find_gguf_split(file->description, (*source)->name());
-    if (!split) return lose(number, std::move(split).error().message);
+    if (!split) return lose(number, std::move(split).error());
     if (split->count != count_ || split->number != number) {
       return lose(number,
-                  fmt::format("{}: the file says that it is part {} of {}, but its name says part {} of {}; it may "
-                              "come from another model",
-                              (*source)->name(), split->number + 1, split->count, number + 1, count_));
+                  make_error(ErrorCode::kCorrupt,
+                             fmt::format("{}: the file says that it is part {} of {}, but its name says part "
+                                         "{} of {}; it may come from another model",
+                                         (*source)->name(), split->number + 1, split->count, number + 1, count_)));
     }
     return add(std::move(*source), std::move(*file), *split);
   }
 
   // The error, or, when rescuing, a finding: the other parts are sound.
-  Status lose(uint64_t number, std::string why) {
+  Status lose(uint64_t number, Error why) {
     complete_ = false;
-    if (findings_.rescues()) return findings_.error("missing_part", number, "", std::move(why));
-    return make_error(ErrorCode::kCorrupt, std::move(why));
+    digest_before_.reset();
+    if (findings_.rescues()) return findings_.error("missing_part", number, "", std::move(why.message));
+    return why;
   }
 
   Status add(std::shared_ptr<const ByteSource> source, GgufFile file, const GgufSplit& split) {
@@ -92,6 +96,7 @@ class PartSet {
                                                 source->name(), *split.tensors, *announced_)));
     }
     if (split.tensors) announced_ = split.tensors;
+    BALLAST_CHECK(check_bond(*source, file.description, split.number));
     for (StoredExtent& extent : file.extents) {
       extent.source = static_cast<uint16_t>(sources_.size());
       extents_.push_back(extent);
@@ -100,6 +105,18 @@ class PartSet {
     merge_metadata(source->name(), split.number, file);
     sources_.push_back(std::move(source));
     return {};
+  }
+
+  // A writer that was killed while it replaced a set leaves new parts beside old ones.
+  Status check_bond(const ByteSource& source, const Description& part, uint64_t number) {
+    GgufSplitBond bond = find_gguf_split_bond(part);
+    const bool fits = number == 0 || !digest_before_ || *digest_before_ == bond.previous;
+    digest_before_ = std::move(bond.digest);
+    if (fits) return {};
+    return findings_.error("mixed_parts", 0, "",
+                           fmt::format("{}: part {} of {} belongs to another version of the set than part {}: writing "
+                                       "the set was interrupted; write it again",
+                                       source.name(), number + 1, count_, number));
   }
 
   // How the set was packed is no content: neither the keys that say so nor the padding of its parts.
@@ -145,13 +162,26 @@ class PartSet {
   GgufForm form_;
   std::optional<uint64_t> announced_;
   bool complete_ = true;
+  std::optional<std::string> digest_before_;  // of the part before; nullopt where that could not be read
   std::vector<StoredExtent> extents_;
   std::vector<std::shared_ptr<const ByteSource>> sources_;
 };
 
 }  // namespace
 
-bool is_gguf_split_key(std::string_view key) { return key == kNumberKey || key == kCountKey || key == kTensorsKey; }
+bool is_gguf_split_key(std::string_view key) {
+  return key == kNumberKey || key == kCountKey || key == kTensorsKey || key == kGgufSplitDigestKey ||
+         key == kGgufSplitPreviousKey;
+}
+
+GgufSplitBond find_gguf_split_bond(const Description& description) {
+  const auto text = [&](std::string_view key) {
+    const auto found = std::ranges::find(description.metadata, key, &MetaEntry::key);
+    const auto* value = found == description.metadata.end() ? nullptr : std::get_if<std::string>(&found->value);
+    return value == nullptr ? std::string() : *value;
+  };
+  return {text(kGgufSplitDigestKey), text(kGgufSplitPreviousKey)};
+}
 
 Result<GgufSplit> find_gguf_split(const Description& description, const std::string& where) {
   BALLAST_TRY(const auto count, find_count(description, kCountKey, where));

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "ballast/base/checked.h"
+#include "ballast/base/hash.h"
 #include "ballast/base/utf8.h"
 #include "ballast/formats/drivers.h"
 #include "ballast/formats/gguf.h"
@@ -195,10 +196,49 @@ Result<GgufPart> plan_part(const Description& description, std::vector<size_t> m
   return part;
 }
 
+// Passes everything on and gives its digest.
+class PartDigestSink final : public ByteSink {
+ public:
+  explicit PartDigestSink(ByteSink& next) : next_(next) {}
+
+  Status write(ByteSpan bytes) override {
+    hasher_.update(bytes);
+    return next_.write(bytes);
+  }
+  // By their number, so that a preview, whose payloads are zeros that nobody writes, costs nothing.
+  Status write_zeros(uint64_t count) override {
+    hasher_.update_le(count);
+    return next_.write_zeros(count);
+  }
+  Status patch(uint64_t, ByteSpan) override {
+    return make_error(ErrorCode::kInvalidArgument, "a digest cannot take back what it has seen");
+  }
+  uint64_t position() const override { return next_.position(); }
+  std::string finish() const { return to_hex(hasher_.finish()); }
+
+ private:
+  ByteSink& next_;
+  Blake3 hasher_;
+};
+
+// The bond stands in front of all other pairs, so that it is known where: magic, version and two counts, then for each
+// of the two its key, its type and its text, both texts with their lengths.
+constexpr size_t kDigestTextSize = 2 * sizeof(Digest);
+constexpr size_t before_text(std::string_view key) { return 8 + key.size() + 4 + 8; }
+constexpr size_t kDigestAt = 4 + 4 + 8 + 8 + before_text(kGgufSplitDigestKey);
+constexpr size_t kPreviousAt = kDigestAt + kDigestTextSize + before_text(kGgufSplitPreviousKey);
+
+std::vector<MetaEntry> unknown_bond(bool is_first) {
+  const std::string unknown(kDigestTextSize, '0');
+  std::vector<MetaEntry> bond = {{std::string(kGgufSplitDigestKey), unknown}};
+  if (!is_first) bond.push_back({std::string(kGgufSplitPreviousKey), unknown});
+  return bond;
+}
+
 class GgufWrite final : public PlannedWrite {
  public:
-  GgufWrite(std::vector<GgufPart> parts, std::vector<std::string> names, ByteOrder order)
-      : parts_(std::move(parts)), form_{.big_endian = order == ByteOrder::kBig, .fortran_order = false} {
+  GgufWrite(std::vector<GgufPart> parts, std::vector<std::string> names, ByteOrder order, bool bound = false)
+      : parts_(std::move(parts)), form_{.big_endian = order == ByteOrder::kBig, .fortran_order = false}, bound_(bound) {
     for (size_t i = 0; i < parts_.size(); ++i) files_.push_back({std::move(names[i]), parts_[i].size});
   }
 
@@ -206,7 +246,20 @@ class GgufWrite final : public PlannedWrite {
 
   Status emit(size_t file_index, ByteSink& sink, TensorFeed& feed) const override {
     const GgufPart& part = parts_[file_index];
-    BALLAST_CHECK(sink.write_text(part.header));
+    if (!bound_) return emit_part(part, part.header, sink, feed);
+    const uint64_t start = sink.position();
+    std::string header = part.header;
+    if (file_index > 0) header.replace(kPreviousAt, kDigestTextSize, digest_before_);
+    PartDigestSink digest(sink);
+    BALLAST_CHECK(emit_part(part, header, digest, feed));
+    digest_before_ = digest.finish();
+    return sink.patch(start + kDigestAt, as_bytes(digest_before_));
+  }
+  bool patches() const override { return bound_; }
+
+ private:
+  Status emit_part(const GgufPart& part, const std::string& header, ByteSink& sink, TensorFeed& feed) const {
+    BALLAST_CHECK(sink.write_text(header));
     for (size_t i = 0; i < part.members.size(); ++i) {
       BALLAST_CHECK(feed.emit(part.members[i], form_, sink));
       BALLAST_CHECK(sink.write_zeros(part.padding[i]));
@@ -214,10 +267,11 @@ class GgufWrite final : public PlannedWrite {
     return {};
   }
 
- private:
   std::vector<GgufPart> parts_;
   PayloadForm form_;
+  bool bound_;
   std::vector<PlannedFile> files_;
+  mutable std::string digest_before_;  // of the part emitted last
 };
 
 Result<std::unique_ptr<PlannedWrite>> plan_parts(const WriteRequest& request, std::vector<std::vector<size_t>> members,
@@ -233,8 +287,13 @@ Result<std::unique_ptr<PlannedWrite>> plan_parts(const WriteRequest& request, st
         fmt::format("{} parts; gguf counts up to {}: choose a larger --shard-size", split.count, UINT16_MAX));
   }
   spelling.form.tail = GgufForm::Tail::kDefault;
+  const bool bound = request.generation != 0;
   for (; split.number < split.count; ++split.number) {
     add_gguf_split_keys(split, metadata, spelling.form);
+    if (bound) {
+      const auto bond = unknown_bond(split.number == 0);
+      metadata.insert(metadata.begin(), bond.begin(), bond.end());
+    }
     BALLAST_TRY(GgufPart part, plan_part(request.description, std::move(members[split.number]), metadata, spelling));
     parts.push_back(std::move(part));
     names.push_back(gguf_part_name(request.file_name, split));
@@ -243,7 +302,7 @@ Result<std::unique_ptr<PlannedWrite>> plan_parts(const WriteRequest& request, st
     spelling.alignment = kGgufDefaultAlignment;
   }
   return std::unique_ptr<PlannedWrite>(
-      std::make_unique<GgufWrite>(std::move(parts), std::move(names), spelling.form.order));
+      std::make_unique<GgufWrite>(std::move(parts), std::move(names), spelling.form.order, bound));
 }
 
 }  // namespace

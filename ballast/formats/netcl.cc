@@ -205,7 +205,7 @@ Result<std::unique_ptr<PlannedWrite>> plan_netcl(const WriteRequest& request) {
   const NetclForm form = keep_forms ? NetclForm::from_text(description.stored_form) : NetclForm{};
   BALLAST_TRY(NpzExtraMember meta, meta_member(text, form));
   std::vector<NpzExtraMember> extras = {std::move(meta)};
-  if (description.origin) extras.push_back(npz_origin_member(*description.origin));
+  if (description.origin) extras.push_back(npz_text_member(kOriginKey, *description.origin));
   BALLAST_TRY(NpzLayout layout, NpzLayout::plan(description.tensors, form.npz, keep_forms, std::move(extras)));
   return make_npz_write(std::move(layout));
 }

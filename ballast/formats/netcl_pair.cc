@@ -2,6 +2,7 @@
 // training run (checkpoint). What the JSON says tells the two apart.
 #include <fmt/format.h>
 
+#include "ballast/base/hash.h"
 #include "ballast/base/json.h"
 #include "ballast/formats/drivers.h"
 #include "ballast/formats/netcl.h"
@@ -84,9 +85,19 @@ struct Pair {
   std::vector<std::shared_ptr<const ByteSource>> sources;  // JSON, NPZ
 };
 
-Result<Pair> read_pair(const OpenRequest& request, Findings& findings) {
+std::string digest_of(std::string_view json) { return to_hex(blake3(as_bytes(json))); }
+
+// The NPZ half, with the JSON that `request` opened.
+Result<Pair> read_pair(const OpenRequest& request, std::string_view json, Findings& findings) {
   BALLAST_TRY(auto npz, open_npz_half(request));
   BALLAST_TRY(NpzContents contents, read_npz(npz, findings));
+  if (contents.pair && *contents.pair != digest_of(json)) {
+    BALLAST_CHECK(findings.error(
+        "mixed_pair", 0, "",
+        fmt::format("{}: belongs to another JSON than {}: writing the pair was interrupted, or the JSON was changed "
+                    "since; write the pair again",
+                    npz->name(), request.source->name())));
+  }
   for (StoredExtent& extent : contents.extents) extent.source = 1;
   return Pair{std::move(contents), {request.source, std::move(npz)}};
 }
@@ -109,7 +120,7 @@ Result<Archive> open_legacy(const OpenRequest& request, Findings& findings) {
   const std::string_view text = as_text(bytes.bytes());
   // The JSON first: when it is broken there is no pair.
   BALLAST_TRY([[maybe_unused]] const NetclModel sound, parse_netcl_config(text, request.source->name()));
-  BALLAST_TRY(Pair pair, read_pair(request, findings));
+  BALLAST_TRY(Pair pair, read_pair(request, text, findings));
   BALLAST_TRY(const NetclModel model, check_netcl_model(text, request.source->name(), pair.contents.tensors, findings));
   return make_archive(std::move(pair), kNetclLegacyDriver, model.version, netcl_producer(model),
                       {std::string(kNetclSchema), std::string(text)});
@@ -143,7 +154,7 @@ Result<Archive> open_checkpoint(const OpenRequest& request, Findings& findings) 
   BALLAST_TRY(const BytesOrView bytes, BytesOrView::of(*request.source, 0, request.source->size()));
   const std::string_view text = as_text(bytes.bytes());
   BALLAST_CHECK(check_checkpoint_json(text, request.source->name(), findings));
-  BALLAST_TRY(Pair pair, read_pair(request, findings));
+  BALLAST_TRY(Pair pair, read_pair(request, text, findings));
   return make_archive(std::move(pair), kNetclCheckpointDriver, "1", "netcl",
                       {std::string(kNetclCheckpointSchema), std::string(text)});
 }
@@ -191,7 +202,9 @@ Result<std::unique_ptr<PlannedWrite>> plan_pair(const WriteRequest& request, con
   const bool keep_forms = request.options.keep_form && description.format == driver.name;
   const NpzForm form = keep_forms ? netcl_form_from_text(description.stored_form) : NpzForm{.numpy = true};
   std::vector<NpzExtraMember> extras;
-  if (description.origin) extras.push_back(npz_origin_member(*description.origin));
+  if (description.origin) extras.push_back(npz_text_member(kOriginKey, *description.origin));
+  // The NPZ is renamed first. Where that replaces an older one, it must not pass for the other half of the older JSON.
+  if (request.generation != 0) extras.push_back(npz_text_member(kPairKey, digest_of(json)));
   BALLAST_TRY(NpzLayout layout, NpzLayout::plan(description.tensors, form, keep_forms, std::move(extras)));
   return std::unique_ptr<PlannedWrite>(std::make_unique<PairWrite>(std::move(layout), std::move(json), stem));
 }

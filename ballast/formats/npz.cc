@@ -60,7 +60,7 @@ Result<std::unique_ptr<PlannedWrite>> plan_npz(const WriteRequest& request) {
   const bool keep_forms = request.options.keep_form && description.format == kNpzDriver.name;
   BALLAST_TRY(const NpzForm form, choose_form(description, request.options, keep_forms));
   std::vector<NpzExtraMember> extras;
-  if (description.origin) extras.push_back(npz_origin_member(*description.origin));
+  if (description.origin) extras.push_back(npz_text_member(kOriginKey, *description.origin));
   BALLAST_TRY(NpzLayout layout, NpzLayout::plan(description.tensors, form, keep_forms, std::move(extras)));
   return make_npz_write(std::move(layout));
 }

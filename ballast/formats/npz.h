@@ -33,6 +33,7 @@ struct NpzContents {
   std::vector<StoredExtent> extents;  // of source 0
   std::vector<uint32_t> positions;    // in the directory, of each tensor; for what is taken out later
   std::optional<std::string> origin;  // the text of member ballast.origin, which is not among the tensors
+  std::optional<std::string> pair;    // the same of ballast.pair
   NpzForm form;
   std::string npy_version = "1.0";  // the highest of the members
 
@@ -60,8 +61,10 @@ struct NpzExtraMember {
   size_t position = SIZE_MAX;  // before this tensor; any larger number: behind all
   bool may_deflate = true;     // false: stored even in a compressed file
 };
-// `text` as the member that carries ballast.origin.
-NpzExtraMember npz_origin_member(const std::string& text);
+// The member that says which JSON belongs to the NPZ half of a netcl pair: its digest.
+inline constexpr std::string_view kPairKey = "ballast.pair";
+// `text` as the member `name`, which readers of NumPy's files take for an array of bytes.
+NpzExtraMember npz_text_member(std::string_view name, const std::string& text);
 
 // The layout of one NPZ file.
 class NpzLayout {

@@ -34,7 +34,8 @@ class NpzReader {
                         fmt::format("{}: none of the {} members of this zip file is a .npy array", source_->name(),
                                     directory.members.size()));
     }
-    BALLAST_CHECK(take_origin());
+    BALLAST_TRY(contents_.origin, take_text(kOriginKey));
+    BALLAST_TRY(contents_.pair, take_text(kPairKey));
     BALLAST_CHECK(check_names());
     contents_.form = find_form(directory);
     return std::move(contents_);
@@ -119,23 +120,24 @@ class NpzReader {
     contents_.positions.push_back(static_cast<uint32_t>(position));
   }
 
-  // Only what our writer makes counts as an origin: UTF-8 text in a one-dimensional u8 array.
-  Status take_origin() {
-    const auto found = std::ranges::find(contents_.tensors, kOriginKey, &TensorInfo::name);
-    if (found == contents_.tensors.end() || found->dtype != DType::kU8 || found->shape.rank() != 1) return {};
-    if (found->stored_form() == kRawMember) return {};
+  // Only what our writer makes counts: UTF-8 text in a one-dimensional u8 array.
+  Result<std::optional<std::string>> take_text(std::string_view name) {
+    std::optional<std::string> text;
+    const auto found = std::ranges::find(contents_.tensors, name, &TensorInfo::name);
+    if (found == contents_.tensors.end() || found->dtype != DType::kU8 || found->shape.rank() != 1) return text;
+    if (found->stored_form() == kRawMember) return text;
     const auto index = static_cast<size_t>(found - contents_.tensors.begin());
     auto payload = read_npz_payload(source_, contents_, index, kMaxInflatedOrigin);
     if (!payload) {
       Error error = std::move(payload).error();
-      return findings_.error("origin", contents_.extents[index].offset, std::string(kOriginKey),
-                             std::move(error.message), error.code);
+      BALLAST_CHECK(findings_.error(name == kOriginKey ? "origin" : "pair", contents_.extents[index].offset,
+                                    std::string(name), std::move(error.message), error.code));
+      return text;
     }
-    const std::string_view text = as_text(*payload);
-    if (!is_valid_utf8(text)) return {};
-    contents_.origin = std::string(text);
+    if (!is_valid_utf8(as_text(*payload))) return text;
+    text = std::string(as_text(*payload));
     contents_.erase(index);
-    return {};
+    return text;
   }
 
   // `x` and `x.npy` are different members but the same tensor.

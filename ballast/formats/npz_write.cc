@@ -65,14 +65,14 @@ ZipMember zip_member_at(uint64_t offset, const std::string& name, uint64_t size,
 
 }  // namespace
 
-NpzExtraMember npz_origin_member(const std::string& text) {
+NpzExtraMember npz_text_member(std::string_view name, const std::string& text) {
   TensorInfo info;
-  info.name = kOriginKey;
+  info.name = name;
   info.dtype = DType::kU8;
   info.shape = {text.size()};
   info.byte_size = text.size();
   // Stored even among compressed members: opening reads it, and must know what that costs.
-  return {std::string(kOriginKey), npy_layout(info, {}).value().header, text, SIZE_MAX, /*may_deflate=*/false};
+  return {std::string(name), npy_layout(info, {}).value().header, text, SIZE_MAX, /*may_deflate=*/false};
 }
 
 Result<NpzLayout::Member> NpzLayout::tensor_member(const TensorInfo& tensor, size_t index, bool keep_forms) const {
@@ -192,7 +192,8 @@ void find_npz_losses(const Description& description, std::string_view format, st
     const std::string member = tensor.name + std::string(kNpyEnding);
     std::string_view problem = unsafe_zip_name(member);
     if (member.size() > kMaxZipName) problem = "its name is too long for a zip file";
-    if (tensor.name == kOriginKey || tensor.name == kNetclMetaName) problem = "its name has another meaning there";
+    if (tensor.name == kOriginKey || tensor.name == kPairKey || tensor.name == kNetclMetaName)
+      problem = "its name has another meaning there";
     if (problem.empty()) continue;
     losses.push_back(
         {.tensor = tensor.name,

@@ -105,8 +105,9 @@ class ShardSet {
   Status add_shard(const std::string& shard, const std::vector<std::string>& names) {
     auto source = request_.siblings->open_sibling(shard);
     if (!source) {
+      const bool is_missing = source.error().code == ErrorCode::kNotFound;
       return lose_shard(
-          names, make_error(ErrorCode::kCorrupt,
+          names, make_error(is_missing ? ErrorCode::kCorrupt : source.error().code,
                             fmt::format("{}: shard \"{}\", which holds tensor \"{}\" and {} more, cannot "
                                         "be opened: {}",
                                         index_name(), shard, names.front(), names.size() - 1, source.error().message)));
@@ -216,12 +217,61 @@ class ShardSet {
 
 // ---------------------------------------------------------------- writing
 
+// `model-00001-of-00002.safetensors`, or with a generation `model-g1-00001-of-00002.safetensors`: transformers takes
+// whatever the index names, and its tools recognise shards by the numbers at the end.
+std::string shard_name(std::string_view stem, uint32_t generation, size_t number, size_t count) {
+  const std::string tag = generation == 0 ? "" : fmt::format("-g{}", generation);
+  return fmt::format("{}{}-{:05}-of-{:05}{}", stem, tag, number, count, kSafetensorsEnding);
+}
+
+bool take_digits(std::string_view& text) {
+  const size_t count = std::min(text.find_first_not_of("0123456789"), text.size());
+  text.remove_prefix(count);
+  return count > 0;
+}
+
+bool take_text(std::string_view& text, std::string_view expected) {
+  if (!text.starts_with(expected)) return false;
+  text.remove_prefix(expected.size());
+  return true;
+}
+
+enum class ShardName : uint8_t { kNone, kPlain, kTagged };
+
+// Whether shard_name could have made `name`.
+ShardName shard_name_kind(std::string_view name, std::string_view stem) {
+  if (!take_text(name, stem)) return ShardName::kNone;
+  const bool tagged = take_text(name, "-g");
+  if (tagged && !take_digits(name)) return ShardName::kNone;
+  const bool numbered = take_text(name, "-") && take_digits(name) && take_text(name, "-of-") && take_digits(name);
+  if (!numbered || name != kSafetensorsEnding) return ShardName::kNone;
+  return tagged ? ShardName::kTagged : ShardName::kPlain;
+}
+
 class ShardedWrite final : public PlannedWrite {
  public:
-  ShardedWrite(std::vector<SafetensorsLayout> shards, std::vector<PlannedFile> files, std::string index)
-      : shards_(std::move(shards)), files_(std::move(files)), index_(std::move(index)) {}
+  ShardedWrite(std::string stem, std::vector<SafetensorsLayout> shards, std::vector<PlannedFile> files,
+               std::string index)
+      : stem_(std::move(stem)), shards_(std::move(shards)), files_(std::move(files)), index_(std::move(index)) {}
 
   const std::vector<PlannedFile>& files() const override { return files_; }
+  bool is_indexed() const override { return true; }
+
+  // Shards that the old index names, and tagged ones that no index names: a writer was killed before its commit.
+  std::vector<std::string> find_superseded(const ByteSource* old_index,
+                                           std::span<const std::string> folder) const override {
+    std::map<std::string, std::vector<std::string>> named;
+    if (old_index != nullptr) {
+      if (auto parsed = parse_index(*old_index)) named = std::move(parsed->tensors_of_shard);
+    }
+    std::vector<std::string> found;
+    for (const std::string& name : folder) {
+      const ShardName kind = shard_name_kind(name, stem_);
+      const bool is_old = kind == ShardName::kTagged || (kind == ShardName::kPlain && named.contains(name));
+      if (is_old && std::ranges::find(files_, name, &PlannedFile::file_name) == files_.end()) found.push_back(name);
+    }
+    return found;
+  }
 
   Status emit(size_t file_index, ByteSink& sink, TensorFeed& feed) const override {
     if (file_index == shards_.size()) return sink.write_text(index_);
@@ -231,6 +281,7 @@ class ShardedWrite final : public PlannedWrite {
   }
 
  private:
+  std::string stem_;
   std::vector<SafetensorsLayout> shards_;
   std::vector<PlannedFile> files_;
   std::string index_;
@@ -277,8 +328,8 @@ Result<std::unique_ptr<PlannedWrite>> plan_safetensors_shards(const WriteRequest
   std::vector<PlannedFile> files;
   for (size_t i = 0; i < members.size(); ++i) {
     BALLAST_TRY(SafetensorsLayout layout, plan_safetensors(description, members[i]));
-    files.push_back({fmt::format("{}-{:05}-of-{:05}.safetensors", stem, i + 1, members.size()),
-                     layout.header.size() + layout.payload_bytes});
+    files.push_back(
+        {shard_name(stem, request.generation, i + 1, members.size()), layout.header.size() + layout.payload_bytes});
     shards.push_back(std::move(layout));
   }
   std::map<std::string_view, std::string_view> weight_map;
@@ -288,7 +339,7 @@ Result<std::unique_ptr<PlannedWrite>> plan_safetensors_shards(const WriteRequest
   std::string index = index_json(description, weight_map);
   files.push_back({stem + ".safetensors.index.json", index.size()});
   return std::unique_ptr<PlannedWrite>(
-      std::make_unique<ShardedWrite>(std::move(shards), std::move(files), std::move(index)));
+      std::make_unique<ShardedWrite>(std::move(stem), std::move(shards), std::move(files), std::move(index)));
 }
 
 }  // namespace ballast

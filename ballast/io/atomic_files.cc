@@ -1,5 +1,7 @@
+#include <fcntl.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <limits>
 
@@ -28,16 +30,19 @@ Status reserve_space(const FileSystem& files, int fd, const std::string& path, u
 }  // namespace
 
 struct AtomicFiles::Entry {
-  Entry(const FileSystem& files, Destination destination, TemporaryFile file, uint64_t expected_size, bool sync)
+  Entry(const FileSystem& files, Destination destination, TemporaryFile file, uint64_t expected_size, bool sync,
+        bool may_replace)
       : to(std::move(destination)),
         temporary(std::move(file)),
         sink(files, temporary.fd(), to.path, sync),
-        reserved(expected_size) {}
+        reserved(expected_size),
+        replace(may_replace) {}
 
   Destination to;
   TemporaryFile temporary;
   FileSink sink;
   uint64_t reserved;
+  bool replace;
 };
 
 AtomicFiles::AtomicFiles(CommitOptions options)
@@ -46,8 +51,16 @@ AtomicFiles::AtomicFiles(CommitOptions options)
 AtomicFiles::~AtomicFiles() = default;
 
 Result<ByteSink*> AtomicFiles::add(const std::string& destination, uint64_t expected_size) {
+  return add_entry(destination, expected_size, options_.overwrite);
+}
+
+Result<ByteSink*> AtomicFiles::add_new(const std::string& destination, uint64_t expected_size) {
+  return add_entry(destination, expected_size, false);
+}
+
+Result<ByteSink*> AtomicFiles::add_entry(const std::string& destination, uint64_t expected_size, bool replace) {
   if (finished_) return make_error(ErrorCode::kInvalidArgument, destination + ": added after the commit");
-  BALLAST_TRY(Destination to, resolve_destination(files_, destination, options_.overwrite));
+  BALLAST_TRY(Destination to, resolve_destination(files_, destination, replace));
   for (const auto& entry : entries_) {
     if (entry->to.is_same_place(to)) {
       return make_error(ErrorCode::kInvalidArgument, destination + ": is to be written twice in one go");
@@ -62,7 +75,7 @@ Result<ByteSink*> AtomicFiles::add(const std::string& destination, uint64_t expe
               TemporaryFile::create(files_, to.folder, to.name, mode_while_writing(to), destination));
   if (expected_size > 0) BALLAST_CHECK(reserve_space(files_, temporary.fd(), destination, expected_size));
   entries_.push_back(
-      std::make_unique<Entry>(files_, std::move(to), std::move(temporary), expected_size, options_.sync));
+      std::make_unique<Entry>(files_, std::move(to), std::move(temporary), expected_size, options_.sync, replace));
   return &entries_.back()->sink;
 }
 
@@ -72,6 +85,7 @@ Status AtomicFiles::commit() {
   Status status;
   for (size_t i = 0; i < entries_.size() && status; ++i) status = prepare(*entries_[i]);
   if (status) status = publish_all();
+  if (status) remove_superseded();
   entries_.clear();  // gives up the locks, and removes what was not published
   return status;
 }
@@ -106,11 +120,12 @@ Status AtomicFiles::publish_all() {
     if (is_commit_of_several) {
       if (Status synced = sync_folders(); !synced) return take_back(i, std::move(synced).error());
     }
-    const int error_number = entry.temporary.publish(entry.to.name, options_.overwrite);
+    const int error_number = entry.temporary.publish(entry.to.name, entry.replace);
     if (error_number == EEXIST) {
+      const std::string_view why = options_.overwrite ? "another writer is replacing the same set; try again"
+                                                      : "and overwriting was not asked for";
       return take_back(i, make_error(ErrorCode::kExists,
-                                     entry.to.path + ": appeared while it was being written, and overwriting was not "
-                                                     "asked for"));
+                                     fmt::format("{}: appeared while it was being written, {}", entry.to.path, why)));
     }
     if (error_number != 0) return take_back(i, io_error(entry.to.path, "give it its final name", error_number));
   }
@@ -118,6 +133,21 @@ Status AtomicFiles::publish_all() {
     return std::move(synced).error().with_context("everything is in place, but may not survive a power failure");
   }
   return {};
+}
+
+void AtomicFiles::remove_superseded() const {
+  for (const std::string& path : superseded_) {
+    const SplitPath parts = split_path(path);
+    // The folder of the set is open; opening it once more could fail.
+    const auto beside = std::ranges::find_if(
+        entries_, [&](const auto& entry) { return split_path(entry->to.path).folder == parts.folder; });
+    if (beside == entries_.end()) continue;
+    const int folder = (*beside)->to.folder->fd.get();
+    // A writer holds its files until its commit is done: what is locked is not superseded but still to be named.
+    const OwnedFd file(files_, files_.open_at(folder, parts.name.c_str(), O_RDWR | O_NOFOLLOW | O_NONBLOCK, 0));
+    if (file.is_open() && files_.lock(file.get()) != 0 && errno == EWOULDBLOCK) continue;
+    static_cast<void>(files_.unlink_at(folder, parts.name.c_str()));
+  }
 }
 
 Status AtomicFiles::sync_folders() {

@@ -72,6 +72,12 @@ class AtomicFiles {
   // be written, or exists without leave to overwrite. `expected_size` (0 = unknown) reserves disk space, so that a full
   // disk is told early.
   Result<ByteSink*> add(const std::string& destination, uint64_t expected_size);
+  // The same for a file that must be new even with leave to overwrite: its name was chosen because it was free.
+  Result<ByteSink*> add_new(const std::string& destination, uint64_t expected_size);
+
+  // A file in the folder of one of the set's that nothing needs any more once the set is there: removed after the
+  // commit, unless another writer holds it. That it could not be removed is no failure.
+  void remove_after_commit(std::string path) { superseded_.push_back(std::move(path)); }
 
   // Once, whatever the outcome. A failure of any write is a failure here too. When a rename fails after earlier ones,
   // files that are new are taken back, and the text names those that already replaced their predecessors.
@@ -79,6 +85,8 @@ class AtomicFiles {
 
  private:
   struct Entry;
+  Result<ByteSink*> add_entry(const std::string& destination, uint64_t expected_size, bool replace);
+  void remove_superseded() const;
   Status prepare(Entry& entry);
   Status publish_all();
   Status sync_folders();
@@ -87,6 +95,7 @@ class AtomicFiles {
   CommitOptions options_;
   const FileSystem& files_;
   std::vector<std::unique_ptr<Entry>> entries_;
+  std::vector<std::string> superseded_;
   bool finished_ = false;
 };
 

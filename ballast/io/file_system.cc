@@ -13,6 +13,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <memory>
+#include <optional>
 #include <system_error>
 
 namespace ballast {
@@ -65,8 +66,12 @@ int FileSystem::list(int folder, const std::function<void(std::string_view)>& vi
     ::close(fd);
     return -1;
   }
-  while (const dirent* entry = ::readdir(stream.get())) visit(entry->d_name);
-  return 0;
+  for (;;) {
+    errno = 0;  // readdir gives null at the end and for a failure
+    const dirent* entry = ::readdir(stream.get());
+    if (entry == nullptr) return errno == 0 ? 0 : -1;
+    visit(entry->d_name);
+  }
 }
 
 ssize_t FileSystem::read_at(int fd, void* out, size_t length, off_t offset) const {
@@ -204,6 +209,19 @@ int FileSystem::rename_new_at(int folder, const char* from, const char* to) cons
 #endif
 }
 
+int FileSystem::exchange_at(int folder, const char* one, const char* other) const {
+#ifdef RENAME_EXCHANGE
+  return ::renameat2(folder, one, folder, other, RENAME_EXCHANGE);
+#else
+  errno = ENOSYS;
+  return -1;
+#endif
+}
+
+int FileSystem::link_into(int from_folder, const char* name, int to_folder) const {
+  return ::linkat(from_folder, name, to_folder, name, 0);
+}
+
 int FileSystem::link_at(int folder, const char* from, const char* to) const {
   return ::linkat(folder, from, folder, to, 0);
 }
@@ -213,6 +231,8 @@ int FileSystem::unlink_at(int folder, const char* name) const { return ::unlinka
 int FileSystem::make_folder_at(int folder, const char* name, mode_t mode) const {
   return ::mkdirat(folder, name, mode);
 }
+
+int FileSystem::remove_folder_at(int folder, const char* name) const { return ::unlinkat(folder, name, AT_REMOVEDIR); }
 
 const FileSystem& os_file_system() {
   static const FileSystem kOs;
@@ -267,6 +287,28 @@ bool is_same_file(const FileSystem& files, int folder, const char* name, int fd)
   if (files.stat_at(folder, name, AT_SYMLINK_NOFOLLOW, &named) != 0) return false;
   if (files.stat_open(fd, &opened) != 0) return false;
   return named.st_dev == opened.st_dev && named.st_ino == opened.st_ino;
+}
+
+namespace {
+
+// Nullopt where nothing is.
+Result<std::optional<mode_t>> mode_of(const FileSystem& files, const std::string& path, int flags) {
+  struct stat info {};
+  if (files.stat_at(AT_FDCWD, path.c_str(), flags, &info) == 0) return std::optional(info.st_mode);
+  if (errno == ENOENT || errno == ENOTDIR) return std::optional<mode_t>();
+  return path_error(path, "look at it", errno);
+}
+
+}  // namespace
+
+Result<bool> is_file(const FileSystem& files, const std::string& path) {
+  BALLAST_TRY(const auto mode, mode_of(files, path, 0));
+  return mode && S_ISREG(*mode);
+}
+
+Result<bool> is_taken(const FileSystem& files, const std::string& path) {
+  BALLAST_TRY(const auto mode, mode_of(files, path, AT_SYMLINK_NOFOLLOW));
+  return mode.has_value();
 }
 
 SplitPath split_path(const std::string& path) {

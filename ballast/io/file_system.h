@@ -68,9 +68,14 @@ class FileSystem {
   virtual int rename_at(int folder, const char* from, const char* to) const;
   // Fails with EEXIST when `to` exists, with EINVAL or ENOSYS where the file system cannot do that.
   virtual int rename_new_at(int folder, const char* from, const char* to) const;
+  // Each gets the other's name, in one step; EINVAL or ENOSYS where the file system cannot do that.
+  virtual int exchange_at(int folder, const char* one, const char* other) const;
   virtual int link_at(int folder, const char* from, const char* to) const;
+  // The file `name` of one folder under the same name in another; a symbolic link is not followed.
+  virtual int link_into(int from_folder, const char* name, int to_folder) const;
   virtual int unlink_at(int folder, const char* name) const;
   virtual int make_folder_at(int folder, const char* name, mode_t mode) const;
+  virtual int remove_folder_at(int folder, const char* name) const;  // an empty one
 };
 
 const FileSystem& os_file_system();
@@ -110,6 +115,12 @@ std::string_view describe_file_type(mode_t mode);
 
 // True when `name` in `folder` is the very file that `fd` has open.
 bool is_same_file(const FileSystem& files, int folder, const char* name, int fd);
+
+// Whether `path` is a regular file, or a link to one. Only "nothing there" is false: a disk that does not answer must
+// not pass for a file that is absent.
+Result<bool> is_file(const FileSystem& files, const std::string& path);
+// The same for anything of that name, a link that leads nowhere included.
+Result<bool> is_taken(const FileSystem& files, const std::string& path);
 
 struct SplitPath {
   std::string folder;  // "." when the path has no folder part

@@ -57,6 +57,25 @@ TEST(ConvertFolder, ToAFolderTakesWhatTheModelNeeds) {
   EXPECT_THAT(folder.names(), ElementsAre("out", "source"));
 }
 
+TEST(ConvertFolder, OverwriteReplacesTheModelOfAFolderAndNothingElse) {
+  const TempFolder folder;
+  const std::string source = make_source(folder, "llama_plain");
+  const std::string out = folder.path("out");
+  EXPECT_EQ(run_ballast({"convert", source, out + "/", "--shard-size", "20000"}).exit_code, 0);
+  folder.write("out/notes.txt", "mine");
+  folder.write("out/special_tokens_map.json", "{}");
+  const ProgramRun refused = run_ballast({"convert", source, out + "/"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("the folder is not empty"));
+  const ProgramRun run = run_ballast({"convert", source, out + "/", "--overwrite"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(files_of(out), ElementsAre("chat_template.jinja", "config.json", "generation_config.json",
+                                         "model.safetensors", "notes.txt", "tokenizer.json", "tokenizer_config.json"));
+  EXPECT_EQ(read_text_file(out + "/notes.txt"), "mine");
+  EXPECT_EQ(text_of(out), text_of(source));
+  EXPECT_THAT(folder.names(), ElementsAre("out", "source"));
+}
+
 TEST(ConvertFolder, ShardsAndOtherTypesRunToo) {
   const TempFolder folder;
   const std::string source = make_source(folder, "smollm2_torch");

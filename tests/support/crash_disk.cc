@@ -60,6 +60,11 @@ struct CrashDisk::Image {
       names.erase(entry.name);
       return;
     }
+    if (entry.call == Call::kExchange) {
+      names[entry.to] = entry.object;
+      names[entry.name] = entry.offset;
+      return;
+    }
     if (entry.call == Call::kRename) names.erase(entry.name);
     names[entry.call == Call::kRename || entry.call == Call::kLink ? entry.to : entry.name] = entry.object;
   }
@@ -148,6 +153,7 @@ std::string CrashDisk::describe(size_t number) const {
     case Call::kTruncate: return fmt::format("truncate object {} to {}", entry.object, entry.offset);
     case Call::kSync: return fmt::format("sync object {}", entry.object);
     case Call::kRename: return fmt::format("rename {} to {}", entry.name, entry.to);
+    case Call::kExchange: return fmt::format("exchange {} and {}", entry.name, entry.to);
     case Call::kLink: return fmt::format("link {} as {}", entry.name, entry.to);
     case Call::kUnlink: return "unlink " + entry.name;
   }
@@ -271,6 +277,40 @@ int CrashDisk::make_folder_at(int folder, const char* name, mode_t mode) const {
         .name = name,
         .to = {},
         .bytes = {}});
+  return 0;
+}
+
+int CrashDisk::exchange_at(int folder, const char* one, const char* other) const {
+  const uint64_t object = number_of(folder, one), other_object = number_of(folder, other);
+  const int result = FileSystem::exchange_at(folder, one, other);
+  if (result != 0) return result;
+  note({.call = Call::kExchange,
+        .object = object,
+        .folder = number_of(folder),
+        .name = one,
+        .to = other,
+        .offset = other_object,
+        .bytes = {}});
+  return 0;
+}
+
+int CrashDisk::link_into(int from_folder, const char* name, int to_folder) const {
+  const int result = FileSystem::link_into(from_folder, name, to_folder);
+  if (result != 0) return result;
+  note({.call = Call::kLink,
+        .object = number_of(to_folder, name),
+        .folder = number_of(to_folder),
+        .name = name,
+        .to = name,
+        .bytes = {}});
+  return 0;
+}
+
+int CrashDisk::remove_folder_at(int folder, const char* name) const {
+  const uint64_t object = number_of(folder, name);
+  const int result = FileSystem::remove_folder_at(folder, name);
+  if (result != 0) return result;
+  note({.call = Call::kUnlink, .object = object, .folder = number_of(folder), .name = name, .to = {}, .bytes = {}});
   return 0;
 }
 

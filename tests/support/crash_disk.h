@@ -51,17 +51,20 @@ class CrashDisk final : public FileSystem {
   int rename_new_at(int folder, const char* from, const char* to) const override;
   int link_at(int folder, const char* from, const char* to) const override;
   int unlink_at(int folder, const char* name) const override;
+  int exchange_at(int folder, const char* one, const char* other) const override;
+  int link_into(int from_folder, const char* name, int to_folder) const override;
   int make_folder_at(int folder, const char* name, mode_t mode) const override;
+  int remove_folder_at(int folder, const char* name) const override;
 
  private:
-  enum class Call : uint8_t { kCreate, kMakeFolder, kWrite, kTruncate, kSync, kRename, kLink, kUnlink };
+  enum class Call : uint8_t { kCreate, kMakeFolder, kWrite, kTruncate, kSync, kRename, kExchange, kLink, kUnlink };
   struct Entry {
     Call call;
     uint64_t object;      // the file or folder that is written, synced or named
     uint64_t folder = 0;  // for names
     std::string name;
     std::string to;
-    uint64_t offset = 0;  // or the length, for kTruncate
+    uint64_t offset = 0;  // or the length, for kTruncate; the object called `to` before, for kExchange
     ByteVector bytes;
   };
   struct Image;

@@ -8,7 +8,7 @@ namespace ballast::testing {
 
 FaultyFileSystem::Fault FaultyFileSystem::fail_call(int number, int error_number) {
   return [=](const std::string& call, int now) {
-    return now == number && call != "close" && call != "unlink_at" ? error_number : 0;
+    return now == number && call != "close" && call != "unlink_at" && call != "remove_folder_at" ? error_number : 0;
   };
 }
 
@@ -114,6 +114,18 @@ int FaultyFileSystem::unlink_at(int folder, const char* name) const {
 
 int FaultyFileSystem::make_folder_at(int folder, const char* name, mode_t mode) const {
   return fails("make_folder_at") ? -1 : FileSystem::make_folder_at(folder, name, mode);
+}
+
+int FaultyFileSystem::exchange_at(int folder, const char* one, const char* other) const {
+  return fails("exchange_at") ? -1 : FileSystem::exchange_at(folder, one, other);
+}
+
+int FaultyFileSystem::link_into(int from_folder, const char* name, int to_folder) const {
+  return fails("link_into") ? -1 : FileSystem::link_into(from_folder, name, to_folder);
+}
+
+int FaultyFileSystem::remove_folder_at(int folder, const char* name) const {
+  return fails("remove_folder_at") ? -1 : FileSystem::remove_folder_at(folder, name);
 }
 
 }  // namespace ballast::testing

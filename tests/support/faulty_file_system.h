@@ -50,7 +50,10 @@ class FaultyFileSystem : public FileSystem {
   int rename_new_at(int folder, const char* from, const char* to) const override;
   int link_at(int folder, const char* from, const char* to) const override;
   int unlink_at(int folder, const char* name) const override;
+  int exchange_at(int folder, const char* one, const char* other) const override;
+  int link_into(int from_folder, const char* name, int to_folder) const override;
   int make_folder_at(int folder, const char* name, mode_t mode) const override;
+  int remove_folder_at(int folder, const char* name) const override;
 
  private:
   bool fails(const char* call) const;

@@ -1,0 +1,69 @@
+#include "ballast/archive/planned_set.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "ballast/io/work_folder.h"
+
+namespace ballast {
+
+namespace {
+
+// Whether a file of the set is there already. The last one of an indexed set may be: replacing it is the commit.
+Result<bool> is_any_taken(const FileSystem& files, const std::string& destination, const PlannedSet& set) {
+  const size_t count = set.write->files().size() - (set.write->is_indexed() ? 1 : 0);
+  for (size_t i = 0; i < count; ++i) {
+    BALLAST_TRY(const bool taken, is_taken(files, set.path_of(destination, i)));
+    if (taken) return true;
+  }
+  return false;
+}
+
+Status find_superseded(const FileSystem& files, const std::string& destination, PlannedSet& set) {
+  const std::string index_path = set.path_of(destination, set.write->files().size() - 1);
+  const auto folder = WorkFolder::open(split_path(index_path).folder, files);
+  if (!folder && folder.error().code == ErrorCode::kNotFound) return {};  // writing into it tells so
+  if (!folder) return folder.error();
+  BALLAST_TRY(const auto names, folder->list());
+  std::shared_ptr<const ByteSource> old_index;
+  BALLAST_TRY(const bool is_there, is_taken(files, index_path));
+  if (is_there) BALLAST_CHECK(assign(old_index, open_file(index_path, FileAccess::kPositional, &files)));
+  for (const std::string& name : set.write->find_superseded(old_index.get(), names)) {
+    set.superseded.push_back(path_beside(index_path, name));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::string PlannedSet::path_of(const std::string& destination, size_t file) const {
+  const std::string& name = write->files()[file].file_name;
+  if (name.empty()) return destination;
+  return (std::filesystem::path(destination).parent_path() / name).string();
+}
+
+Result<PlannedSet> plan_set(const std::string& destination, const FormatDriver& format, WriteRequest request,
+                            const CommitOptions& commit) {
+  constexpr uint32_t kMostGenerations = 1000;
+  PlannedSet set;
+  BALLAST_TRY(set.write, format.plan_write(request));
+  // Without leave to overwrite nothing is replaced.
+  if (set.write->files().size() < 2 || !commit.overwrite) return set;
+  const FileSystem& files = commit.file_system != nullptr ? *commit.file_system : os_file_system();
+  for (;;) {
+    BALLAST_TRY(const bool taken, is_any_taken(files, destination, set));
+    if (!taken) break;
+    if (++request.generation > kMostGenerations) {
+      return make_error(ErrorCode::kExists,
+                        fmt::format("{}: {} earlier sets of files are beside it; remove those that nothing needs",
+                                    destination, kMostGenerations));
+    }
+    BALLAST_TRY(set.write, format.plan_write(request));
+    if (!set.write->is_indexed()) return set;
+  }
+  if (set.write->is_indexed()) BALLAST_CHECK(find_superseded(files, destination, set));
+  return set;
+}
+
+}  // namespace ballast
