@@ -1,13 +1,17 @@
 #include "ballast/exchange/folder_gptrs.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
 
 #include "ballast/base/json.h"
 #include "ballast/edit/huggingface.h"
+#include "ballast/exchange/folder_tensors.h"
 #include "ballast/io/file.h"
+#include "ballast/models/decoder_config.h"
+#include "ballast/models/model_config.h"
 #include "ballast/text/json_fields.h"
 #include "ballast/text/load_tokenizer.h"
 
@@ -30,6 +34,68 @@ Status to_folder(WritePlan& plan, std::vector<std::string>& notes) {
   BALLAST_CHECK(to_huggingface_names(plan, notes));
   plan.description.config.reset();  // it is a file of its own
   return {};
+}
+
+// ---------------------------------------------------------------- later generations
+
+// Their configs are those of transformers, but for the keys that gpt.rs does not read.
+Result<std::string> with_model_type(const std::string& config, std::string_view type, std::string_view class_name) {
+  BALLAST_TRY(const ConfigReader fields, ConfigReader::parse(type, config));
+  if (fields.has("model_type")) return config + '\n';
+  const size_t brace = config.find('{');
+  const bool is_empty = config.find('"') == std::string::npos;
+  return fmt::format("{{\n  \"architectures\": [\"{}\"],\n  \"model_type\": \"{}\"{}{}\n", class_name, type,
+                     is_empty ? "" : ",", config.substr(brace + 1));
+}
+
+// Names and layouts are transformers' already.
+Status keep_names(WritePlan& plan, std::vector<std::string>&) {
+  Description& description = plan.description;
+  description.metadata = {{"format", std::string("pt")}};
+  description.config.reset();
+  description.stored_form.clear();
+  for (TensorInfo& tensor : description.tensors) tensor.set_stored_form({});
+  return {};
+}
+
+Status add_newer_gpt(const ExchangeSource& source, const std::string& model, ExchangePlan& plan) {
+  BALLAST_TRY(const DecoderDescription d, describe_decoder(model));
+  const FolderLayout layout{.naming = &kGpt2Naming, .prefix = "transformer.", .fused_qkv = true, .transposed = true};
+  BALLAST_TRY(FolderTensors tensors, plan_decoder_tensors(d, layout, source.archive));
+  plan.edits.push_back(move_tensors(source.archive, std::move(tensors)));
+  return {};
+}
+
+// `model`: {"gptrs": {"kind", "config"}}
+Result<ExchangePlan> plan_newer(const ExchangeSource& source, const std::string& model) {
+  ExchangePlan plan;
+  BALLAST_TRY(const ConfigReader outer, ConfigReader::parse("decoder", model));
+  BALLAST_TRY(const ConfigReader gptrs, outer.object("gptrs"));
+  BALLAST_TRY(const std::string kind, gptrs.text("kind"));
+  const std::string config(gptrs.raw("config").value_or("{}"));
+  const bool is_gpt = kind == "gpt";
+  BALLAST_TRY(std::string text, is_gpt ? with_model_type(config, "gpt2", "GPT2LMHeadModel")
+                                       : with_model_type(config, "llama", "LlamaForCausalLM"));
+  plan.companions.push_back({"config.json", std::move(text)});
+  if (is_gpt) BALLAST_CHECK(add_newer_gpt(source, model, plan));
+  else plan.edits.emplace_back(keep_names);
+  BALLAST_TRY(const ConfigReader file, ConfigReader::parse(kind, source.archive.description().config->text));
+  if (!file.has("eos_token_ids")) return plan;
+  BALLAST_TRY(const auto ends, file.counts("eos_token_ids"));
+  plan.companions.push_back(
+      {"generation_config.json", fmt::format("{{\n  \"eos_token_id\": [{}]\n}}\n", fmt::join(ends, ", "))});
+  return plan;
+}
+
+Result<ExchangePlan> plan_first(const ExchangeSource& source) {
+  ExchangePlan plan;
+  // Run on a plan of its own for its config; the edit runs it on the one that is written.
+  WritePlan probe = make_plan(source.archive);
+  std::vector<std::string> unsaid;
+  BALLAST_TRY(HuggingFaceReport report, to_huggingface_names(probe, unsaid));
+  plan.companions.push_back({"config.json", std::move(report.config_text)});
+  plan.edits.emplace_back(to_folder);
+  return plan;
 }
 
 // ---------------------------------------------------------------- the tokenizer
@@ -154,13 +220,9 @@ Result<std::string> gptrs_tokenizer_json(const std::string& json, const std::str
 }
 
 Result<ExchangePlan> plan_gptrs_folder(const ExchangeSource& source) {
-  ExchangePlan plan;
-  // Run on a plan of its own for its config; the edit runs it on the one that is written.
-  WritePlan probe = make_plan(source.archive);
-  std::vector<std::string> unsaid;
-  BALLAST_TRY(HuggingFaceReport report, to_huggingface_names(probe, unsaid));
-  plan.companions.push_back({"config.json", std::move(report.config_text)});
-  plan.edits.emplace_back(to_folder);
+  BALLAST_TRY(const ModelDescription model, parse_model_config(source.archive.description().config->text, source.path));
+  const bool is_newer = model.kind == "decoder";
+  BALLAST_TRY(ExchangePlan plan, is_newer ? plan_newer(source, model.config) : plan_first(source));
   BALLAST_CHECK(add_tokenizer_beside(source, plan));
   return plan;
 }

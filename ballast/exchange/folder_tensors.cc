@@ -24,7 +24,12 @@ struct How {
 class FolderMover {
  public:
   FolderMover(const DecoderNaming& from, const FolderLayout& layout, const Archive& archive)
-      : from_(from), layout_(layout), archive_(archive) {}
+      : from_(from), layout_(layout), archive_(archive) {
+    for (const std::string_view prefix : from.prefixes) {
+      from_place_.prefix = prefix;
+      if (has(kEmbedding) || has(kFinalNorm)) return;
+    }
+  }
 
   void set_layer(uint64_t layer) { from_place_.layer = to_place_.layer = layer; }
   FolderTensors& made() { return made_; }

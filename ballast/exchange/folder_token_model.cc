@@ -62,7 +62,7 @@ void begin_bpe(JsonWriter& json, std::string_view unknown, bool byte_fallback, b
   if (unknown.empty()) json.null();
   else json.string(unknown);
   json.key("continuing_subword_prefix").null().key("end_of_word_suffix").null();
-  json.key("fuse_unk").boolean(byte_fallback).key("byte_fallback").boolean(byte_fallback);
+  json.key("fuse_unk").boolean(false).key("byte_fallback").boolean(byte_fallback);
   json.key("ignore_merges").boolean(ignore_merges);
 }
 

@@ -8,7 +8,9 @@
 
 #include "ballast/text/load_tokenizer.h"
 #include "ballast/text/tokenizer.h"
+#include "tests/support/newer_gptrs.h"
 #include "tests/support/recorded_models.h"
+#include "tests/support/test_files.h"
 #include "tests/support/written_folder.h"
 
 namespace ballast::testing {
@@ -35,6 +37,36 @@ TEST(FolderOfGptrs, GivesTheRecordedLogits) {
     ++compared;
   }
   EXPECT_GE(compared, 3U);
+}
+
+// Later generations keep transformers' configs and names; a GPT has names of its own.
+TEST(FolderOfGptrs, OfALaterGenerationComputesWhatItsFolderComputed) {
+  for (const auto& [name, kind] :
+       {std::pair("ministral3", "ministral"), {"llama_bf16", "ministral"}, {"gpt2", "gpt"}}) {
+    const TempFolder folder;
+    const std::string original = test_file_path(std::string("hf/") + name);
+    const std::string source = folder.write("model.gptrs", newer_gptrs_of(original, kind));
+    const Status written = write_as_folder(source, folder.path("out"));
+    ASSERT_TRUE(written) << name << ": " << written.error().message;
+    const auto got = load_or_die(folder.path("out"))->forward(TokenInput{{1, 2, 3, 4}});
+    const auto expected = load_or_die(original)->forward(TokenInput{{1, 2, 3, 4}});
+    ASSERT_TRUE(got && expected);
+    const RecordedTensor wanted{{expected->dims().span().begin(), expected->dims().span().end()},
+                                {expected->f32(), expected->f32() + expected->count()}};
+    EXPECT_EQ(largest_difference(*got, wanted), 0) << name;
+    EXPECT_THAT(read_text_file(folder.path("out/generation_config.json")), HasSubstr("[2, 7]"));
+  }
+}
+
+TEST(FolderOfGptrs, OfALaterGenerationNamesAModelThatItsConfigDoesNot) {
+  const TempFolder folder;
+  std::string bytes = newer_gptrs_of(test_file_path("hf/llama_plain"), "ministral");
+  const std::string type = R"("model_type": "llama")";
+  ASSERT_NE(bytes.find(type), std::string::npos);
+  bytes.replace(bytes.find(type), type.size(), R"("model_tipe": "llama")");
+  ASSERT_TRUE(write_as_folder(folder.write("model.gptrs", bytes), folder.path("out")));
+  EXPECT_THAT(read_text_file(folder.path("out/config.json")), HasSubstr("LlamaForCausalLM"));
+  EXPECT_EQ(load_or_die(folder.path("out"))->kind(), "decoder");
 }
 
 TEST(FolderOfGptrs, TakesTheTokenizerBesideItAlong) {
