@@ -144,6 +144,42 @@ std::string_view holder_of(std::string_view prefix) {
   return prefix == "language_model.model." ? prefix.substr(0, prefix.find('.') + 1) : "";
 }
 
+// Takes `part` from the front of `text`.
+bool take_front(std::string_view& text, std::string_view part) {
+  if (!text.starts_with(part)) return false;
+  text.remove_prefix(part.size());
+  return true;
+}
+
+// Takes a number as decoder_param_name writes it.
+bool take_number(std::string_view& text, uint64_t& number) {
+  constexpr size_t kMostDigits = 18;
+  const size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  if (digits == 0 || digits > kMostDigits || (digits > 1 && text[0] == '0')) return false;
+  number = 0;
+  for (const char digit : text.substr(0, digits)) number = number * 10 + static_cast<uint64_t>(digit - '0');
+  text.remove_prefix(digits);
+  return true;
+}
+
+std::optional<FoundDecoderName> match_name(const DecoderName& name, std::string_view prefix, std::string_view param) {
+  FoundDecoderName found{.name = &name};
+  bool has_layer = false;
+  for (size_t i = 0; i < name.pattern.size(); ++i) {
+    const char c = name.pattern[i];
+    bool fits = true;
+    if (c == '@') fits = take_front(param, prefix);
+    else if (c == '^') fits = take_front(param, holder_of(prefix));
+    else if (c == '{') fits = take_number(param, has_layer ? found.expert : found.layer);
+    else if (c == '}') has_layer = true;
+    else fits = take_front(param, name.pattern.substr(i, 1));
+    if (!fits) return std::nullopt;
+  }
+  found.ending = param;
+  const bool is_bias = param == ".bias" && name.weight == ".weight";
+  return is_bias || param == name.weight ? std::optional(found) : std::nullopt;
+}
+
 }  // namespace
 
 const DecoderNaming kHuggingFaceNaming = {kHuggingFacePrefixes, {}, kHuggingFaceNames};
@@ -175,6 +211,18 @@ std::string decoder_param_name(const DecoderName& name, const DecoderPlace& plac
     else text += c;
   }
   return text.append(ending);
+}
+
+std::optional<FoundDecoderName> find_decoder_name(const DecoderNaming& naming, std::string_view prefix,
+                                                  std::string_view param) {
+  for (const std::span<const DecoderName> names : {naming.own, naming.shared}) {
+    for (const DecoderName& name : names) {
+      const bool counts = naming.find(name.part) == &name;
+      const auto found = counts ? match_name(name, prefix, param) : std::nullopt;
+      if (found) return found;
+    }
+  }
+  return std::nullopt;
 }
 
 }  // namespace ballast

@@ -78,6 +78,17 @@ struct DecoderPlace {
 };
 std::string decoder_param_name(const DecoderName& name, const DecoderPlace& place, std::string_view ending);
 
+// The other way: which part a parameter of a file is.
+struct FoundDecoderName {
+  const DecoderName* name;
+  uint64_t layer = 0;
+  uint64_t expert = 0;
+  std::string_view ending{};  // ".weight", ".bias" or nothing
+};
+// nullopt for names that are none of this naming's behind `prefix`.
+std::optional<FoundDecoderName> find_decoder_name(const DecoderNaming& naming, std::string_view prefix,
+                                                  std::string_view param);
+
 extern const DecoderNaming kHuggingFaceNaming;  // llama, mistral, qwen, phi3, ...
 extern const DecoderNaming kGemmaNaming;
 extern const DecoderNaming kMixtralNaming;

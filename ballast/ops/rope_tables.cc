@@ -6,6 +6,7 @@
 #include <numbers>
 
 #include "ballast/ops/kernel_access.h"
+#include "ballast/ops/rotary.h"
 
 namespace ballast::ops {
 
@@ -108,13 +109,6 @@ double dynamic_theta(const RopeConfig& config, uint64_t text_length) {
   return config.theta * std::pow(factor * length / original - (factor - 1), channels / (channels - 2));
 }
 
-double llama3_frequency(const RopeScaling& scaling, double original) {
-  const double turns = static_cast<double>(scaling.original_context) * original / (2 * std::numbers::pi);
-  const double kept =
-      std::clamp((turns - scaling.low_frequency) / (scaling.high_frequency - scaling.low_frequency), 0.0, 1.0);
-  return original * ((1 - kept) / scaling.factor + kept);
-}
-
 double frequency(const RopeConfig& config, uint64_t i, uint64_t text_length) {
   const RopeScaling& scaling = config.scaling;
   const double original = plain_frequency(config.theta, i, config.rotary_dim);
@@ -122,7 +116,7 @@ double frequency(const RopeConfig& config, uint64_t i, uint64_t text_length) {
     case Kind::kNone: return original;
     case Kind::kLinear: return original / scaling.factor;
     case Kind::kDynamic: return plain_frequency(dynamic_theta(config, text_length), i, config.rotary_dim);
-    case Kind::kLlama3: return llama3_frequency(scaling, original);
+    case Kind::kLlama3: return original / static_cast<double>(llama3_divisor(config, i));
     case Kind::kYarn: {
       const double ramp = Ramp(config).at(static_cast<double>(i));
       return original / scaling.factor * ramp + original * (1 - ramp);
@@ -135,8 +129,7 @@ double frequency(const RopeConfig& config, uint64_t i, uint64_t text_length) {
   return original;
 }
 
-// What cosines and sines are multiplied by.
-double magnitude(const RopeScaling& scaling) {
+double exact_magnitude(const RopeScaling& scaling) {
   if (scaling.kind != Kind::kYarn && scaling.kind != Kind::kLongRope) return 1;
   if (scaling.attention_factor) return *scaling.attention_factor;
   if (scaling.factor <= 1) return 1;
@@ -159,7 +152,7 @@ void fill(const RopeConfig& config, uint64_t first_position, uint64_t text_lengt
   const uint64_t half = tables.cosines.dims()[1];
   T* const cosines = tables.cosines.writable<T>();
   T* const sines = tables.sines.writable<T>();
-  const double scale = magnitude(config.scaling);
+  const double scale = rope_magnitude(config.scaling);
   for (uint64_t i = 0; i < half; ++i) {
     const double turn = frequency(config, i, text_length);
     for (uint64_t p = 0; p < positions; ++p) {
@@ -171,6 +164,25 @@ void fill(const RopeConfig& config, uint64_t first_position, uint64_t text_lengt
 }
 
 }  // namespace
+
+float llama3_divisor(const RopeConfig& config, uint64_t i) {
+  const RopeScaling& scaling = config.scaling;
+  const float part = static_cast<float>(2 * i) / static_cast<float>(config.rotary_dim);
+  const float frequency = 1.0F / std::pow(static_cast<float>(config.theta), part);
+  const float length = static_cast<float>(2 * std::numbers::pi) / frequency;
+  const auto context = static_cast<float>(scaling.original_context);
+  const auto low = static_cast<float>(scaling.low_frequency);
+  const auto high = static_cast<float>(scaling.high_frequency);
+  const auto factor = static_cast<float>(scaling.factor);
+  if (length < context / high) return 1;
+  if (length > context / low) return factor;
+  const float kept = (context / length - low) / (high - low);
+  return 1 / ((1 - kept) / factor + kept);
+}
+
+double rope_magnitude(const RopeScaling& scaling) {
+  return static_cast<double>(static_cast<float>(exact_magnitude(scaling)));
+}
 
 Status check_rope(const RopeConfig& config) {
   std::string wrong;

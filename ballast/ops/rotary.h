@@ -8,6 +8,11 @@
 
 namespace ballast::ops {
 
+// What llama3's scaling divides the frequency of channel `i` by: in single precision, as files keep it.
+float llama3_divisor(const RopeConfig& config, uint64_t i);
+// What cosines and sines are multiplied by; a number of single precision, as files keep it.
+double rope_magnitude(const RopeScaling& scaling);
+
 struct ApplyRopeArgs {
   static constexpr std::string_view kFunctional = "apply_rope";
   const Tensor& x;

@@ -68,7 +68,7 @@ constexpr Row kRows[] = {
     {" gpt-2 phi-2 jina-es jina-de gigachat jina-v1-en jina-v2-es jina-v2-de jina-v2-code roberta-bpe a.x-4.0 mellum "
      "modern-bert mpt olmo jais trillion granite-docling exaone4 ",
      {kGpt2}},
-    {" starcoder refact command-r smollm codeshell exaone minerva-7b mellum2 ", {R"(\p{N})", kGpt2}},
+    {" smollm starcoder refact command-r codeshell exaone minerva-7b mellum2 ", {R"(\p{N})", kGpt2}},
     {" falcon ", {R"([\p{P}\$\+<=>\^~\|`]+)", kGpt2, "[0-9][0-9][0-9]"}},
     {" deepseek-llm ",
      {R"([\r\n])", kDeepSeekLetters, R"(\s?[!-/:-~！-／：-～‘-‟　-。]+)", R"((?<!\s)\s+$)",
@@ -104,6 +104,18 @@ GgufPreTokenizer gguf_pre_tokenizer(std::string_view name) {
   found.expressions.assign(kDefault.begin(), kDefault.end());
   found.known = name == "default";
   return found;
+}
+
+std::optional<std::string> gguf_pre_tokenizer_name(const std::vector<std::string>& expressions, bool whole_pieces) {
+  std::optional<std::string> other;
+  for (const Row& row : kRows) {
+    const auto end = std::ranges::find(row.expressions, std::string_view());
+    if (!std::equal(row.expressions.begin(), end, expressions.begin(), expressions.end())) continue;
+    std::string name(row.names.substr(1, row.names.find(' ', 1) - 1));
+    if (row.whole_pieces == whole_pieces) return name;
+    if (!other) other = std::move(name);
+  }
+  return other;
 }
 
 }  // namespace ballast

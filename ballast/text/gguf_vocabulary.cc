@@ -402,11 +402,16 @@ class GgufDescriber {
 
 }  // namespace
 
-bool has_gguf_vocabulary(const Description& description) { return find_meta(description, "model") != nullptr; }
+bool has_gguf_vocabulary(const Description& description) {
+  const MetaValue* model = find_meta(description, "model");
+  const auto* name = model != nullptr ? std::get_if<std::string>(model) : nullptr;
+  return model != nullptr && !(name != nullptr && (*name == "none" || *name == "no_vocab"));
+}
 
 Result<GgufVocabulary> read_gguf_vocabulary(const Description& description, const std::string& where) {
   if (!has_gguf_vocabulary(description)) {
-    return make_error(ErrorCode::kNotFound, fmt::format("{}: it holds no tokenizer ({}model is absent)", where, kKeys));
+    return make_error(ErrorCode::kNotFound,
+                      fmt::format("{}: it holds no tokenizer ({}model is absent or \"none\")", where, kKeys));
   }
   const GgufKeys keys(description, where);
   GgufVocabulary v;

@@ -51,5 +51,8 @@ struct GgufPreTokenizer {
   bool known = true;
 };
 GgufPreTokenizer gguf_pre_tokenizer(std::string_view name);
+// The other way: the name under which llama.cpp cuts by these expressions. Of several that it treats alike, the first
+// of the table; one that also takes whole pieces as asked comes before one that does not.
+std::optional<std::string> gguf_pre_tokenizer_name(const std::vector<std::string>& expressions, bool whole_pieces);
 
 }  // namespace ballast

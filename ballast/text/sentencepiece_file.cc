@@ -173,6 +173,18 @@ Result<Normalizer> normalizer_of(const SentencePieceModel& model, const std::str
 
 }  // namespace
 
+Result<std::vector<SentencePieceToken>> read_sentencepiece_pairs(std::string_view bytes, const std::string& where) {
+  BALLAST_TRY(SentencePieceModel model, read_model(bytes, where));
+  if (model.type != ModelType::kBpe) {
+    return make_error(ErrorCode::kUnsupported, fmt::format("{}: it is no model of byte pairs", where));
+  }
+  std::vector<SentencePieceToken> tokens;
+  for (SentencePiece& piece : model.pieces) {
+    tokens.push_back({std::move(piece.text), piece.score, static_cast<int32_t>(piece.type)});
+  }
+  return tokens;
+}
+
 bool looks_like_sentencepiece(std::string_view bytes) {
   // The first field is a piece, whose first field is a text.
   return bytes.size() > 4 && bytes[0] == '\x0A' && (bytes[2] == '\x0A' || bytes[3] == '\x0A');

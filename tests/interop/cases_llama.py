@@ -1,15 +1,24 @@
-"""llama.cpp: its vocabulary files with the tests that come with them, and what it made of our own texts (llama_tokens.json)."""
+"""llama.cpp: its vocabulary files with the tests that come with them, what it made of our own texts (llama_tokens.json), and models
+that we converted, which it loads and continues."""
 
 import json
+import shutil
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from harness import require, sha256
+from harness import COMMAND_TIMEOUT_S, require, sha256
 from token_program import TIMEOUT_S, encode_all, same_ids
 
+HERE = Path(__file__).resolve().parent
+FOLDERS = HERE.parent / "data" / "hf"
+# One of each family; shorter than any window, which llama.cpp does not have for all of them.
+CONTINUED = ("llama_plain", "llama_rope_llama3", "llama_rope_yarn", "llama_tied_llama3", "smollm2", "smollm3", "ministral3", "mixtral", "qwen2",
+             "qwen3", "qwen3_moe", "qwen2_moe_shared", "gemma3", "phi3", "gpt2")
+PROMPT, STEPS = [5, 17, 90], 4
 RECORDED = Path(__file__).resolve().parent / "llama_tokens.json"
 SEPARATOR = "\n__ggml_vocab_test__\n"
 NOT_WRITTEN = {"ggml-vocab-gemma-4"}  # no model here has such a vocabulary
@@ -54,6 +63,38 @@ def recorded_texts(suite, folder):
             same_ids(given, expected, encode_all(suite, path, given, "special,add"))
 
 
+def toy_tokenizer(size):
+    """Byte-level, with a token for each of `size` - 1 characters of GPT-2's alphabet and one merge."""
+    letters = [chr(i) for i in range(33, 127)] + [chr(i) for i in range(161, 173)] + [chr(i) for i in range(256, 289)]
+    tokens = letters[:size - 1] + ["ab"]
+    return {"version": "1.0", "added_tokens": [], "normalizer": None, "post_processor": None, "truncation": None, "padding": None,
+            "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+            "decoder": {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True},
+            "model": {"type": "BPE", "vocab": {token: i for i, token in enumerate(tokens)}, "merges": ["a b"]}}
+
+
+def llama_cpp(path, ids):
+    done = subprocess.run([sys.executable, "-B", HERE / "llama_greedy.py", path, str(STEPS), ",".join(map(str, ids))], capture_output=True,
+                          encoding="utf-8", timeout=COMMAND_TIMEOUT_S)
+    require(done.returncode == 0, f"llama.cpp ended with {done.returncode}: {done.stderr.strip()[-400:]}")
+    return json.loads(done.stdout)
+
+
+def converted_models(suite):
+    for name in CONTINUED:
+        with suite.case("write", f"{name}: the folder as a GGUF file, continued by both"):
+            folder = suite.folder / name
+            shutil.copytree(FOLDERS / name, folder, ignore=shutil.ignore_patterns("expected*"))
+            size = json.loads((folder / "config.json").read_text())["vocab_size"]
+            (folder / "tokenizer.json").write_text(json.dumps(toy_tokenizer(size)))
+            path = suite.folder / f"{name}.gguf"
+            suite.ballast.convert(folder, path)
+            said = suite.ballast.run("generate", folder, "--tokens", ",".join(map(str, PROMPT)), "--greedy", "--ignore-eos",
+                                     "--max-tokens", STEPS, "--json")
+            ours, theirs = json.loads(said.stdout)["tokens"], llama_cpp(path, PROMPT)
+            require(ours == theirs, f"the folder goes on with {ours}, llama.cpp with {theirs}")
+
+
 def run(suite, folder):
     tested = sorted(path.with_suffix("") for path in folder.glob("*.gguf.inp"))
     with suite.case("read", f"{len(tested)} vocabularies have tests of their own"):
@@ -63,3 +104,4 @@ def run(suite, folder):
         if path.stem not in NOT_WRITTEN:
             written_tokenizer(suite, path)
     recorded_texts(suite, folder)
+    converted_models(suite)

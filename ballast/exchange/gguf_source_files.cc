@@ -1,0 +1,48 @@
+#include "ballast/exchange/gguf_source_files.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "ballast/io/file.h"
+
+namespace ballast {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr uint64_t kLargestSourceFile = uint64_t{256} << 20;  // far above any vocabulary in use
+
+Result<std::optional<std::string>> read_source_file(const fs::path& path) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(path, ignored)) return std::optional<std::string>();
+  BALLAST_TRY(const auto source, open_file(path.string(), FileAccess::kPositional));
+  if (source->size() > kLargestSourceFile) {
+    return make_error(ErrorCode::kUnsupported,
+                      fmt::format("{}: {} bytes are too many for a tokenizer file", path.string(), source->size()));
+  }
+  BALLAST_TRY(const ByteVector bytes, read_bytes(*source, 0, source->size()));
+  return std::optional(std::string(as_text(bytes)));
+}
+
+}  // namespace
+
+std::string GgufSourceFiles::name_of(std::string_view file) const { return (fs::path(folder) / file).string(); }
+
+Result<GgufSourceFiles> read_gguf_source_files(const std::string& path) {
+  std::error_code ignored;
+  const fs::path given = path;
+  const fs::path folder = fs::is_directory(given, ignored) ? given : given.parent_path();
+  GgufSourceFiles files;
+  files.folder = folder.string();
+  BALLAST_TRY(files.tokenizer_json, read_source_file(folder / "tokenizer.json"));
+  BALLAST_TRY(files.tokenizer_config, read_source_file(folder / "tokenizer_config.json"));
+  BALLAST_TRY(files.sentencepiece, read_source_file(folder / "tokenizer.model"));
+  BALLAST_TRY(files.vocab_json, read_source_file(folder / "vocab.json"));
+  BALLAST_TRY(files.merges_txt, read_source_file(folder / "merges.txt"));
+  BALLAST_TRY(files.generation_config, read_source_file(folder / "generation_config.json"));
+  return files;
+}
+
+}  // namespace ballast
