@@ -7,7 +7,7 @@
 
 #include "apps/ballast/checkpoints_output.h"
 #include "apps/ballast/commands.h"
-#include "apps/ballast/output_flags.h"
+#include "apps/ballast/model_output.h"
 #include "apps/ballast/output_format.h"
 #include "apps/ballast/text.h"
 #include "ballast/training/burn_checkpoint.h"
@@ -244,6 +244,7 @@ Status export_to(CheckpointsFlags& flags, const Output& output, Console& console
   if (!flags.optimizer.empty()) return export_burn(flags, checkpoint, *format, console);
   ProgressBar bar(console.errors());
   BALLAST_CHECK(finish_options(flags.output, output, bar));
+  keep_output_runnable(flags.output, *format);
   const ExportOptions options{flags.with_state, flags.output.options};
   BALLAST_TRY(const ConvertReport report, export_checkpoint(checkpoint, flags.output.path, *format, options));
   const bool dry = options.convert.dry_run;
@@ -274,7 +275,9 @@ constexpr const char* kCheckpointsFooter =
     "verify  reads everything and compares all digests; exit code 1 when something is damaged\n"
     "prune   removes checkpoints that no --keep rule wants, and files that no checkpoint names; the newest always "
     "stays\n"
-    "export  one ordinary file of the weights: CHECKPOINT is a step, latest or best\n"
+    "export  a model that runs, as .safetensors, .netcl (layers) or .gptrs (text models): CHECKPOINT is a step, "
+    "latest\n"
+    "        or best; --container-only writes the weights alone, in any format\n"
     "\n"
     "A folder that a trainer is using can be listed, verified and exported from, but not pruned.\n"
     "\n"
@@ -284,7 +287,7 @@ constexpr const char* kCheckpointsFooter =
     "  ballast checkpoints verify runs/digits latest --json\n"
     "  ballast checkpoints prune runs/digits --keep-last 2 --keep-best loss --dry-run\n"
     "  ballast checkpoints export runs/digits latest digits.safetensors\n"
-    "  ballast checkpoints export runs/digits best best.bpk --keep-best loss --with-state\n"
+    "  ballast checkpoints export runs/digits best best.bpk --keep-best loss --with-state --container-only\n"
     "  ballast checkpoints export runs/digits latest digits.bpk --optimizer optim.bpk\n";
 
 }  // namespace
@@ -306,6 +309,7 @@ RunCommand add_checkpoints(CLI::App& program, Console& console) {
                 "Export what training adds, too, under names that begin with state.");
   command->text("--optimizer", "FILE", flags->optimizer,
                 "Export the optimizer's state as Burn's record, beside weights in .bpk");
+  add_container_flag(*command, flags->output);
   add_output_flags(*command, flags->output);
   command->json(flags->json);
   command->footer(kCheckpointsFooter);

@@ -9,6 +9,7 @@
 #include "apps/ballast/output_flags.h"
 #include "apps/ballast/table.h"
 #include "apps/ballast/text.h"
+#include "ballast/exchange/exchange.h"
 #include "ballast/text/load_tokenizer.h"
 
 namespace ballast::cli {
@@ -35,18 +36,28 @@ Status check_extension(const std::string& path) {
                                 path, format->name));
 }
 
+// Only weights under another framework's names are imported.
+Status refuse_what_runs(const Description& source, const std::string& path) {
+  BALLAST_TRY(const ModelForm form, find_model_form(source));
+  if (source.format == kFormat || form == ModelForm::kLayers) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("{}: this model runs already: `ballast generate` or `ballast forward` take it as it "
+                                  "is",
+                                  path));
+  }
+  if (form != ModelForm::kGguf) return {};
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("{}: a GGUF model runs as it is; `ballast convert` makes a gpt.rs checkpoint of it "
+                                "where that is possible",
+                                path));
+}
+
 Result<ConvertReport> import_weights(ImportFlags& flags, const Output& output, Console& console) {
   ConvertOptions& options = flags.output.options;
   BALLAST_CHECK(check_extension(flags.output.path));
   BALLAST_CHECK(refuse_same_file(flags.source, flags.output));
   BALLAST_TRY(const Archive source, open_input(flags.source, FileAccess::kPositional));
-  if (source.description().format == kFormat) {
-    return make_error(
-        ErrorCode::kInvalidArgument,
-        fmt::format("{}: is a checkpoint that runs already: `ballast generate` or `ballast forward` take it "
-                    "as it is",
-                    flags.source));
-  }
+  BALLAST_CHECK(refuse_what_runs(source.description(), flags.source));
   ProgressBar bar(console.errors());
   BALLAST_CHECK(finish_options(flags.output, output, bar));
   AdaptOptions adapt;

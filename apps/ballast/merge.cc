@@ -6,8 +6,7 @@
 #include "apps/ballast/commands.h"
 #include "apps/ballast/convert_report.h"
 #include "apps/ballast/json_output.h"
-#include "apps/ballast/output_flags.h"
-#include "apps/ballast/output_format.h"
+#include "apps/ballast/model_output.h"
 #include "apps/ballast/text.h"
 #include "ballast/archive/assemble.h"
 
@@ -59,9 +58,29 @@ Result<std::vector<std::string>> find_prefixes(const MergeFlags& flags) {
   return prefixes;
 }
 
+// What the merged files are parts of decides where the result runs. A prefix makes other names of them: no model asks
+// for those.
+Result<ExchangePlan> plan_merged(MergeFlags& flags, const std::vector<Archive>& archives, const FormatDriver& format) {
+  if (flags.output.container_only || !flags.prefixes.empty()) return ExchangePlan();
+  keep_output_runnable(flags.output, format);  // whole only once they are together
+  for (size_t i = 0; i < archives.size(); ++i) {
+    const ExchangeSource source{flags.sources[i], archives[i]};
+    BALLAST_TRY(const ModelForm form, find_model_form(archives[i].description(), source.path));
+    if (form == ModelForm::kNone) continue;
+    BALLAST_TRY(ExchangePlan plan, plan_output(source, flags.output, format));
+    if (!plan.is_new_form) return plan;
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("{}: merging keeps names and layouts, and as {} the model would get others: merge "
+                                  "into the format of the source, then use `ballast convert`; or give "
+                                  "--container-only",
+                                  source.path, format.name));
+  }
+  return ExchangePlan();
+}
+
 Result<Merged> merge(MergeFlags& flags, const Output& output, Console& console) {
   ConvertOptions& options = flags.output.options;
-  BALLAST_TRY(const FormatDriver* format, choose_format(flags.output.format, flags.output.path));
+  BALLAST_TRY(const FormatDriver* format, choose_output_format(flags.output));
   BALLAST_CHECK(refuse_repeated_stream(flags.sources));
   for (const std::string& source : flags.sources) BALLAST_CHECK(refuse_same_file(source, flags.output));
   BALLAST_TRY(const std::vector<std::string> prefixes, find_prefixes(flags));
@@ -74,6 +93,7 @@ Result<Merged> merge(MergeFlags& flags, const Output& output, Console& console) 
     BALLAST_TRY(Archive archive, open_input(source, FileAccess::kPositional));
     archives.push_back(std::move(archive));
   }
+  BALLAST_TRY(const ExchangePlan exchange, plan_merged(flags, archives, *format));
   ProgressBar bar(console.errors());
   BALLAST_CHECK(finish_options(flags.output, output, bar));
   flags.output.options.keep_order = false;
@@ -89,7 +109,7 @@ Result<Merged> merge(MergeFlags& flags, const Output& output, Console& console) 
   }
   Merged merged;
   BALLAST_TRY(WritePlan plan, merge_plans(std::move(inputs), merging, merged.merge));
-  BALLAST_TRY(merged.report, convert_plan(std::move(plan), flags.output.path, *format, options));
+  BALLAST_TRY(merged.report, write_planned(std::move(plan), exchange, flags.output, *format));
   merged.report.notes.insert(merged.report.notes.begin(), notes.begin(), notes.end());
   return merged;
 }
@@ -134,7 +154,9 @@ constexpr const char* kMergeFooter =
     "shape\n"
     "and bytes is written once; with different content it is an error, unless --prefer says which one counts or "
     "--prefix\n"
-    "keeps them apart. Metadata follows the same rule. A model config is kept when there is one.\n"
+    "keeps them apart. Metadata follows the same rule. A model config is kept when there is one, and the result runs "
+    "in\n"
+    "the format of its parts; --container-only merges into any format.\n"
     "\n"
     "Examples:\n"
     "  ballast merge encoder.safetensors decoder.safetensors -o model.safetensors\n"
@@ -148,11 +170,13 @@ RunCommand add_merge(CLI::App& program, Console& console) {
   auto flags = std::make_shared<MergeFlags>();
   command.paths("PATH", flags->sources, "What to merge; - is standard input");
   command.text("-o,--output", "OUT", flags->output.path,
-               "Where to; its extension tells the format unless --to does; - is standard output");
+               "Where to; its extension tells the format unless --to does; a folder (ending in /) for a Hugging Face "
+               "model; - is standard output");
   command.choice("--prefer", "WHICH", flags->prefer, {{"first", Prefer::kFirst}, {"last", Prefer::kLast}},
                  "Where files disagree, take the first or the last");
   command.texts("--prefix", "FILE=TEXT", flags->prefixes, "Put this in front of the names of one file's tensors");
   command.text("--config-from", "FILE", flags->config_from, "Take the model config of this file, or place (1, 2, ...)");
+  add_container_flag(command, flags->output);
   add_output_flags(command, flags->output);
   command.json(flags->json);
   command.footer(kMergeFooter);

@@ -18,6 +18,7 @@ struct OutputFlags {
   std::string config_path;
   bool no_sync = false;
   bool no_tie = false;
+  bool container_only = false;
   ConvertOptions options;
 };
 

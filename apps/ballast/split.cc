@@ -2,12 +2,13 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "apps/ballast/commands.h"
 #include "apps/ballast/convert_report.h"
 #include "apps/ballast/file_names.h"
 #include "apps/ballast/json_output.h"
-#include "apps/ballast/output_flags.h"
+#include "apps/ballast/model_output.h"
 #include "apps/ballast/output_format.h"
 #include "apps/ballast/text.h"
 #include "ballast/archive/assemble.h"
@@ -156,10 +157,46 @@ struct Split {
   std::string format;
 };
 
+// A model as shards with an index and all that belongs beside them: a folder that runs.
+Result<std::vector<Part>> write_model_shards(SplitFlags& flags, const FormatDriver& format,
+                                             const ExchangePlan& exchange, WritePlan plan) {
+  flags.output.options.write.format.shard_size = flags.shard_size;
+  BALLAST_TRY(ConvertReport report, write_planned(std::move(plan), exchange, flags.output, format));
+  return std::vector<Part>{{"", std::move(report)}};
+}
+
+Result<std::vector<Part>> write_files(SplitFlags& flags, const FormatDriver& format, bool as_set, WritePlan plan) {
+  NewFolder folder;
+  if (names_a_folder(flags.output.path)) {
+    BALLAST_CHECK(folder.make(flags.output.path, flags.output.options.dry_run));
+  }
+  auto parts = as_set ? write_shards(flags, format, std::move(plan)) : write_parts(flags, format, plan);
+  if (parts) folder.keep();
+  return parts;
+}
+
+// nullopt: the source is no model, or only its container is to change.
+Result<std::optional<ExchangePlan>> plan_shards(SplitFlags& flags, const Archive& source, const FormatDriver& format,
+                                                bool as_set) {
+  BALLAST_TRY(const ModelForm form, find_model_form(source.description(), flags.source));
+  if (form == ModelForm::kNone || flags.output.container_only) return std::optional<ExchangePlan>();
+  if (as_set) {
+    BALLAST_TRY(ExchangePlan plan, plan_output({flags.source, source}, flags.output, format));
+    if (!plan.is_new_form) return std::optional(std::move(plan));
+  }
+  return make_error(ErrorCode::kUnsupported,
+                    fmt::format("{}: the parts of a model do not run on their own. --shard-size with a folder makes "
+                                "shards that do (`--to safetensors` where the source is in another format); "
+                                "--container-only writes parts that `ballast merge` puts together again",
+                                flags.source));
+}
+
 Result<Split> split(SplitFlags& flags, const Output& output, Console& console) {
   BALLAST_CHECK(check_pattern(flags));
   BALLAST_TRY(const Archive source, open_input(flags.source, FileAccess::kPositional));
   BALLAST_TRY(const FormatDriver* format, choose_part_format(flags, source));
+  const bool as_set = flags.shard_size != 0 && format->can_shard && names_a_folder(flags.output.path);
+  BALLAST_TRY(const auto exchange, plan_shards(flags, source, *format, as_set));
   ProgressBar bar(console.errors());
   BALLAST_CHECK(finish_options(flags.output, output, bar));
   flags.output.options.keep_order = false;
@@ -170,12 +207,8 @@ Result<Split> split(SplitFlags& flags, const Output& output, Console& console) {
                                              {.tie_for = options.tie ? format : nullptr,
                                               .threads = options.threads,
                                               .progress = options.write.progress}));
-  NewFolder folder;
-  if (names_a_folder(flags.output.path)) BALLAST_CHECK(folder.make(flags.output.path, options.dry_run));
-  const bool as_set = flags.shard_size != 0 && format->can_shard && names_a_folder(flags.output.path);
-  BALLAST_CHECK(
-      assign(result.parts, as_set ? write_shards(flags, *format, std::move(plan)) : write_parts(flags, *format, plan)));
-  folder.keep();
+  BALLAST_CHECK(assign(result.parts, exchange ? write_model_shards(flags, *format, *exchange, std::move(plan))
+                                              : write_files(flags, *format, as_set, std::move(plan))));
   return result;
 }
 
@@ -231,6 +264,10 @@ constexpr const char* kSplitFooter =
     "an\n"
     "index. All files appear, or none. Tensors that --by does not match go into the part \"rest\".\n"
     "\n"
+    "The parts of a model do not run on their own: they are written with --container-only, and `ballast merge` puts "
+    "them\n"
+    "together. Shards with an index run, with config and tokenizer beside them, and need no flag.\n"
+    "\n"
     "Examples:\n"
     "  ballast split model.safetensors -o shards/ --shard-size 2GiB\n"
     "  ballast split model.safetensors -o 'part-{}.safetensors' --by '^([^.]+)\\.'\n"
@@ -247,6 +284,7 @@ RunCommand add_split(CLI::App& program, Console& console) {
   const Flag count = command.count("--count", "N", flags->count, "So many files, as even as whole tensors allow", 1);
   command.text("--by", "REGEX", flags->by, "One file per value of the first group").excludes(size).excludes(count);
   Flag(count).excludes(size);
+  add_container_flag(command, flags->output);
   add_output_flags(command, flags->output);
   command.json(flags->json);
   command.footer(kSplitFooter);

@@ -64,6 +64,12 @@ written beside the destination, synced to the disk and then renamed. --no-sync d
 A format that needs a model config takes it from the source, or from --config:
 
   $ ballast convert model.safetensors model.gptrs --config config.json
+
+A model stays a model: the result runs, or nothing is written and the error says what would work. --container-only
+changes the container alone, and keeps names and layouts:
+
+  $ ballast convert checkpoint.gptrs model_of_gptrs.safetensors
+  $ ballast convert checkpoint.gptrs tensors.npz --container-only
 )"},
 
     {"changes", "Changing names, types and layouts on the way",

@@ -31,6 +31,9 @@ struct ExchangePlan {
   std::vector<PlanEdit> edits;  // names, layouts, metadata; run before the edits that the user asked for
   std::vector<CompanionFile> companions;
   std::vector<std::string> notes;  // what the target cannot say and a user should know
+  bool is_new_form = false;        // the result is another program's model: names and layouts change
+  // The plan leads to a Hugging Face folder, and the target is to be made from that: plan_exchange() on the folder.
+  bool through_folder = false;
 };
 
 // The source as the GGUF file that llama.cpp's own converter would make of it: architecture, hyperparameters,
@@ -71,6 +74,7 @@ struct ExchangeTarget {
   const FormatDriver& format;   // of the weights
   bool is_folder = false;       // `path` is a folder, which holds the weights and the companions
   bool container_only = false;  // keep names and layouts, whether the result runs or not
+  FolderOptions folder{};       // where the way leads to or through a Hugging Face folder
 };
 
 // The one decision that every command which writes a model makes: what must happen so that the target runs. An empty

@@ -102,6 +102,10 @@ std::string other_architectures() {
 std::optional<ModelConfig> runnable_config(const Description& file) {
   if (file.config && find_config_schema(file.config->schema) != nullptr) return file.config;
   if (file.format == "gguf") return ModelConfig{std::string(kGgufSchema), gguf_metadata_json(file)};
+  const auto carried = std::ranges::find(file.metadata, kModelConfigKey, &MetaEntry::key);
+  if (carried != file.metadata.end() && std::holds_alternative<std::string>(carried->value)) {
+    return ModelConfig{"gptrs", std::get<std::string>(carried->value)};
+  }
   return std::nullopt;
 }
 

@@ -10,6 +10,9 @@
 
 namespace ballast {
 
+// The metadata entry of a safetensors file that holds gpt.rs's config of the model: {"kind", "config", "runtime"}.
+inline constexpr std::string_view kModelConfigKey = "ballast.model";
+
 // A row of the table: whose rules a ModelConfig follows, and how its text becomes {"kind", "config"}.
 struct ConfigSchema {
   std::string_view name;  // ModelConfig::schema

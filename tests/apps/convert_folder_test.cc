@@ -99,11 +99,30 @@ TEST(ConvertFolder, WhatAnEncoderNeedsIsAFolderDeeper) {
             read_text_file(source + "/1_Pooling/config.json"));
 }
 
-TEST(ConvertFolder, ToAFileSaysWhatStaysBehind) {
+TEST(ConvertFolder, ToAFileThatCannotRunIsRefusedWithWhatWouldWork) {
+  const TempFolder folder;
+  const std::string source = make_source(folder, "llama_plain");
+  for (const char* name : {"out.safetensors", "out.npz", "out.netcl", "out.bpk"}) {
+    const ProgramRun run = run_ballast({"convert", source, folder.path(name)});
+    EXPECT_EQ(run.exit_code, 2) << name;
+    EXPECT_THAT(run.err, AllOf(HasSubstr("name a folder (ending in /)"), HasSubstr("--container-only")));
+  }
+  EXPECT_THAT(folder.names(), ElementsAre("source"));
+}
+
+TEST(ConvertFolder, ChoosingTensorsWhileNamesChangeIsRefused) {
+  const TempFolder folder;
+  const std::string source = make_source(folder, "llama_plain");
+  const ProgramRun run = run_ballast({"convert", source, folder.path("out.gptrs"), "--only", "layers"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("cannot be chosen or renamed on the way"));
+}
+
+TEST(ConvertFolder, TheContainerAloneSaysWhatStaysBehind) {
   const TempFolder folder;
   const std::string source = make_source(folder, "llama_plain");
   for (const char* name : {"out.safetensors", "out.gguf"}) {
-    const ProgramRun run = run_ballast({"convert", source, folder.path(name)});
+    const ProgramRun run = run_ballast({"convert", source, folder.path(name), "--container-only"});
     EXPECT_EQ(run.exit_code, 0) << run.err;
     EXPECT_THAT(run.out, HasSubstr("config.json, generation_config.json, tokenizer.json, tokenizer_config.json, "
                                    "chat_template.jinja stay in " +

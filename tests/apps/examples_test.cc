@@ -113,6 +113,10 @@ void make_chat_model(const TempFolder& folder) {
   const ProgramRun run = run_ballast({"edit", folder.path("model.gguf"), "--set", "tokenizer.chat_template=" + chat});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   folder.write("chat.jinja", chat);
+  copy_data(folder, "gguf/tiny/tiny_llama.q4_0.gguf", "llama.gguf");
+  const ProgramRun made =
+      run_ballast({"convert", folder.path("llama.gguf"), folder.path("llama_model/"), "--dequantize", "f32"});
+  ASSERT_EQ(made.exit_code, 0) << made.err;
 }
 
 // Every file that an example reads. A new example with another file needs a line here.

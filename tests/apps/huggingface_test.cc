@@ -86,7 +86,7 @@ TEST(HuggingFaceCommand, JsonSaysWhatWasMapped) {
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, HasSubstr(R"("adapted":{"kind":"gpt","tied":false,"mapped":[{"gptrs":"tok_embeddings.weight",)"
                                  R"("huggingface":"transformer.wte.weight","change":"copied","tensors":1})"));
-  EXPECT_THAT(run_ballast({"convert", micro(), folder.path("x.npz"), "--dry-run", "--json"}).out,
+  EXPECT_THAT(run_ballast({"convert", micro(), folder.path("x.npz"), "--container-only", "--dry-run", "--json"}).out,
               HasSubstr("\"adapted\":null"));
   EXPECT_TRUE(folder.names().empty());
 }
