@@ -39,7 +39,7 @@ class Comparison {
     return make_error(
         ErrorCode::kUnsupported,
         fmt::format("a GGUF file cannot say what this {} model's config says: in the architecture \"{}\" {}. "
-                    "The folder itself runs, and can be copied to safetensors",
+                    "The model runs as it is, and can be copied to safetensors",
                     family, architecture, difference_));
   }
 

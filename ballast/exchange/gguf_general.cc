@@ -15,8 +15,9 @@ namespace {
 
 // The name of the folder that the files stand in.
 std::string folder_name(const GgufSourceFiles& files) {
+  if (files.folder.empty()) return "";
   std::error_code ignored;
-  std::filesystem::path folder = std::filesystem::absolute(files.folder.empty() ? "." : files.folder, ignored);
+  std::filesystem::path folder = std::filesystem::absolute(files.folder, ignored);
   folder = folder.lexically_normal();
   if (!folder.has_filename()) folder = folder.parent_path();
   return folder.filename().string();

@@ -5,10 +5,12 @@
 #include "ballast/archive/guard.h"
 #include "ballast/archive/model_folder.h"
 #include "ballast/exchange/exchange.h"
+#include "ballast/exchange/folder_gptrs.h"
 #include "ballast/exchange/gguf_general.h"
-#include "ballast/exchange/gguf_gptrs.h"
 #include "ballast/exchange/gguf_settings.h"
 #include "ballast/exchange/gguf_vocabulary_keys.h"
+#include "ballast/models/config_reader.h"
+#include "ballast/models/model_config.h"
 
 namespace ballast {
 
@@ -57,12 +59,11 @@ Status apply_header(const GgufHeader& header, WritePlan& plan, std::vector<std::
   return {};
 }
 
-Result<ExchangePlan> plan_from_folder(const ExchangeSource& source, const std::string& config) {
-  BALLAST_TRY(const ModelFolder folder, read_model_folder(source.path));
+Result<ExchangePlan> plan_from_config(const ExchangeSource& source, const std::string& config) {
   BALLAST_TRY(const GgufSourceFiles files, read_gguf_source_files(source.path));
   ExchangePlan plan;
   auto header = std::make_shared<GgufHeader>();
-  BALLAST_TRY(header->model, describe_gguf_model(config, folder.sentence.value_or("null")));
+  BALLAST_TRY(header->model, describe_gguf_model(config, files.sentence.value_or("null")));
   BALLAST_TRY(header->general, read_gguf_general(files, config));
   const GgufVocabularyRequest request{
       .files = files, .config_json = config, .architecture = header->model.architecture, .vocab = header->model.vocab};
@@ -74,10 +75,24 @@ Result<ExchangePlan> plan_from_folder(const ExchangeSource& source, const std::s
   return plan;
 }
 
-Result<ExchangePlan> plan_from_gptrs(const ExchangeSource& source, const std::string& config) {
-  BALLAST_TRY(GptrsAsGpt2 gpt2, gptrs_as_gpt2(config));
-  BALLAST_TRY(ExchangePlan plan, plan_from_folder(source, gpt2.config_json));
-  plan.edits.insert(plan.edits.begin(), std::move(gpt2.rename));
+// gpt.rs's GPT computes the exact GELU unless it says otherwise, and transformers' GPT-2 the one with tanh.
+Result<std::string> with_gelu(const ExchangeSource& source, const std::string& config) {
+  BALLAST_TRY(const ModelDescription model, parse_model_config(source.archive.description().config->text, source.path));
+  BALLAST_TRY(const ConfigReader fields, ConfigReader::parse(model.kind, config));
+  if (model.kind != "gpt" || fields.has("activation_function")) return config;
+  return R"({"activation_function": "gelu", )" + config.substr(config.find('{') + 1);
+}
+
+// What transformers would call it is what llama.cpp's converter begins with.
+Result<ExchangePlan> plan_from_gptrs(const ExchangeSource& source) {
+  BALLAST_TRY(ExchangePlan folder, plan_gptrs_folder(source));
+  const auto found = std::ranges::find(folder.companions, "config.json", &CompanionFile::name);
+  if (found == folder.companions.end()) {
+    return make_error(ErrorCode::kUnsupported, "the checkpoint has no config that transformers knows");
+  }
+  BALLAST_TRY(const std::string config, with_gelu(source, found->contents));
+  BALLAST_TRY(ExchangePlan plan, plan_from_config(source, config));
+  plan.edits.insert(plan.edits.begin(), folder.edits.begin(), folder.edits.end());
   return plan;
 }
 
@@ -86,8 +101,8 @@ Result<ExchangePlan> plan_from_gptrs(const ExchangeSource& source, const std::st
 Result<ExchangePlan> plan_gguf(const ExchangeSource& source) {
   return guarded([&]() -> Result<ExchangePlan> {
     const auto& config = source.archive.description().config;
-    if (config && config->schema == kHuggingFaceSchema) return plan_from_folder(source, config->text);
-    if (config && config->schema == "gptrs") return plan_from_gptrs(source, config->text);
+    if (config && config->schema == kHuggingFaceSchema) return plan_from_config(source, config->text);
+    if (config && config->schema == "gptrs") return plan_from_gptrs(source);
     return make_error(
         ErrorCode::kUnsupported,
         fmt::format("{}: a GGUF file that runs is made from a Hugging Face folder (config.json beside safetensors or "

@@ -59,7 +59,7 @@ Status refuse_scaling(const GgufTarget& target, const DecoderDescription& d) {
   const auto refuse = [&](std::string_view what) {
     return make_error(ErrorCode::kUnsupported,
                       fmt::format("{} of a {} model cannot be said in a GGUF file: llama.cpp has no such thing for the "
-                                  "architecture \"{}\". The folder itself runs, and can be copied to safetensors",
+                                  "architecture \"{}\". The model runs as it is, and can be copied to safetensors",
                                   what, d.family, target.architecture));
   };
   const ScalingKind kind = d.rope.scaling.kind;
@@ -262,7 +262,7 @@ Result<const GgufTarget*> find_target(const std::string& outer_type, const Decod
   if (found != std::end(kGgufTargets)) return found;
   return make_error(ErrorCode::kUnsupported,
                     fmt::format("llama.cpp has no architecture for {} models, so no GGUF file of one would run. The "
-                                "folder itself runs, and can be copied to safetensors",
+                                "model runs as it is, and can be copied to safetensors",
                                 d.family));
 }
 

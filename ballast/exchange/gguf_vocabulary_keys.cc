@@ -56,7 +56,6 @@ class VocabularyWriter {
     BALLAST_CHECK(read_added_tokens());
     if (files_.sentencepiece && !is_word_piece()) BALLAST_CHECK(write_sentencepiece());
     else if (files_.tokenizer_json) BALLAST_CHECK(write_document());
-    else if (files_.vocab_json && files_.merges_txt) BALLAST_CHECK(write_vocab_and_merges());
     else write_nothing();
     return std::move(entries_);
   }
@@ -148,7 +147,7 @@ class VocabularyWriter {
     const std::string where = files_.name_of("tokenizer.json");
     BALLAST_TRY(const JsonFields fields, JsonFields::parse(*files_.tokenizer_json, where));
     const auto raw = fields.raw("model");
-    if (!raw) return write_flat(where);
+    if (!raw) return fields.corrupt("there is no \"model\"");
     BALLAST_TRY(const TokenModel model, parse_token_model(*raw, where + ": model"));
     if (const auto* pairs = std::get_if<CharPairVocabulary>(&model)) {
       return pairs->byte_fallback ? write_char_pairs(*pairs, fields) : write_byte_pairs(*pairs, fields);
@@ -319,53 +318,7 @@ class VocabularyWriter {
     return {};
   }
 
-  // ---- GPT-2's two files, WordPiece
-
-  Status write_vocab_and_merges() {
-    BALLAST_TRY(const JsonFields none, JsonFields::parse("{}", files_.name_of("vocab.json")));
-    const std::string document = fmt::format(R"({{"type": "BPE", "vocab": {}, "merges": []}})", *files_.vocab_json);
-    BALLAST_TRY(TokenModel model, parse_token_model(document, none.where()));
-    auto& pairs = std::get<CharPairVocabulary>(model);
-    read_merge_lines(*files_.merges_txt, pairs);
-    return write_gpt2(pairs);
-  }
-
-  // gpt.rs's own: {"vocab", "merges", "unk_token"}, cut as GPT-2's.
-  Status write_flat(const std::string& where) {
-    BALLAST_TRY(const TokenModel model, parse_token_model(*files_.tokenizer_json, where));
-    const auto* pairs = std::get_if<CharPairVocabulary>(&model);
-    if (pairs != nullptr) return write_gpt2(*pairs);
-    return make_error(ErrorCode::kUnsupported, fmt::format("{}: a vocabulary without merges", where));
-  }
-
-  Status write_gpt2(const CharPairVocabulary& pairs) {
-    const auto end = std::ranges::find(pairs.tokens, "<|endoftext|>", &CharPairVocabulary::Token::text);
-    if (end != pairs.tokens.end()) {
-      AddedToken token;
-      token.text = end->text;
-      token.id = end->id;
-      token.special = true;
-      added_.push_back(std::move(token));
-    }
-    pad();
-    for (const auto& [text, id] : pairs.tokens) BALLAST_CHECK(set(id, text, Type::kNormal));
-    BALLAST_CHECK(set_added_tokens());
-    put_lists("gpt2", "gpt-2");
-    put_merges(pairs.merges);
-    return put_special_tokens();
-  }
-
-  static void read_merge_lines(std::string_view text, CharPairVocabulary& pairs) {
-    while (!text.empty()) {
-      const size_t end = std::min(text.find('\n'), text.size());
-      std::string_view line = text.substr(0, end);
-      text.remove_prefix(std::min(end + 1, text.size()));
-      if (line.ends_with('\r')) line.remove_suffix(1);
-      const size_t space = line.find(' ');
-      if (line.starts_with("#version") || space == std::string_view::npos) continue;
-      pairs.merges.push_back({std::string(line.substr(0, space)), std::string(line.substr(space + 1))});
-    }
-  }
+  // ---- WordPiece
 
   // Words begin with U+2581 there; what goes on, with nothing.
   Status write_words(const WordVocabulary& words) {

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <filesystem>
 
 #include "ballast/archive/open.h"
@@ -220,7 +221,7 @@ TEST(VocabularyKeys, OfGptRssFlatFileCutAsGpt2) {
   const auto made = load_tokenizer(gguf_of_keys(keys_of(flat, folder), folder.path("x.gguf")));
   const auto own = load_tokenizer(folder.path("tokenizer.json"));
   ASSERT_TRUE(made && own) << (made ? "" : made.error().message);
-  for (const std::string text : {"Hello world", "the other one", "  spaces 123"})
+  for (const char* text : {"Hello world", "the other one", "  spaces 123"})
     EXPECT_EQ(*made->encode(text), *own->encode(text));
 }
 
