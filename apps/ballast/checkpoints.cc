@@ -121,6 +121,26 @@ Result<const CheckpointManifest*> best_checkpoint(const CheckpointsFlags& flags,
   return make_error(ErrorCode::kNotFound, fmt::format("{}: \"{}\" is no number anywhere", flags.folder, flags.metric));
 }
 
+// The step in "step-00000040.json"; 0 where the name says none.
+uint64_t step_in_name(std::string_view file) {
+  const size_t digit = file.find_first_of("0123456789");
+  uint64_t step = 0;
+  if (digit != std::string_view::npos) std::from_chars(file.data() + digit, file.data() + file.size(), step);
+  return step;
+}
+
+// "latest" must not quietly become the one before: a checkpoint that cannot be read may be newer than all others.
+Status check_is_newest(const CheckpointsFlags& flags, const CheckpointList& list, const CheckpointManifest& newest) {
+  for (const DamagedManifest& damaged : list.damaged) {
+    if (step_in_name(damaged.file) < newest.step) continue;
+    return make_error(ErrorCode::kCorrupt,
+                      fmt::format("{}: the newest checkpoint cannot be read: {}; the newest sound one is of step {}: "
+                                  "name that step to take it",
+                                  flags.folder, damaged.why, newest.step));
+  }
+  return {};
+}
+
 Result<const CheckpointManifest*> choose(const CheckpointsFlags& flags, const CheckpointList& list) {
   if (list.checkpoints.empty()) {
     return make_error(ErrorCode::kNotFound,
@@ -128,7 +148,10 @@ Result<const CheckpointManifest*> choose(const CheckpointsFlags& flags, const Ch
                                            : fmt::format("{}: there is no checkpoint whose manifest can be read; {}",
                                                          flags.folder, list.damaged.front().why));
   }
-  if (flags.which == "latest") return &list.checkpoints.back();
+  if (flags.which == "latest") {
+    BALLAST_CHECK(check_is_newest(flags, list, list.checkpoints.back()));
+    return &list.checkpoints.back();
+  }
   if (flags.which == "best") return best_checkpoint(flags, list);
   uint64_t step = 0;
   const char* const end = flags.which.data() + flags.which.size();
@@ -205,9 +228,15 @@ Result<int> prune(const CheckpointsFlags& flags, Console& console) {
   if (!has_policy(flags))
     return bad_usage("prune keeps what it is told to: give --keep-last, --keep-best or --keep-every");
   BALLAST_TRY(const CheckpointList found, list_checkpoints(flags.folder));  // the manager would make a missing folder
+  if (found.checkpoints.empty() && !found.damaged.empty()) {
+    return make_error(ErrorCode::kCorrupt, fmt::format("{}: no checkpoint can be read, so none was removed; {}",
+                                                       flags.folder, found.damaged.front().why));
+  }
   BALLAST_CHECK(check_metric(found, flags.metric));
   BALLAST_TRY(const auto manager, CheckpointManager::open(flags.folder, {}));
-  BALLAST_TRY(const PruneReport report, manager->prune(policy_of(flags), flags.output.options.dry_run));
+  BALLAST_TRY(PruneReport report, manager->prune(policy_of(flags), flags.output.options.dry_run));
+  for (const DamagedManifest& damaged : found.damaged)
+    report.notes.push_back(fmt::format("left alone, because it cannot be read: {}", damaged.why));
   if (flags.json) console.out() += checkpoint_prune_json(flags.folder, report, flags.output.options.dry_run);
   else print_checkpoint_prune(report, flags.output.options.dry_run, console);
   return kExitYes;

@@ -74,9 +74,12 @@ void Console::complain(std::string_view text) {
 }
 
 int Console::fail(const Error& error, bool json) {
-  // The library knows no flags; every command that writes files spells this one so.
-  const bool says_how = error.message.find("--overwrite") != std::string::npos;
-  complain(error.code == ErrorCode::kExists && !says_how ? error.message + "; --overwrite replaces it" : error.message);
+  // The library knows no flags; every command that writes files spells this one so. Only a file can be replaced: a
+  // folder that another process holds is "exists" too.
+  const bool replaceable = error.code == ErrorCode::kExists &&
+                           error.message.find("overwriting was not asked for") != std::string::npos &&
+                           error.message.find("--overwrite") == std::string::npos;
+  complain(replaceable ? error.message + "; --overwrite replaces it" : error.message);
   if (json) {
     out_ = error_object(error);
     out_ += '\n';

@@ -1,154 +1,32 @@
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <filesystem>
 #include <memory>
 #include <optional>
 
 #include "apps/ballast/commands.h"
-#include "apps/ballast/console.h"
 #include "apps/ballast/flags.h"
-#include "apps/ballast/image_file.h"
 #include "apps/ballast/interrupt.h"
 #include "apps/ballast/json_output.h"
-#include "apps/ballast/progress_bar.h"
 #include "apps/ballast/text.h"
 #include "apps/ballast/train_display.h"
+#include "apps/ballast/train_prepare.h"
 #include "apps/ballast/train_report.h"
-#include "ballast/backends/backends.h"
-#include "ballast/training/make_trainable.h"
+#include "ballast/nn/sequential_file.h"
 #include "ballast/training/run.h"
 
 namespace ballast::cli {
 
 namespace {
 
-struct TrainFlags {
-  std::string config;
-  std::vector<std::string> set;
-  std::string log;
-  std::string report;
-  std::string output;
-  std::string checkpoints;
-  std::string resume;
-  std::string backend;
-  uint64_t steps = 0;
-  unsigned threads = 0;
-  bool check = false;
-  bool quiet = false;
-  bool json = false;
-};
-
-// Flags are shorter names of keys, and win over them.
-Result<TrainConfig> read_train_config(const TrainFlags& flags) {
-  std::vector<std::string> set = flags.set;
-  const auto also = [&set](std::string_view key, const std::string& value) {
-    if (!value.empty()) set.push_back(fmt::format("{}={}", key, value));
-  };
-  also("log.file", flags.log);
-  also("log.report", flags.report);
-  also("train.output", flags.output);
-  also("checkpoint.folder", flags.checkpoints);
-  also("checkpoint.resume", flags.resume);
-  if (flags.steps != 0) also("train.steps", std::to_string(flags.steps));
-  if (flags.threads != 0) also("train.threads", std::to_string(flags.threads));
-  BALLAST_TRY(TrainConfig config, load_train_config(flags.config, set));
-  if (!config.log.report.empty()) BALLAST_CHECK(check_report_path(config.log.report));
-  return config;
-}
-
-// A run that is ready to go on from where its checkpoints end.
-struct PreparedRun {
-  TrainConfig config;
-  std::unique_ptr<Trainer> trainer;
-  std::unique_ptr<CheckpointManager> checkpoints;
-  std::optional<uint64_t> resumed;  // from this step
-  std::string data_name;
-  uint64_t parameters = 0;
-};
-
-uint64_t count_parameters(Trainable& model) {
-  uint64_t count = 0;
-  for (const Param& param : model.trained()) count += param.shape().element_count().value_or(0);
-  return count;
-}
-
-Result<std::unique_ptr<Trainer>> make_trainer(const TrainFlags& flags, const TrainConfig& config, Console& console,
-                                              PreparedRun& run) {
-  ProgressBar bar(console.errors());
-  OpenDataSettings settings;
-  BALLAST_TRY(settings.context, context_of(config.model));
-  settings.seed = config.train.seed;
-  settings.threads = static_cast<unsigned>(config.train.threads);
-  settings.read_picture = read_picture;
-  settings.progress = bar.callback();
-  BALLAST_TRY(TrainingData data, open_training_data(config.data, config.eval, settings));
-  BALLAST_TRY(auto model, make_trainable(config, data));
-  run.data_name = data.training->name();
-  run.parameters = count_parameters(*model);
-  BALLAST_TRY(const Backend* backend, choose_backend(flags.backend));
-  return Trainer::make(config, std::move(model), std::move(data),
-                       {.backend = backend, .threads = static_cast<unsigned>(config.train.threads)});
-}
-
-// Lines of the configuration that are not as the checkpoint has them.
-std::vector<std::string> changed_lines(const TrainConfig& config, const std::string& saved) {
-  const auto before = parse_train_config(saved, "the checkpoint's configuration");
-  if (!before) return {};
-  std::vector<std::string> changed;
-  const std::string now = config.to_json(true), then = before->to_json(true);
-  for (size_t begin = 0, end = 0; begin < now.size(); begin = end + 1) {
-    end = std::min(now.find('\n', begin), now.size());
-    const std::string_view line = std::string_view(now).substr(begin, end - begin);
-    if (then.find(line) == std::string::npos) changed.emplace_back(line.substr(line.find_first_not_of(' ')));
-  }
-  return changed;
-}
-
-Status resume_run(PreparedRun& run, Console& console) {
-  const std::string& mode = run.config.checkpoint.resume;
-  BALLAST_TRY(ResumeReport found, run.checkpoints->resume());
-  for (const std::string& why : found.rejected) console.complain(fmt::format("passed over: {}", printable(why)));
-  if (found.checkpoint && mode == "never") {
-    return make_error(
-        ErrorCode::kExists,
-        fmt::format("{}: there are checkpoints up to step {} already: name another folder, remove them, or "
-                    "resume = \"auto\"",
-                    run.config.checkpoint.folder, found.checkpoint->step()));
-  }
-  if (!found.checkpoint) {
-    if (mode != "must") return {};
-    return make_error(ErrorCode::kNotFound,
-                      fmt::format("{}: there is no sound checkpoint to go on from", run.config.checkpoint.folder));
-  }
-  if (Status restored = run.trainer->restore(*found.checkpoint); !restored) {
-    return std::move(restored).error().with_context(run.config.checkpoint.folder);
-  }
-  for (const std::string& line : changed_lines(run.config, found.checkpoint->config_json())) {
-    console.remark(fmt::format("differs from the checkpoint's configuration: {}\n", printable(line)));
-  }
-  run.resumed = found.checkpoint->step();
-  return {};
-}
-
-Result<PreparedRun> prepare(const TrainFlags& flags, Console& console) {
-  PreparedRun run;
-  BALLAST_TRY(run.config, read_train_config(flags));
-  BALLAST_TRY(run.trainer, make_trainer(flags, run.config, console, run));
-  if (flags.check || run.config.checkpoint.folder.empty()) return run;
-  CheckpointOptions options = checkpoint_options(run.config.checkpoint);
-  options.threads = static_cast<unsigned>(run.config.train.threads);
-  BALLAST_TRY(run.checkpoints, CheckpointManager::open(run.config.checkpoint.folder, options));
-  BALLAST_CHECK(resume_run(run, console));
-  return run;
-}
-
 constexpr std::string_view kHistoryName = "history.jsonl";
 
 // Shows and writes down what happens, and stops at Ctrl-C.
 class Watcher final : public RunObserver {
  public:
-  Watcher(const TrainFlags& flags, PreparedRun& run)
+  Watcher(const TrainFlags& flags, PreparedRun& run, Console& console)
       : run_(run),
+        console_(console),
         display_({.title = flags.config,
                   .total_steps = run.trainer->total_steps(),
                   .steps_per_epoch = run.trainer->steps_per_epoch(),
@@ -156,8 +34,9 @@ class Watcher final : public RunObserver {
                  flags.quiet || flags.json) {}
 
   Status open_log() {
-    const std::string& path = run_.config.log.file;
+    const std::string& path = run_.config().log.file;
     if (path.empty()) return {};
+    BALLAST_CHECK(nn::create_parents(path));
     auto log = run_.resumed ? TrainLog::resume(path, *run_.resumed) : TrainLog::create(path);
     if (!log) return std::move(log).error();
     log_.emplace(std::move(*log));
@@ -166,26 +45,30 @@ class Watcher final : public RunObserver {
 
   // A report is of the whole run, also of what was done before: checkpoints have all steps beside them. Training goes
   // on without what cannot be read or written there.
-  void open_history(Console& console) {
+  void open_history() {
     if (run_.checkpoints == nullptr) return;
-    const std::string path = fmt::format("{}/{}", run_.config.checkpoint.folder, kHistoryName);
+    const std::string path = fmt::format("{}/{}", run_.config().checkpoint.folder, kHistoryName);
     auto kept = run_.resumed ? TrainLog::resume(path, *run_.resumed) : TrainLog::create(path);
     if (!kept) {
-      console.remark(fmt::format("a report will begin here: {}\n", printable(kept.error().message)));
+      console_.remark(fmt::format("a report will begin here: {}\n", printable(kept.error().message)));
       kept = TrainLog::create(path);
     }
     if (kept) kept_.emplace(std::move(*kept));
     if (run_.resumed) recall(path);
-    if (run_.resumed && history_.last().step == 0) recall(run_.config.log.file);
+    if (run_.resumed && history_.last().step == 0) recall(run_.config().log.file);
   }
 
   Status on_event(const TrainEvent& event) override {
+    if (const auto* warning = std::get_if<WarningRecord>(&event)) {
+      display_.clear();
+      console_.complain(fmt::format("warning: step {}: {}", grouped(warning->step), printable(warning->text)));
+    }
     display_.show(event);
     history_.add(event);
     if (kept_ && !kept_->write(event)) kept_.reset();
     if (!log_) return {};
     const auto* step = std::get_if<StepRecord>(&event);
-    if (step != nullptr && step->step % run_.config.log.every != 0) return {};
+    if (step != nullptr && step->step % run_.config().log.every != 0) return {};
     return log_->write(event);
   }
 
@@ -201,6 +84,7 @@ class Watcher final : public RunObserver {
   }
 
   PreparedRun& run_;
+  Console& console_;
   TrainDisplay display_;
   TrainHistory history_;
   std::optional<TrainLog> log_;
@@ -208,16 +92,42 @@ class Watcher final : public RunObserver {
   CancelScope cancel_;
 };
 
-Status write_outputs(const TrainFlags& flags, PreparedRun& run, const TrainHistory& history, bool finished) {
-  if (finished && !run.config.train.output.empty()) BALLAST_CHECK(run.trainer->save_model(run.config.train.output));
-  if (run.config.log.report.empty()) return {};
-  TrainReport report{
-      .title = flags.config, .item = std::string(run.trainer->model().item_name()), .config = run.config.to_json(true)};
-  report.facts = {{"data", run.data_name}, {"parameters", grouped(run.parameters)}};
-  return write_train_report(run.config.log.report, report, history);
+// What became of the run, beside the figures.
+struct Outcome {
+  RunEnd end;
+  bool wrote_output = false;
+  bool kept_output = false;  // a finished run left the model that was there alone
+};
+
+// An interrupted run without checkpoints would lose everything: its model is saved as it is.
+bool should_save(const PreparedRun& run, const RunEnd& end) {
+  return !run.config().train.output.empty() && (end.finished || run.checkpoints == nullptr);
 }
 
-std::string train_json(const PreparedRun& run, const RunEnd& end) {
+Status write_model(const TrainFlags& flags, PreparedRun& run, Outcome& outcome) {
+  const std::string& output = run.config().train.output;
+  if (!should_save(run, outcome.end)) return {};
+  std::error_code none;
+  outcome.kept_output = outcome.end.steps == 0 && !flags.overwrite && std::filesystem::exists(output, none);
+  if (outcome.kept_output) return {};
+  BALLAST_CHECK(run.trainer->save_model(output));
+  outcome.wrote_output = true;
+  return {};
+}
+
+Status write_report(const TrainFlags& flags, PreparedRun& run, const TrainHistory& history) {
+  const std::string& path = run.config().log.report;
+  if (path.empty()) return {};
+  BALLAST_CHECK(nn::create_parents(path));
+  TrainReport report{.title = flags.config,
+                     .item = std::string(run.trainer->model().item_name()),
+                     .config = run.config().to_json(true)};
+  report.facts = {{"data", run.data_name}, {"parameters", grouped(run.parameters)}};
+  return write_train_report(path, report, history);
+}
+
+std::string train_json(const PreparedRun& run, const Outcome& outcome) {
+  const RunEnd& end = outcome.end;
   JsonWriter json;
   json.begin_object();
   add_number(json, "step", run.trainer->step());
@@ -232,69 +142,125 @@ std::string train_json(const PreparedRun& run, const RunEnd& end) {
     if (end.last_evaluation->accuracy) json.key("eval_accuracy").real(*end.last_evaluation->accuracy);
   }
   add_boolean(json, "finished", end.finished);
-  if (end.finished && !run.config.train.output.empty()) add_text(json, "output", run.config.train.output);
+  if (outcome.wrote_output || outcome.kept_output) add_text(json, "output", run.config().train.output);
   json.end_object();
   return json.take() + '\n';
 }
 
-void print_train_end(const PreparedRun& run, const RunEnd& end, Console& console) {
-  std::string text = fmt::format("step {} of {}, loss {:.6g}", grouped(run.trainer->step()),
-                                 grouped(run.trainer->total_steps()), end.last_loss);
+// What an interrupted run left, so that nobody has to guess.
+std::string interrupted_text(const PreparedRun& run, const Outcome& outcome) {
+  const std::string when =
+      fmt::format("interrupted after step {} of {}", grouped(run.trainer->step()), grouped(run.trainer->total_steps()));
+  if (run.checkpoints != nullptr) {
+    return fmt::format("{}: saved in {}; the same command resumes the run\n", when,
+                       printable(run.config().checkpoint.folder));
+  }
+  if (outcome.wrote_output) {
+    return fmt::format(
+        "{}: {} holds the model as it is now; the run cannot be resumed, because it keeps no checkpoints "
+        "(--checkpoints FOLDER)\n",
+        when, printable(run.config().train.output));
+  }
+  return fmt::format("{}: nothing was saved, because neither --checkpoints nor --out was given\n", when);
+}
+
+void print_train_end(const PreparedRun& run, const Outcome& outcome, Console& console) {
+  const RunEnd& end = outcome.end;
+  std::string text = fmt::format("step {} of {}, loss {}", grouped(run.trainer->step()),
+                                 grouped(run.trainer->total_steps()), shown_loss(end.last_loss));
   if (end.last_evaluation) {
-    text += fmt::format(", evaluation {:.6g}", end.last_evaluation->loss);
-    if (end.last_evaluation->accuracy) text += fmt::format(" ({:.2f}% right)", 100 * *end.last_evaluation->accuracy);
+    text += fmt::format(", held out {}", shown_loss(end.last_evaluation->loss));
+    if (end.last_evaluation->accuracy) text += fmt::format(" ({:.2f} % right)", 100 * *end.last_evaluation->accuracy);
   }
   console.out() += text + '\n';
-  if (end.finished && !run.config.train.output.empty()) {
-    console.out() += fmt::format("wrote {}\n", printable(run.config.train.output));
-  }
-  if (!end.finished && run.checkpoints != nullptr) {
-    console.remark("stopped; the same command goes on from here\n");
-  }
+  if (outcome.wrote_output) console.out() += fmt::format("wrote {}\n", printable(run.config().train.output));
+  if (outcome.kept_output)
+    console.out() += fmt::format("{} is there already and stays\n", printable(run.config().train.output));
+}
+
+// ---------------------------------------------------------------- --check
+
+std::string check_json(const PreparedRun& run, const StepRecord& tried, const std::string& warning) {
+  JsonWriter json(/*pretty=*/true);
+  json.begin_object();
+  add_number(json, "parameters", run.parameters);
+  add_number(json, "total_steps", run.trainer->total_steps());
+  add_number(json, "steps_per_epoch", run.trainer->steps_per_epoch());
+  add_number(json, "examples", run.examples);
+  add_number(json, "held_out", run.held_out);
+  json.key("loss").real(tried.loss);
+  if (tried.grad_norm) json.key("grad_norm").real(*tried.grad_norm);
+  if (!warning.empty()) add_text(json, "warning", warning);
+  json.key("config").raw(run.config().to_json(true));
+  json.end_object();
+  return json.take() + '\n';
+}
+
+std::string class_list(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(names.size(), kShown); ++i) text += (i == 0 ? "" : ", ") + printable(names[i]);
+  return names.size() > kShown ? fmt::format("{} and {} more", text, names.size() - kShown) : text;
+}
+
+void print_check(const PreparedRun& run, const StepRecord& tried, Console& console) {
+  std::string& out = console.out();
+  out += fmt::format("{} parameters, {} steps ({} an epoch), data {}\n", grouped(run.parameters),
+                     grouped(run.trainer->total_steps()), grouped(run.trainer->steps_per_epoch()),
+                     printable(run.data_name));
+  out += fmt::format("{}, {} held out\n", counted(run.examples, "example"), grouped(run.held_out));
+  if (!run.class_names.empty())
+    out += fmt::format("{} classes: {}\n", run.class_names.size(), class_list(run.class_names));
+  out += fmt::format("one batch, forward and backward: loss {}, gradient {}, {:.1f} ms\n", shown_loss(tried.loss),
+                     tried.grad_norm ? shown_loss(*tried.grad_norm) : "not finite in bf16", tried.seconds * 1e3);
+  out += run.config().to_json(true) + '\n';
 }
 
 int check_only(const PreparedRun& run, const TrainFlags& flags, Console& console) {
-  if (flags.json) {
-    console.out() += run.config.to_json(true) + '\n';
-    return kExitYes;
-  }
-  console.out() += fmt::format("{} parameters, {} steps ({} an epoch), data {}\n", grouped(run.parameters),
-                               grouped(run.trainer->total_steps()), grouped(run.trainer->steps_per_epoch()),
-                               printable(run.data_name));
-  console.out() += run.config.to_json(true) + '\n';
+  const auto tried = run.trainer->try_step();
+  if (!tried) return console.fail(tried.error(), flags.json);
+  const std::string warning = tried->skipped ? "" : describe_idle_params(run.trainer->params_without_gradient());
+  if (!warning.empty()) console.complain(fmt::format("warning: {}", printable(warning)));
+  if (flags.json) console.out() += check_json(run, *tried, warning);
+  else print_check(run, *tried, console);
   return kExitYes;
 }
 
 int train(const TrainFlags& flags, Console& console) {
-  auto run = prepare(flags, console);
+  auto run = prepare_run(flags, console);
   if (!run) return console.fail(run.error(), flags.json);
   if (flags.check) return check_only(*run, flags, console);
-  if (run->trainer->step() >= run->trainer->total_steps()) {
-    console.remark(fmt::format("the checkpoint is of step {} of {}: there is nothing left to do\n",
-                               run->trainer->step(), run->trainer->total_steps()));
+  if (run->was_finished()) {
+    console.remark(
+        fmt::format("the run is finished: all {} steps were made before; more need a larger steps or epochs\n",
+                    grouped(run->trainer->total_steps())));
   }
-  Watcher watcher(flags, *run);
+  Watcher watcher(flags, *run, console);
   if (const Status opened = watcher.open_log(); !opened) return console.fail(opened.error(), flags.json);
-  watcher.open_history(console);
+  watcher.open_history();
   if (run->resumed) {
     const ResumeRecord resumed{*run->resumed, checkpoint_manifest_name(*run->resumed)};
     if (const Status told = watcher.on_event(resumed); !told) return console.fail(told.error(), flags.json);
   }
-  const auto end = run_training(*run->trainer, run->checkpoints.get(), watcher);
+  auto end = run_training(*run->trainer, run->checkpoints.get(), watcher, run->so_far);
   watcher.display().finish();
   if (!end) return console.fail(end.error(), flags.json);
-  const Status written = write_outputs(flags, *run, watcher.history(), end->finished);
+  Outcome outcome{std::move(*end)};
+  Status written = write_model(flags, *run, outcome);
+  if (written) written = write_report(flags, *run, watcher.history());
   if (!written) return console.fail(written.error(), flags.json);
-  if (flags.json) console.out() += train_json(*run, *end);
-  else print_train_end(*run, *end, console);
-  return end->finished ? kExitYes : kExitInterrupted;
+  if (flags.json) console.out() += train_json(*run, outcome);
+  else print_train_end(*run, outcome, console);
+  if (outcome.end.finished) return kExitYes;
+  console.remark(interrupted_text(*run, outcome));
+  return kExitInterrupted;
 }
 
 constexpr const char* kTrainFooter =
-    "CONFIG names the model, the data, the optimizer and when to save; docs/training.md has all of its keys. A run "
-    "that\n"
-    "was stopped, by Ctrl-C or by a crash at any moment, goes on from its newest sound checkpoint when it is started\n"
-    "again, to the same bits as if it had never stopped, with any number of threads.\n"
+    "CONFIG names the model, the data, the optimizer and when to save; docs/training.md lists its keys. With\n"
+    "--checkpoints, a run that was stopped by Ctrl-C or by a crash resumes from its newest sound checkpoint when it "
+    "is\n"
+    "started again, and ends in the same bits as if it had never stopped, with any number of threads.\n"
     "\n"
     "Examples:\n"
     "  ballast train digits.toml\n"
@@ -304,19 +270,20 @@ constexpr const char* kTrainFooter =
 }  // namespace
 
 RunCommand add_train(CLI::App& program, Console& console) {
-  Command command(program, "train", "Train a model, with checkpoints to go on from");
+  Command command(program, "train", "Train a model, with checkpoints to resume from");
   auto flags = std::make_shared<TrainFlags>();
-  command.path("CONFIG", flags->config, "What to train on what: .toml or .json");
-  command.texts("--set", "SECTION.KEY=VALUE", flags->set, "Another value for a key; may be repeated");
-  command.count("--steps", "N", flags->steps, "How many steps in all", 1);
-  command.text("--checkpoints", "FOLDER", flags->checkpoints, "Where checkpoints go");
-  command.text("--resume", "auto|must|never", flags->resume, "Whether to go on from the checkpoints that are there");
-  command.text("--out", "FILE", flags->output, "Where the trained model goes: .netcl, .gptrs or .safetensors");
-  command.text("--log", "FILE", flags->log, "Each step as a line of JSON");
-  command.text("--report", "FILE", flags->report, "Curves and figures at the end: .html or .svg");
-  command.text("--backend", "NAME", flags->backend, "Which backend computes; `ballast backends` lists them");
+  command.path("CONFIG", flags->config, "Model, data and optimizer: .toml or .json");
+  command.texts("--set", "SECTION.KEY=VALUE", flags->set, "Override a key of CONFIG; may be repeated");
+  command.count("--steps", "N", flags->steps, "Train for this many steps in all, whatever CONFIG says", 1);
+  command.text("--checkpoints", "FOLDER", flags->checkpoints, "Save checkpoints in this folder");
+  command.text("--resume", "auto|must|never", flags->resume, "Resume from existing checkpoints");
+  command.text("--out", "FILE", flags->output, "Save the trained model: .netcl, .gptrs or .safetensors");
+  command.flag("--overwrite", flags->overwrite, "Replace an existing file at --out");
+  command.text("--log", "FILE", flags->log, "Log each step as a line of JSON");
+  command.text("--report", "FILE", flags->report, "Write curves and figures at the end: .html or .svg");
+  command.text("--backend", "NAME", flags->backend, "Compute on this backend; `ballast backends` lists them");
   command.threads(flags->threads);
-  command.flag("--check", flags->check, "Only check the configuration and the data, and show what would be done");
+  command.flag("--check", flags->check, "Check configuration, data and output, compute one batch, and stop");
   command.flag("--quiet", flags->quiet, "Show nothing while training");
   command.json(flags->json);
   command.footer(kTrainFooter);

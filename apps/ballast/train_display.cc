@@ -100,14 +100,6 @@ class DotField {
 
 // ---------------------------------------------------------------- words
 
-std::string shown_number(double value) {
-  if (!std::isfinite(value)) return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
-  const double size = std::abs(value);
-  if (size != 0 && (size < 1e-3 || size >= 1e5)) return fmt::format("{:.2e}", value);
-  if (size < 10) return fmt::format("{:.4f}", value);
-  return size < 1000 ? fmt::format("{:.2f}", value) : fmt::format("{:.0f}", value);
-}
-
 std::string rate_text(const TrainTask& task, const TrainHistory& history) {
   const double rate = history.items_per_second();
   if (rate <= 0) return "";
@@ -136,7 +128,7 @@ std::string progress_text(const TrainTask& task, const TrainHistory& history) {
 
 std::string eval_text(const EvalRecord& eval) {
   const std::string accuracy = eval.accuracy ? fmt::format("  accuracy {:.2f} %", 100 * *eval.accuracy) : "";
-  return fmt::format("held out {}{}", shown_number(eval.loss), accuracy);
+  return fmt::format("held out {}{}", shown_loss(eval.loss), accuracy);
 }
 
 // Cells with two blanks between them, as many as fit; empty ones are left out.
@@ -175,7 +167,7 @@ void append_curve(std::vector<std::string>& lines, const Series& series, const T
     const bool marked = row == 0 || row + 1 == rows.size() || row == rows.size() / 2;
     std::string line;
     append_painted(line, terminal, Paint::kDim,
-                   fmt::format("{:>9} {}", marked ? shown_number(scale.value_at(place)) : "", marked ? "┤" : "│"));
+                   fmt::format("{:>9} {}", marked ? shown_loss(scale.value_at(place)) : "", marked ? "┤" : "│"));
     append_painted(line, terminal, Paint::kCyan, rows[row]);
     lines.push_back(std::move(line));
   }
@@ -190,6 +182,14 @@ TrainDisplay::Surroundings standard_error() {
 }
 
 }  // namespace
+
+std::string shown_loss(double value) {
+  if (!std::isfinite(value)) return std::isnan(value) ? "nan" : value > 0 ? "inf" : "-inf";
+  const double size = std::abs(value);
+  if (size != 0 && (size < 1e-3 || size >= 1e5)) return fmt::format("{:.2e}", value);
+  if (size < 10) return fmt::format("{:.4f}", value);
+  return size < 1000 ? fmt::format("{:.2f}", value) : fmt::format("{:.0f}", value);
+}
 
 std::vector<std::string> draw_curve(const Series& series, size_t width, size_t height) {
   DotField field(width, height);
@@ -219,13 +219,13 @@ std::vector<std::string> draw_frame(const TrainTask& task, const TrainHistory& h
                       .take());
   append_curve(lines, history.loss(), terminal, width);
   Cells losses(terminal, width);
-  losses.add(fmt::format("loss {}", shown_number(last.loss)), std::isfinite(last.loss) ? Paint::kBold : Paint::kRed)
-      .add(fmt::format("smoothed {}", shown_number(history.smooth_loss())));
+  losses.add(fmt::format("loss {}", shown_loss(last.loss)), std::isfinite(last.loss) ? Paint::kBold : Paint::kRed)
+      .add(fmt::format("smoothed {}", shown_loss(history.smooth_loss())));
   if (!history.evals().empty()) losses.add(eval_text(history.evals().back()), Paint::kYellow);
   lines.push_back(losses.take());
   Cells numbers(terminal, width);
   numbers.add(rate_text(task, history)).add(fmt::format("lr {:.4g}", last.lr));
-  if (last.grad_norm) numbers.add(fmt::format("gradient {}", shown_number(*last.grad_norm)));
+  if (last.grad_norm) numbers.add(fmt::format("gradient {}", shown_loss(*last.grad_norm)));
   if (history.skipped_steps() != 0) numbers.add(counted(history.skipped_steps(), "step") + " skipped", Paint::kRed);
   lines.push_back(numbers.take());
   const CheckpointRecord& checkpoint = history.last_checkpoint();
@@ -241,8 +241,8 @@ std::vector<std::string> draw_frame(const TrainTask& task, const TrainHistory& h
 std::string draw_line(const TrainTask& task, const TrainHistory& history) {
   const StepRecord& last = history.last();
   std::string line =
-      fmt::format("{}  loss {}  lr {:.4g}", progress_text(task, history), shown_number(history.smooth_loss()), last.lr);
-  if (last.grad_norm) line += fmt::format("  gradient {}", shown_number(*last.grad_norm));
+      fmt::format("{}  loss {}  lr {:.4g}", progress_text(task, history), shown_loss(last.loss), last.lr);
+  if (last.grad_norm) line += fmt::format("  gradient {}", shown_loss(*last.grad_norm));
   for (const std::string& more : {rate_text(task, history), left_text(task, history)}) {
     if (!more.empty()) line += "  " + more;
   }
@@ -283,6 +283,8 @@ void TrainDisplay::say_plainly(const TrainEvent& event) {
     text = fmt::format("step {}  checkpoint {}", grouped(checkpoint->step), printable(checkpoint->path));
   } else if (const auto* resume = std::get_if<ResumeRecord>(&event)) {
     text = fmt::format("step {}  resumed from {}", grouped(resume->step), printable(resume->path));
+  } else {
+    return;  // a warning is told by whoever shows errors
   }
   around_.write(text + "\n");
 }

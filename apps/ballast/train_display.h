@@ -18,6 +18,9 @@ struct TrainTask {
   std::string item = "examples";  // what is counted: "images", "tokens"
 };
 
+// A loss as every line of a run shows it: "0.0808", "2.31e-05".
+std::string shown_loss(double value);
+
 // A curve of `width` x `height` characters with four dots down and two across in each. Values that span more than a
 // factor of 20 are drawn by their logarithm.
 std::vector<std::string> draw_curve(const Series& series, size_t width, size_t height);

@@ -142,7 +142,8 @@ class Ministral final : public TextModel {
 
  private:
   Result<Tensor> run(Context& context, const TextPass& pass) const override {
-    BALLAST_TRY(const ops::RopeTables rope, rope_tables(context, pass));
+    // Of one sequence: all of them have the same positions.
+    BALLAST_TRY(const ops::RopeTables rope, ops::rope_tables(context, config_.rope, pass.position, pass.length()));
     BALLAST_TRY(Tensor h, ops::embedding_lookup(context.at("tok_embeddings"), tok_embeddings_, pass.ids));
     for (uint64_t i = 0; i < blocks_.size(); ++i) {
       const Context::Scope scope(context, "blocks", i);
@@ -152,16 +153,6 @@ class Ministral final : public TextModel {
     BALLAST_TRY(h, wanted_rows(context, h, pass.rows));
     BALLAST_TRY(h, ops::rms_norm(context.at("final_norm"), h, final_norm_, config_.eps));
     return ops::linear(context.at("logits"), h, lm_head_);
-  }
-
-  // One after the other for each sequence.
-  Result<ops::RopeTables> rope_tables(Context& context, const TextPass& pass) const {
-    BALLAST_TRY(ops::RopeTables rope, ops::rope_tables(context, config_.rope, pass.position, pass.length()));
-    if (pass.sequences == 1) return rope;
-    const std::vector<Tensor> cosines(pass.sequences, rope.cosines), sines(pass.sequences, rope.sines);
-    BALLAST_TRY(rope.cosines, ops::concat_along_axis(context, cosines, 0));
-    BALLAST_TRY(rope.sines, ops::concat_along_axis(context, sines, 0));
-    return rope;
   }
 
   Result<Tensor> run_block(Context& context, const MinistralBlock& block, uint64_t layer, const Tensor& h,

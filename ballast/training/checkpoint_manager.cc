@@ -5,6 +5,7 @@
 #include <condition_variable>
 #include <mutex>
 #include <set>
+#include <system_error>
 #include <thread>
 
 #include "ballast/archive/guard.h"
@@ -65,6 +66,7 @@ struct CheckpointManager::State {
   SnapshotCopy copy;
   std::thread thread;
 
+  Status start();
   Status scan();
   bool wait_until_idle();
   Status take_failure();
@@ -74,6 +76,18 @@ struct CheckpointManager::State {
   Result<PruneReport> prune(const CheckpointPolicy& policy, const std::vector<std::string>& forgotten, bool dry_run);
   Result<LoadedCheckpoint> load_sound(const CheckpointManifest& manifest);
 };
+
+Status CheckpointManager::State::start() {
+  try {
+    thread = std::thread([this] { write_in_background(); });
+    return {};
+  } catch (const std::system_error& failure) {
+    return make_error(ErrorCode::kOutOfMemory,
+                      fmt::format("{}: the system has no thread left for writing checkpoints ({}); allow more, or stop "
+                                  "other programs",
+                                  folder.path(), failure.code().message()));
+  }
+}
 
 Status CheckpointManager::State::scan() { return assign(list, list_checkpoints(folder.path(), options.file_system)); }
 
@@ -175,11 +189,10 @@ Result<LoadedCheckpoint> CheckpointManager::State::load_sound(const CheckpointMa
 
 // ---------------------------------------------------------------- the door
 
-CheckpointManager::CheckpointManager(std::unique_ptr<State> state) : state_(std::move(state)) {
-  state_->thread = std::thread([shared = state_.get()] { shared->write_in_background(); });
-}
+CheckpointManager::CheckpointManager(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 CheckpointManager::~CheckpointManager() {
+  if (!state_->thread.joinable()) return;
   state_->wait_until_idle();
   {
     const std::lock_guard held(state_->mutex);
@@ -200,7 +213,9 @@ Result<std::unique_ptr<CheckpointManager>> CheckpointManager::open(const std::st
     BALLAST_CHECK(state->scan());
     // Only what nobody names: which checkpoints to keep is asked when there is a new one.
     BALLAST_CHECK(state->prune({.keep_last = 0}, {}, false));
-    return std::unique_ptr<CheckpointManager>(new CheckpointManager(std::move(state)));
+    std::unique_ptr<CheckpointManager> manager(new CheckpointManager(std::move(state)));
+    BALLAST_CHECK(manager->state_->start());
+    return manager;
   });
 }
 

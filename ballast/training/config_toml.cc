@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <new>
 #include <sstream>
 #include <toml.hpp>
 
@@ -146,6 +147,8 @@ Result<ConfigValue> parse_config_toml(std::string_view text, const std::string& 
   try {
     std::istringstream stream{std::string(text)};
     return to_tree(toml::parse(stream, where), where);
+  } catch (const std::bad_alloc&) {
+    return make_error(ErrorCode::kOutOfMemory, fmt::format("{}: not enough memory to read it", where));
   } catch (const std::exception& failure) {  // the parser's only way to say no
     return syntax_error(where, failure.what());
   }

@@ -5,10 +5,13 @@
 #include <array>
 #include <utility>
 
+#include "ballast/archive/model_folder.h"
 #include "ballast/archive/open.h"
 #include "ballast/base/json.h"
+#include "ballast/models/config_schema.h"
 #include "ballast/models/model_config.h"
 #include "ballast/nn/netcl_io.h"
+#include "ballast/training/fill_in.h"
 #include "ballast/training/trainable_layers.h"
 #include "ballast/training/trainable_text.h"
 
@@ -48,22 +51,37 @@ Result<bool> is_layers(const Archive& archive) {
   return listing.has_value();
 }
 
+// A model that runs, but whose config is another program's.
+bool is_foreign_model(const Archive& archive, const std::string& path) {
+  if (runnable_config(archive.description())) return true;
+  if (!takes_config_from_folder(archive.description())) return false;
+  const auto folder = read_model_folder(path);
+  return folder && folder->config;
+}
+
 Result<ModelDescription> describe(const Archive& archive, const std::string& path) {
-  const auto& config = archive.description().config;
+  const auto config = runnable_config(archive.description());
   if (config && config->schema == "gptrs") return parse_model_config(config->text, path);
+  if (is_foreign_model(archive, path)) {
+    return make_error(ErrorCode::kUnsupported,
+                      fmt::format("{}: fine-tuning models of other programs (Hugging Face folders, GGUF files) is not "
+                                  "supported yet; [model] init takes a gpt.rs checkpoint (.gptrs) or a model of layers "
+                                  "(.netcl, .safetensors) that was trained here",
+                                  path));
+  }
   return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("{}: the file does not say what model it is: only weights with a model config (.gptrs, "
-                                ".netcl) can be trained further",
+                    fmt::format("{}: the file does not say what model it is: [model] init takes a gpt.rs checkpoint "
+                                "(.gptrs) or a model of layers (.netcl, .safetensors)",
                                 path));
 }
 
-Result<std::unique_ptr<Trainable>> load_trainable(const TrainConfig& config) {
+Result<std::unique_ptr<Trainable>> load_trainable(const TrainConfig& config, const LossSpec& loss) {
   const std::string& path = config.model.init;
   BALLAST_TRY(const Archive archive, open_archive(path));
   BALLAST_TRY(const bool layers, is_layers(archive));
   if (layers) {
     BALLAST_TRY(auto loaded, netcl::load_model(path));
-    return make_layers_trainable(std::move(loaded.model), loss_config(config.loss));
+    return make_layers_trainable(std::move(loaded.model), loss_config(loss));
   }
   BALLAST_TRY(const ModelDescription model, describe(archive, path));
   BALLAST_TRY(const ModelKind* kind, find_kind(model.kind));
@@ -98,8 +116,9 @@ Result<std::unique_ptr<nn::Sequential>> make_mlp(const TrainConfig& config, cons
 }  // namespace
 
 Result<std::unique_ptr<Trainable>> make_trainable(const TrainConfig& config, const TrainingData& data) {
-  if (!config.model.init.empty()) return load_trainable(config);
   const ExampleLayout& layout = data.training->layout();
+  BALLAST_TRY(const LossSpec loss, choose_loss(config.loss, layout));
+  if (!config.model.init.empty()) return load_trainable(config, loss);
   if (config.model.kind == "gpt") {
     BALLAST_TRY(const ModelKind* kind, find_kind("gpt"));
     return make_text_trainable(*kind, gpt_config(config.model.gpt, layout.classes), config.train.seed);
@@ -110,7 +129,7 @@ Result<std::unique_ptr<Trainable>> make_trainable(const TrainConfig& config, con
   } else {
     BALLAST_TRY(model, nn::build_sequential(config.model.layers, {.seed = config.train.seed}));
   }
-  return make_layers_trainable(std::move(model), loss_config(config.loss));
+  return make_layers_trainable(std::move(model), loss_config(loss));
 }
 
 Result<uint64_t> context_of(const ModelSpec& model) {

@@ -1,13 +1,19 @@
 #include "ballast/training/run.h"
 
+#include <fmt/format.h>
+
+#include <algorithm>
+
 namespace ballast {
 
 namespace {
 
 class Run {
  public:
-  Run(Trainer& trainer, CheckpointManager* checkpoints, RunObserver& observer)
-      : trainer_(trainer), checkpoints_(checkpoints), observer_(observer) {}
+  Run(Trainer& trainer, CheckpointManager* checkpoints, RunObserver& observer, const Metrics& so_far)
+      : trainer_(trainer), checkpoints_(checkpoints), observer_(observer) {
+    for (const auto& [name, value] : so_far) recall(name, value);
+  }
 
   Result<RunEnd> until_the_end() {
     bool stopped = false;
@@ -16,6 +22,7 @@ class Run {
       end_.last_loss = record.loss;
       ++end_.steps;
       BALLAST_CHECK(observer_.on_event(record));
+      BALLAST_CHECK(warn_of_idle_params(record));
       stopped = observer_.wants_stop();
       if (is_evaluation_due() && !stopped) BALLAST_CHECK(evaluate());
       if (is_checkpoint_due() || stopped) BALLAST_CHECK(save());
@@ -26,6 +33,24 @@ class Run {
   }
 
  private:
+  void recall(const std::string& name, double value) {
+    if (name == "loss") end_.last_loss = value;
+    if (!name.starts_with("eval_")) return;
+    if (!end_.last_evaluation) end_.last_evaluation = EvalRecord{.step = trainer_.step()};
+    if (name == "eval_loss") end_.last_evaluation->loss = value;
+    if (name == "eval_accuracy") end_.last_evaluation->accuracy = value;
+  }
+
+  // A run that learns nothing looks like one that does. Looked at after the first step, and when everything is zero.
+  Status warn_of_idle_params(const StepRecord& record) {
+    const bool look = end_.steps == 1 || record.grad_norm == 0.0;
+    if (warned_ || !look || record.skipped) return {};
+    const std::string text = describe_idle_params(trainer_.params_without_gradient());
+    if (text.empty()) return {};
+    warned_ = true;
+    return observer_.on_event(WarningRecord{record.step, text});
+  }
+
   bool is_last() const { return trainer_.step() == trainer_.total_steps(); }
 
   bool is_evaluation_due() const {
@@ -63,12 +88,25 @@ class Run {
   CheckpointManager* checkpoints_;
   RunObserver& observer_;
   RunEnd end_;
+  bool warned_ = false;
 };
 
 }  // namespace
 
-Result<RunEnd> run_training(Trainer& trainer, CheckpointManager* checkpoints, RunObserver& observer) {
-  return Run(trainer, checkpoints, observer).until_the_end();
+Result<RunEnd> run_training(Trainer& trainer, CheckpointManager* checkpoints, RunObserver& observer,
+                            const Metrics& so_far) {
+  return Run(trainer, checkpoints, observer, so_far).until_the_end();
+}
+
+std::string describe_idle_params(const std::vector<std::string>& names) {
+  constexpr size_t kShown = 4;
+  if (names.empty()) return "";
+  std::string list;
+  for (size_t i = 0; i < std::min(names.size(), kShown); ++i)
+    list += fmt::format("{}\"{}\"", i == 0 ? "" : ", ", names[i]);
+  if (names.size() > kShown) list += fmt::format(" and {} more", names.size() - kShown);
+  return fmt::format("the gradient of {} is all zeros: {} not being trained", list,
+                     names.size() == 1 ? "it is" : "they are");
 }
 
 CheckpointOptions checkpoint_options(const CheckpointSpec& spec) {

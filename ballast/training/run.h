@@ -18,13 +18,18 @@ class RunObserver {
 struct RunEnd {
   bool finished = false;  // false: it was stopped
   std::optional<EvalRecord> last_evaluation;
-  double last_loss = 0;
-  uint64_t steps = 0;  // made in this run
+  double last_loss = 0;  // of the last step's batch, also where an earlier run made it
+  uint64_t steps = 0;    // made in this run
 };
 
 // `checkpoints` null: none are written. A CheckpointRecord comes when the copy was taken; `bytes` is what was copied.
-// On an error the last checkpoint that became durable stays.
-Result<RunEnd> run_training(Trainer& trainer, CheckpointManager* checkpoints, RunObserver& observer);
+// On an error the last checkpoint that became durable stays. `so_far`: the metrics of the checkpoint that the trainer
+// was restored from.
+Result<RunEnd> run_training(Trainer& trainer, CheckpointManager* checkpoints, RunObserver& observer,
+                            const Metrics& so_far = {});
+
+// Why these parameters, which no gradient reaches, are worth a word; empty for none.
+std::string describe_idle_params(const std::vector<std::string>& names);
 
 // The policy that a configuration asks for.
 CheckpointOptions checkpoint_options(const CheckpointSpec& spec);

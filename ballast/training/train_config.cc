@@ -325,8 +325,9 @@ Status read_schedule(const Sections& sections, ScheduleSpec& schedule) {
 
 Status read_loss(const Sections& sections, LossSpec& loss) {
   BALLAST_TRY(ConfigSection section, sections.open("loss"));
-  BALLAST_TRY(loss.type, section.choice("type", loss.type,
-                                        {"cross_entropy", "mse", "l1", "smooth_l1", "bce", "bce_logits", "hinge"}));
+  BALLAST_TRY(loss.type,
+              section.choice("type", loss.type,
+                             {"auto", "cross_entropy", "mse", "l1", "smooth_l1", "bce", "bce_logits", "hinge"}));
   declare_foreign(
       section, "type", loss.type,
       {{"beta", {"smooth_l1"}}, {"margin", {"hinge"}}, {"reduction", {"mse", "l1", "smooth_l1", "bce", "bce_logits"}}});
@@ -473,11 +474,27 @@ Result<TrainConfig> read_config(const std::string& file, const std::string& fold
 
 }  // namespace
 
+namespace {
+
+// `--steps 20` for a file that counts epochs, and the other way round: what the command line says decides alone.
+void settle_length(ConfigValue& root) {
+  ConfigValue* train = root.kind == ConfigValue::Kind::kTable ? root.find("train") : nullptr;
+  if (train == nullptr || train->kind != ConfigValue::Kind::kTable) return;
+  const ConfigValue* steps = train->find("steps");
+  const ConfigValue* epochs = train->find("epochs");
+  if (steps == nullptr || epochs == nullptr || steps->from_command == epochs->from_command) return;
+  const std::string_view loser = steps->from_command ? "epochs" : "steps";
+  std::erase_if(train->members, [loser](const ConfigMember& member) { return member.name == loser; });
+}
+
+}  // namespace
+
 Result<TrainConfig> load_train_config(const std::string& path, const std::vector<std::string>& overrides) {
   BALLAST_TRY(ConfigValue root, read_config_file(path));
   for (const std::string& override_text : overrides) {
     if (root.kind == ConfigValue::Kind::kTable) BALLAST_CHECK(set_config_value(root, override_text));
   }
+  settle_length(root);
   return read_config(path, split_path(path).folder, root);
 }
 

@@ -93,7 +93,7 @@ struct ScheduleSpec {
 
 // [loss]
 struct LossSpec {
-  std::string type = "cross_entropy";
+  std::string type = "auto";  // what suits the targets: cross_entropy for classes and tokens, mse (mean) for values
   std::string reduction = "mean";
   double beta = 1;    // smooth_l1
   double margin = 1;  // hinge

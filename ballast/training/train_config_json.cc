@@ -117,7 +117,8 @@ void add_schedule(JsonWriter& json, const ScheduleSpec& schedule) {
 void add_loss(JsonWriter& json, const LossSpec& loss) {
   json.key("loss").begin_object();
   add(json, "type", loss.type);
-  if (loss.type != "cross_entropy" && loss.type != "hinge") add(json, "reduction", loss.reduction);
+  if (loss.type != "auto" && loss.type != "cross_entropy" && loss.type != "hinge")
+    add(json, "reduction", loss.reduction);
   if (loss.type == "smooth_l1") add(json, "beta", loss.beta);
   if (loss.type == "hinge") add(json, "margin", loss.margin);
   json.end_object();

@@ -43,6 +43,10 @@ void add_event(JsonWriter& json, const ResumeRecord& record) {
   json.key("event").string("resume").key("step").number(record.step).key("path").string(record.path);
 }
 
+void add_event(JsonWriter& json, const WarningRecord& record) {
+  json.key("event").string("warning").key("step").number(record.step).key("text").string(record.text);
+}
+
 // Every key that any event has; which of them count is decided once all were read.
 struct Fields {
   std::string event = "step";
@@ -56,6 +60,7 @@ struct Fields {
   std::optional<double> grad_norm;
   std::optional<double> accuracy;
   std::string path;
+  std::string text;
   bool skipped = false;
 };
 
@@ -72,6 +77,7 @@ Result<double> read_real(JsonReader& reader) {
 Status read_field(JsonReader& reader, std::string_view key, Fields& fields) {
   if (key == "event") return assign(fields.event, reader.read_string());
   if (key == "path") return assign(fields.path, reader.read_string());
+  if (key == "text") return assign(fields.text, reader.read_string());
   if (key == "step") return assign(fields.step, reader.read_u64());
   if (key == "items") return assign(fields.items, reader.read_u64());
   if (key == "bytes") return assign(fields.bytes, reader.read_u64());
@@ -148,6 +154,7 @@ Result<TrainEvent> parse_json_line(std::string_view line, const std::string& whe
   if (fields.event == "checkpoint")
     return TrainEvent(CheckpointRecord{step, fields.path, fields.bytes, fields.paused_seconds});
   if (fields.event == "resume") return TrainEvent(ResumeRecord{step, fields.path});
+  if (fields.event == "warning") return TrainEvent(WarningRecord{step, fields.text});
   return make_error(ErrorCode::kUnsupported, fmt::format("{}: unknown event \"{}\"", where, fields.event));
 }
 

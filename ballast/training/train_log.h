@@ -45,7 +45,13 @@ struct ResumeRecord {
   std::string path;
 };
 
-using TrainEvent = std::variant<StepRecord, EvalRecord, CheckpointRecord, ResumeRecord>;
+// Something that a run goes on with, and that its user should know.
+struct WarningRecord {
+  uint64_t step = 0;
+  std::string text;
+};
+
+using TrainEvent = std::variant<StepRecord, EvalRecord, CheckpointRecord, ResumeRecord, WarningRecord>;
 
 // {"step":12,"loss":0.5,"lr":0.001,"grad_norm":1.25,"items":64,"seconds":0.002}; other events have an "event" first:
 // {"event":"eval","step":12,"loss":...}. Decimals are the shortest that give the same number back; what is not finite

@@ -41,7 +41,10 @@ class Trainable {
   virtual std::optional<ModelConfig> model_config() const = 0;
   // kInvalidArgument where a checkpoint's weights cannot be this model in that format ("netcl"), and why.
   virtual Status check_weights_format(std::string_view format) const = 0;
-  // The model as one file that load_model takes; the format follows from the suffix. All or nothing.
+  // kInvalidArgument where save() has no format for this path, with those it has. Asked before training.
+  virtual Status check_output(const std::string& path) const = 0;
+  // The model as one file that load_model takes; the format follows from the suffix, folders above are created. All or
+  // nothing.
   virtual Status save(const std::string& path) const = 0;
 };
 

@@ -68,6 +68,7 @@ class LayersTrainable final : public Trainable {
     BALLAST_TRY(const Tensor x, input(context, batch));
     model_->train(mode == Mode::kTraining);
     BALLAST_TRY(const Tensor predictions, model_->forward(context, x));
+    BALLAST_CHECK(check_predictions(predictions, batch.size()));
     Loss loss;
     loss.items = batch.size();
     if (layout_.targets == TargetKind::kValues) {
@@ -86,17 +87,26 @@ class LayersTrainable final : public Trainable {
     return ModelConfig{"netcl", nn::sequential_json(*model_, "netcl.single-file")};
   }
 
+  Status check_output(const std::string& path) const override {
+    if (path.ends_with(".safetensors")) return {};
+    if (!path.ends_with(".netcl")) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("{}: a model of layers is saved as .netcl or .safetensors", path));
+    }
+    const std::vector<std::string> refused = netcl_refuses();
+    if (refused.empty()) return {};
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: netcl has no such layers: {}; save as .safetensors",
+                                                               path, fmt::join(refused, ", ")));
+  }
+
   Status check_weights_format(std::string_view format) const override {
     if (format == "gptrs") {
       return make_error(ErrorCode::kInvalidArgument,
                         "weights of a sequential model cannot be kept as gptrs, which holds models of gpt.rs alone; "
                         "take safetensors, burnpack or netcl");
     }
-    std::vector<std::string> refused;
-    for (const auto& layer : model_->layers()) {
-      if (format == "netcl" && !layer->netcl_saves()) refused.push_back(layer->type());
-    }
-    if (refused.empty()) return {};
+    const std::vector<std::string> refused = netcl_refuses();
+    if (format != "netcl" || refused.empty()) return {};
     return make_error(ErrorCode::kInvalidArgument,
                       fmt::format("netcl could not load these layers, so weights cannot be kept as netcl: {}; take "
                                   "safetensors or burnpack",
@@ -113,6 +123,31 @@ class LayersTrainable final : public Trainable {
   }
 
  private:
+  // Types of layers that a .netcl file cannot hold.
+  std::vector<std::string> netcl_refuses() const {
+    std::vector<std::string> types;
+    for (const auto& layer : model_->layers()) {
+      const bool known = std::ranges::find(types, layer->type()) != types.end();
+      if (!layer->netcl_saves() && !known) types.push_back(layer->type());
+    }
+    return types;
+  }
+
+  // In words of the configuration: operations speak of tensors.
+  Status check_predictions(const Tensor& predictions, uint64_t examples) const {
+    const uint64_t given = examples == 0 ? 0 : predictions.count() / examples;
+    const auto wrong = [&](std::string_view has, uint64_t wanted) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("the model gives {} value{} for each example, but the data has {} {}: its last "
+                                    "layer needs {} outputs",
+                                    given, given == 1 ? "" : "s", wanted, has, wanted));
+    };
+    if (layout_.targets == TargetKind::kClasses && given < layout_.classes) return wrong("classes", layout_.classes);
+    if (layout_.targets == TargetKind::kValues && given != layout_.target_count())
+      return wrong("target values", layout_.target_count());
+    return {};
+  }
+
   Result<Tensor> input(Context& context, const Batch& batch) const {
     if (layout_.features == FeatureKind::kTokens) {
       return batch_tensor<uint32_t>(context, batch.feature_ids(), batch.size(), layout_.feature_shape, DType::kU32);

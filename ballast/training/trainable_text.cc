@@ -10,6 +10,8 @@
 #include "ballast/archive/write.h"
 #include "ballast/base/counter_random.h"
 #include "ballast/formats/format.h"
+#include "ballast/models/config_schema.h"
+#include "ballast/nn/sequential_file.h"
 #include "ballast/tensor/cast.h"
 
 namespace ballast {
@@ -150,19 +152,25 @@ class TextTrainable final : public Trainable {
                       "burnpack or gptrs");
   }
 
+  Status check_output(const std::string& path) const override {
+    if (path.ends_with(".gptrs") || path.ends_with(".safetensors")) return {};
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("{}: a {} model is saved as .gptrs or .safetensors", path, kind_));
+  }
+
   Status save(const std::string& path) const override {
+    BALLAST_CHECK(check_output(path));
     const FormatDriver* format = format_for_extension(path);
-    if (format == nullptr) {
-      return make_error(ErrorCode::kInvalidArgument,
-                        fmt::format("{}: no format has this ending; .gptrs is usual", path));
-    }
     WritePlan plan;
     plan.description.config = model_config();
+    if (format->name == "safetensors") embed_model_config(plan.description);
     for (size_t i = 0; i < wanted_.size(); ++i) {
       plan.add_tensor(params_->params()[i], *std::as_const(*params_).view(i));
     }
+    BALLAST_CHECK(nn::create_parents(path));
     WriteSettings settings;
     settings.commit.overwrite = true;
+    settings.accept_losses = true;  // which parameters train: all of them do
     BALLAST_CHECK(write_archive(path, *format, plan, settings));
     return {};
   }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -11,6 +12,7 @@
 #include "ballast/ops/tape.h"
 #include "ballast/training/autocast.h"
 #include "ballast/training/config_parts.h"
+#include "ballast/training/fill_in.h"
 #include "ballast/training/grad_scaler.h"
 #include "ballast/training/model_ema.h"
 #include "ballast/training/optimizer.h"
@@ -62,7 +64,9 @@ struct Trainer::State {
 
   Status prepare();
   Result<double> accumulate(StepRecord& record);
+  Status compute(StepRecord& record);
   Status apply(StepRecord& record);
+  Result<double> finite_grad_norm(uint64_t of_step);
   Status set_rate();
   bool rate_follows(std::string_view metric) const {
     return schedule->needs_metric() && config.schedule.metric == metric;
@@ -93,7 +97,9 @@ struct Trainer::State {
 };
 
 Status Trainer::State::prepare() {
-  BALLAST_CHECK(model->check_layout(data.training->layout()));
+  const ExampleLayout& layout = data.training->layout();
+  BALLAST_CHECK(model->check_layout(layout));
+  BALLAST_TRY(config.loss, choose_loss(config.loss, layout));
   params = model->trained();
   for (const Param& param : params) gradients.train(param);
   const uint64_t epoch = (order.batches_per_epoch() + config.train.accumulation - 1) / config.train.accumulation;
@@ -113,6 +119,7 @@ Status Trainer::State::prepare() {
     BALLAST_TRY(eval_order, data.evaluation_order(config.train.batch_size));
     eval_batch.emplace(data.evaluation->layout(), eval_order->batch_size());
   }
+  fill_in_config(config, layout, order.batch_size(), calls);
   return {};
 }
 
@@ -124,6 +131,10 @@ Result<std::unique_ptr<Trainer>> Trainer::make(const TrainConfig& config, std::u
   if (!config.checkpoint.folder.empty()) {
     Status fits = model->check_weights_format(config.checkpoint.format);
     if (!fits) return std::move(fits).error().with_context("[checkpoint] format");
+  }
+  if (!config.train.output.empty()) {
+    Status fits = model->check_output(config.train.output);
+    if (!fits) return std::move(fits).error().with_context("[train] output");
   }
   const Backend* backend = settings.backend;
   if (backend == nullptr) BALLAST_CHECK(assign(backend, choose_backend({})));
@@ -183,13 +194,27 @@ Status Trainer::State::set_rate() {
   return {};
 }
 
+// An optimizer that takes one infinite gradient ruins every weight it reaches.
+Result<double> Trainer::State::finite_grad_norm(uint64_t of_step) {
+  BALLAST_TRY(const double norm, grad_norm(context, params, gradients));
+  if (std::isfinite(norm)) return norm;
+  for (const Param& param : params) {
+    BALLAST_TRY(const double own, grad_norm(context, std::span(&param, 1), gradients));
+    if (std::isfinite(own)) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("the gradient of \"{}\" at step {} is not finite; the weights stay as they were. A "
+                                  "smaller learning rate, warmup or scaled-down data may help",
+                                  param.name(), of_step));
+  }
+  return norm;
+}
+
 Status Trainer::State::apply(StepRecord& record) {
   BALLAST_TRY(const bool finite, scaler.unscale(context, params, gradients));
   if (finite) {
+    BALLAST_TRY(record.grad_norm, finite_grad_norm(record.step));
     if (config.train.clip_grad_norm > 0) {
-      BALLAST_TRY(record.grad_norm, clip_grad_norm(context, params, gradients, config.train.clip_grad_norm));
-    } else {
-      BALLAST_TRY(record.grad_norm, grad_norm(context, params, gradients));
+      BALLAST_CHECK(clip_grad_norm(context, params, gradients, config.train.clip_grad_norm));
     }
     BALLAST_CHECK(optimizer->step(context, gradients));
     if (ema != nullptr) BALLAST_CHECK(ema->update());
@@ -199,19 +224,46 @@ Status Trainer::State::apply(StepRecord& record) {
   return {};
 }
 
+Status Trainer::State::compute(StepRecord& record) {
+  record.step = step + 1;
+  BALLAST_TRY(record.loss, accumulate(record));
+  if (std::isfinite(record.loss)) return {};
+  return make_error(
+      ErrorCode::kInvalidArgument,
+      fmt::format("the loss of step {} is {}: a smaller learning rate, warmup or clip_grad_norm may help; "
+                  "or the data holds numbers that are not finite",
+                  record.step, record.loss));
+}
+
+Result<StepRecord> Trainer::try_step() {
+  const auto begin = std::chrono::steady_clock::now();
+  StepRecord record;
+  BALLAST_CHECK(state_->compute(record));
+  BALLAST_TRY(const bool finite, state_->scaler.unscale(state_->context, state_->params, state_->gradients));
+  if (finite) BALLAST_CHECK(assign(record.grad_norm, state_->finite_grad_norm(record.step)));
+  record.skipped = !finite;
+  record.lr = state_->optimizer->lr();
+  record.seconds = step_seconds(begin);
+  return record;
+}
+
+std::vector<std::string> Trainer::params_without_gradient() {
+  std::vector<std::string> names;
+  for (const Param& param : state_->params) {
+    const Tensor* gradient = state_->gradients.find(param);
+    const float* values = gradient == nullptr ? nullptr : gradient->f32();
+    const bool reached =
+        values != nullptr && std::any_of(values, values + gradient->count(), [](float v) { return v != 0; });
+    if (!reached) names.emplace_back(param.name());
+  }
+  return names;
+}
+
 Result<StepRecord> Trainer::advance() {
   State& state = *state_;
   const auto begin = std::chrono::steady_clock::now();
   StepRecord record;
-  record.step = state.step + 1;
-  BALLAST_TRY(record.loss, state.accumulate(record));
-  if (!std::isfinite(record.loss)) {
-    return make_error(
-        ErrorCode::kInvalidArgument,
-        fmt::format("the loss of step {} is {}: a smaller learning rate, warmup or clip_grad_norm may help; "
-                    "or the data holds numbers that are not finite",
-                    record.step, record.loss));
-  }
+  BALLAST_CHECK(state.compute(record));
   BALLAST_CHECK(state.set_rate());
   record.lr = state.optimizer->lr();
   BALLAST_CHECK(state.apply(record));

@@ -32,6 +32,7 @@ class Trainer {
   Trainer(const Trainer&) = delete;
   Trainer& operator=(const Trainer&) = delete;
 
+  // With what it leaves open filled in: sizes, the schedule's length, the loss.
   const TrainConfig& config() const;
   Trainable& model();
   uint64_t step() const;  // steps that were made
@@ -41,8 +42,14 @@ class Trainer {
   // Whether the step made last ends an epoch.
   bool at_epoch_end() const;
 
-  // Makes the next step. A loss that is not finite is kInvalidArgument and says what to try; the weights stay.
+  // Makes the next step. A loss or a gradient that is not finite is kInvalidArgument and says what to try; the weights
+  // stay.
   Result<StepRecord> advance();
+  // Computes the next step and its gradients, but makes no step: parameters, optimizer and schedule stay (running
+  // statistics do not). Finds what does not fit before hours are spent.
+  Result<StepRecord> try_step();
+  // Parameters whose gradient of the step computed last is all zeros or absent, by name: they learn nothing.
+  std::vector<std::string> params_without_gradient();
   // Over the evaluation set, or the part of it that the configuration says; with averaged weights where there are any.
   // Also tells a schedule that waits for it.
   Result<EvalRecord> evaluate();

@@ -99,6 +99,32 @@ TEST(Checkpoints, PruneKeepsWhatItIsTold) {
   EXPECT_NE(file_with(path, "step-00000030.json"), "");
 }
 
+TEST(Checkpoints, LatestIsRefusedWhenTheNewestCannotBeRead) {
+  const TempFolder folder;
+  const std::string run = make_run(folder);
+  folder.write("run/step-00000030.json", "{");
+  const ProgramRun latest = run_ballast({"checkpoints", "export", run, "latest", folder.path("w.npz")});
+  EXPECT_NE(latest.exit_code, 0);
+  EXPECT_THAT(latest.err, AllOf(HasSubstr("step-00000030.json"), HasSubstr("the newest sound one is of step 20")));
+  EXPECT_FALSE(std::filesystem::exists(folder.path("w.npz")));
+  // An older one that cannot be read changes nothing about which is the newest.
+  const TempFolder other;
+  const std::string sound = make_run(other);
+  other.write("run/step-00000010.json", "{");
+  EXPECT_EQ(run_ballast({"checkpoints", "verify", sound, "latest"}).exit_code, 0);
+}
+
+TEST(Checkpoints, PruneFailsWhenNoCheckpointCanBeRead) {
+  const TempFolder folder;
+  const std::string run = make_run(folder);
+  for (const char* name : {"run/step-00000010.json", "run/step-00000020.json", "run/step-00000030.json"})
+    folder.write(name, "{");
+  const ProgramRun pruned = run_ballast({"checkpoints", "prune", run, "--keep-last", "1"});
+  EXPECT_NE(pruned.exit_code, 0);
+  EXPECT_THAT(pruned.err, HasSubstr("no checkpoint can be read, so none was removed"));
+  EXPECT_THAT(pruned.out, Not(HasSubstr("removed 0")));
+}
+
 TEST(Checkpoints, PruneNeedsARuleAndTheLock) {
   const TempFolder folder;
   const std::string path = make_run(folder);

@@ -300,7 +300,7 @@ std::string row_of(const TempFolder& folder, const std::string& name) {
 TEST(Train, ReportsTheWholeRunAlsoWhenItWasResumedWithoutALog) {
   const TempFolder folder, calm;
   for (const TempFolder* each : {&folder, &calm}) make_digits(*each);
-  const std::vector<std::string> whole{"--quiet", "--set", "train.steps=60", "--report"};
+  const std::vector<std::string> whole{"--quiet", "--overwrite", "--set", "train.steps=60", "--report"};
   const auto report = [&](const TempFolder& in) {
     std::vector<std::string> words = whole;
     words.push_back(in.path("run.html"));
@@ -315,7 +315,7 @@ TEST(Train, ReportsTheWholeRunAlsoWhenItWasResumedWithoutALog) {
   }
   // What lies beside the checkpoints is no part of them: damage costs the old curve and nothing else.
   folder.write("run/history.jsonl", "no log\n");
-  ASSERT_EQ(train(folder, {"--quiet", "--set", "train.steps=70"}).exit_code, 0);
+  ASSERT_EQ(train(folder, {"--quiet", "--overwrite", "--set", "train.steps=70"}).exit_code, 0);
 }
 
 TEST(Train, SavesAndStopsAtCtrlC) {
@@ -331,7 +331,7 @@ TEST(Train, SavesAndStopsAtCtrlC) {
   };
   const ProgramRun run = train(folder, {"--set", "train.steps=2000000", "--log", folder.path("log.jsonl")}, setting);
   EXPECT_EQ(run.exit_code, 130) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("the same command goes on from here"));
+  EXPECT_THAT(run.err, HasSubstr("the same command resumes the run"));
   const auto events = read_train_log(folder.path("log.jsonl"));
   ASSERT_TRUE(events);
   // The last checkpoint is of the last step, so that nothing is lost.
@@ -354,7 +354,7 @@ TEST(Train, TakesTwoSignalsAtOnceForOneRequest) {
   };
   const ProgramRun run = train(folder, {"--set", "train.steps=2000000"}, setting);
   EXPECT_EQ(run.exit_code, 130) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("the same command goes on from here"));
+  EXPECT_THAT(run.err, HasSubstr("the same command resumes the run"));
   EXPECT_EQ(run_ballast({"checkpoints", "verify", folder.path("run")}).exit_code, 0);
 }
 
@@ -363,7 +363,7 @@ TEST(Train, PassesOverADamagedCheckpointAndSaysSo) {
   make_digits(folder);
   ASSERT_EQ(train(folder, {"--quiet", "--set", "train.steps=40"}).exit_code, 0);
   folder.write("run/step-00000040.json", "{");
-  const ProgramRun run = train(folder, {"--quiet", "--json"});
+  const ProgramRun run = train(folder, {"--quiet", "--overwrite", "--json"});
   ASSERT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.err, HasSubstr("passed over: "));
   EXPECT_THAT(run.err, HasSubstr("step-00000040.json"));
@@ -383,7 +383,8 @@ TEST(Train, RefusesASecondTrainerOnTheSameFolder) {
   };
   train(folder, {"--quiet", "--set", "train.steps=2000000"}, setting);
   EXPECT_EQ(second.exit_code, 2);
-  EXPECT_THAT(second.err, HasSubstr("run"));
+  EXPECT_THAT(second.err, HasSubstr("holds its lock"));
+  EXPECT_THAT(second.err, ::testing::Not(HasSubstr("--overwrite")));
 }
 
 TEST(Train, SaysWhatIsWrongWithAConfiguration) {

@@ -13,6 +13,7 @@
 #include "ballast/training/margin_head.h"
 #include "tests/support/ops_testing.h"
 #include "tests/support/recorded_netcl.h"
+#include "tests/support/temp_folder.h"
 #include "tests/support/test_files.h"
 
 namespace ballast {

@@ -52,7 +52,8 @@ TEST(TrainLog, EveryEventReadsBackTheSame) {
       EvalRecord{.step = 2, .loss = 0.1, .items = 3, .seconds = 1},
       EvalRecord{.step = 2, .loss = 0.1, .accuracy = 1, .items = 3, .seconds = 1},
       CheckpointRecord{.step = 2, .path = "x/\n", .bytes = 1, .paused_seconds = 1},
-      ResumeRecord{.step = 2, .path = "q"}};
+      ResumeRecord{.step = 2, .path = "q"},
+      WarningRecord{.step = 2, .text = "the gradient of \"w\" is all zeros"}};
   for (const TrainEvent& event : events) {
     const std::string line = to_json_line(event);
     const TrainEvent back = value_of(parse_json_line(line, "line"));

@@ -1,0 +1,45 @@
+#include "ballast/training/output_path.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+
+#include <cerrno>
+#include <filesystem>
+
+#include "ballast/io/file_system.h"
+
+namespace ballast {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+Error refuse(ErrorCode code, const std::string& path, std::string_view why) {
+  return make_error(code, fmt::format("{}: cannot be written: {}", path, why));
+}
+
+}  // namespace
+
+Status check_output_path(const std::string& path, bool overwrite) {
+  std::error_code failure;
+  const fs::file_status there = fs::status(path, failure);
+  if (path.ends_with('/') || fs::is_directory(there))
+    return refuse(ErrorCode::kInvalidArgument, path, "it is a folder; name a file in it");
+  if (fs::exists(there) && !overwrite)
+    return make_error(ErrorCode::kExists, fmt::format("{}: exists already, and overwriting was not asked for", path));
+  // The nearest folder that is there; those below it will be created.
+  fs::path folder = fs::path(path).parent_path();
+  if (folder.empty()) folder = ".";
+  while (!folder.empty() && !fs::exists(folder, failure)) {
+    const fs::path above = folder.parent_path();
+    if (above == folder) break;
+    folder = above.empty() && folder.is_relative() ? fs::path(".") : above;
+  }
+  if (!fs::is_directory(folder, failure))
+    return refuse(ErrorCode::kInvalidArgument, path, fmt::format("{} is not a folder", folder.string()));
+  if (os_file_system().can_write_at(AT_FDCWD, folder.c_str()) == 0) return {};
+  return refuse(ErrorCode::kIo, path,
+                fmt::format("{}: {}", folder.string(), std::error_code(errno, std::generic_category()).message()));
+}
+
+}  // namespace ballast

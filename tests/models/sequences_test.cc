@@ -1,0 +1,51 @@
+// Several sequences at once, as training computes them: what each gives alone.
+#include <gtest/gtest.h>
+
+#include "tests/support/recorded_models.h"
+#include "tests/support/test_files.h"
+
+namespace ballast::testing {
+namespace {
+
+struct TextFixture {
+  const char* name;
+  const char* path;
+};
+void PrintTo(const TextFixture& fixture, std::ostream* out) { *out << fixture.name; }
+
+class Sequences : public ::testing::TestWithParam<TextFixture> {};
+INSTANTIATE_TEST_SUITE_P(EveryTextModel, Sequences,
+                         ::testing::Values(TextFixture{"gpt", "gptrs/gpt_micro/model.gptrs"},
+                                           TextFixture{"ministral_linear", "gptrs/ministral_linear/model.gptrs"},
+                                           TextFixture{"ministral_yarn", "gptrs/ministral_yarn/model.gptrs"},
+                                           TextFixture{"decoder", "hf/llama_plain"}),
+                         [](const auto& test) { return std::string(test.param.name); });
+
+TEST_P(Sequences, AreWhatEachOfThemGivesAlone) {
+  const auto loaded = load_or_die(test_file_path(GetParam().path));
+  const CausalLm& model = *loaded->as_causal_lm();
+  const std::vector<TokenId> all{1, 2, 3, 4, 5, 3, 3, 2, 1, 0, 4, 1};
+  for (const uint64_t sequences : {1, 2, 3}) {
+    const auto together = model.forward_sequences(loaded->context(), all, sequences);
+    ASSERT_TRUE(together) << sequences << ": " << together.error().message;
+    const uint64_t length = all.size() / sequences, width = model.vocab_size();
+    for (uint64_t i = 0; i < sequences; ++i) {
+      const auto alone =
+          model.forward_tokens(loaded->context(), std::span(all).subspan(i * length, length), CausalLm::Rows::kAll);
+      ASSERT_TRUE(alone) << alone.error().message;
+      for (uint64_t k = 0; k < length * width; ++k)
+        ASSERT_NEAR(together->f32()[i * length * width + k], alone->f32()[k], 1e-5)
+            << sequences << " " << i << " " << k;
+    }
+  }
+}
+
+TEST(Sequences, OfDifferentLengthsAreRefused) {
+  const auto loaded = load_or_die(test_file_path("gptrs/ministral_yarn/model.gptrs"));
+  const auto result = loaded->as_causal_lm()->forward_sequences(loaded->context(), std::vector<TokenId>{1, 2, 3}, 2);
+  ASSERT_FALSE(result);
+  EXPECT_EQ(result.error().message, "3 tokens are not 2 sequences of one length");
+}
+
+}  // namespace
+}  // namespace ballast::testing
