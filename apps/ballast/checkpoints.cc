@@ -3,15 +3,20 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <filesystem>
 #include <memory>
 
 #include "apps/ballast/checkpoints_output.h"
 #include "apps/ballast/commands.h"
+#include "apps/ballast/file_names.h"
 #include "apps/ballast/model_output.h"
 #include "apps/ballast/output_format.h"
 #include "apps/ballast/text.h"
+#include "ballast/io/output_path.h"
+#include "ballast/nn/sequential_file.h"
 #include "ballast/training/burn_checkpoint.h"
 #include "ballast/training/checkpoint_export.h"
+#include "ballast/training/tokenizer_files.h"
 
 namespace ballast::cli {
 
@@ -264,23 +269,53 @@ Status export_burn(const CheckpointsFlags& flags, const LoadedCheckpoint& checkp
   return {};
 }
 
+// A folder becomes a model by a file of this name.
+constexpr const char* kFolderFile = "model.safetensors";
+
+// What a text model is prompted with stands beside its checkpoints.
+Result<std::vector<CompanionFile>> exported_companions(const CheckpointsFlags& flags) {
+  if (is_stream(flags.output.path) || flags.output.container_only || flags.output.options.dry_run)
+    return std::vector<CompanionFile>();
+  BALLAST_TRY(auto files, find_tokenizer_files(flags.folder));
+  BALLAST_CHECK(check_tokenizer_place(flags.output.path, files, flags.output.options.write.commit.overwrite));
+  return files;
+}
+
+// The model and its tokenizer appear together.
+Result<ConvertReport> export_with(const CheckpointsFlags& flags, const LoadedCheckpoint& checkpoint,
+                                  const FormatDriver& format, const std::vector<CompanionFile>& companions) {
+  ExportOptions options{flags.with_state, flags.output.options};
+  if (companions.empty()) return export_checkpoint(checkpoint, flags.output.path, format, options);
+  BALLAST_CHECK(check_output_path(flags.output.path, options.convert.write.commit.overwrite));
+  AtomicFiles set({.overwrite = true, .sync = !flags.output.no_sync});  // a tokenizer that is there is the same
+  BALLAST_CHECK(add_companions(set, flags.output.path, companions));
+  options.convert.write.set = &set;
+  BALLAST_TRY(ConvertReport report, export_checkpoint(checkpoint, flags.output.path, format, options));
+  BALLAST_CHECK(set.commit());
+  return report;
+}
+
 Status export_to(CheckpointsFlags& flags, const Output& output, Console& console) {
+  if (names_a_folder(flags.output.path))
+    flags.output.path = (std::filesystem::path(flags.output.path) / kFolderFile).string();
   BALLAST_TRY(const FormatDriver* format, choose_format(flags.output.format, flags.output.path));
   BALLAST_TRY(const CheckpointList found, list_checkpoints(flags.folder));
   BALLAST_CHECK(check_metric(found, flags.metric));
   BALLAST_TRY(const CheckpointManifest* manifest, choose(flags, found));
   BALLAST_TRY(const LoadedCheckpoint checkpoint, LoadedCheckpoint::open(flags.folder, *manifest));
   if (!flags.optimizer.empty()) return export_burn(flags, checkpoint, *format, console);
+  BALLAST_TRY(const std::vector<CompanionFile> companions, exported_companions(flags));
+  if (!is_stream(flags.output.path) && !flags.output.options.dry_run)
+    BALLAST_CHECK(nn::create_parents(flags.output.path));
   ProgressBar bar(console.errors());
   BALLAST_CHECK(finish_options(flags.output, output, bar));
   keep_output_runnable(flags.output, *format);
-  const ExportOptions options{flags.with_state, flags.output.options};
-  BALLAST_TRY(const ConvertReport report, export_checkpoint(checkpoint, flags.output.path, *format, options));
-  const bool dry = options.convert.dry_run;
+  BALLAST_TRY(const ConvertReport report, export_with(flags, checkpoint, *format, companions));
+  const bool dry = flags.output.options.dry_run;
   if (flags.json) {
     console.out() += checkpoint_export_json(flags.folder, checkpoint.step(), flags.output.path, report, dry);
   } else {
-    print_checkpoint_export(checkpoint.step(), flags.output.path, report, options.convert, console);
+    print_checkpoint_export(checkpoint.step(), flags.output.path, report, flags.output.options, console);
   }
   return {};
 }
@@ -304,9 +339,10 @@ constexpr const char* kCheckpointsFooter =
     "verify  reads everything and compares all digests; exit code 1 when something is damaged\n"
     "prune   removes checkpoints that no --keep rule wants, and files that no checkpoint names; the newest always "
     "stays\n"
-    "export  a model that runs, as .safetensors, .netcl (layers) or .gptrs (text models): CHECKPOINT is a step, "
-    "latest\n"
-    "        or best; --container-only writes the weights alone, in any format\n"
+    "export  a model that runs, as a file (.safetensors, .netcl for layers, .gptrs for text) or a folder, with its
+    "
+    "        tokenizer: CHECKPOINT is a step, latest or best; --container-only writes the weights alone, in any format
+    "
     "\n"
     "A folder that a trainer is using can be listed, verified and exported from, but not pruned.\n"
     "\n"
@@ -328,7 +364,8 @@ RunCommand add_checkpoints(CLI::App& program, Console& console) {
   command->path("ACTION", flags->action, "list, verify, prune or export");
   command->path("FOLDER", flags->folder, "The folder of a run");
   command->optional_path("CHECKPOINT", flags->which, "A step, latest, or best (verify, export)");
-  command->optional_path("OUT", flags->output.path, "Where export writes; its extension tells the format");
+  command->optional_path("OUT", flags->output.path,
+                         "Where export writes: a file, whose extension tells the format, or a folder");
   command->count("--keep-last", "N", flags->keep_last, "Keep the newest N", 1);
   command->text("--keep-best", "METRIC", flags->metric, "Keep the best by this metric, smallest first");
   command->count("--best-count", "N", flags->best_count, "How many of the best", 1);

@@ -55,8 +55,9 @@ Result<ForwardResult> run(const ForwardFlags& flags, RunningModel& running) {
   for (uint64_t row = model.as_causal_lm() != nullptr ? count - 1 : 0; has_logits && row < count; ++row) {
     result.rows.push_back({row, Sampler::likeliest({result.logits.f32() + row * width, width}, kShown)});
   }
-  if (const ImageClassifier* classifier = model.as_image_classifier())
-    result.labels.assign(classifier->labels().begin(), classifier->labels().end());
+  const ImageClassifier* classifier = model.as_image_classifier();
+  const auto labels = classifier != nullptr ? classifier->labels() : model.class_names();
+  if (classifier != nullptr || !labels.empty()) result.labels.assign(labels.begin(), labels.end());
   else if (auto tokenizer = find_tokenizer(flags.input.tokenizer, running.path()))
     result.tokenizer = std::move(*tokenizer);
   if (!flags.out.empty()) {

@@ -203,7 +203,7 @@ std::string class_list(const std::vector<std::string>& names) {
   return names.size() > kShown ? fmt::format("{} and {} more", text, names.size() - kShown) : text;
 }
 
-void print_check(const PreparedRun& run, const StepRecord& tried, Console& console) {
+void print_train_check(const PreparedRun& run, const StepRecord& tried, Console& console) {
   std::string& out = console.out();
   out += fmt::format("{} parameters, {} steps ({} an epoch), data {}\n", grouped(run.parameters),
                      grouped(run.trainer->total_steps()), grouped(run.trainer->steps_per_epoch()),
@@ -222,7 +222,7 @@ int check_only(const PreparedRun& run, const TrainFlags& flags, Console& console
   const std::string warning = tried->skipped ? "" : describe_idle_params(run.trainer->params_without_gradient());
   if (!warning.empty()) console.complain(fmt::format("warning: {}", printable(warning)));
   if (flags.json) console.out() += check_json(run, *tried, warning);
-  else print_check(run, *tried, console);
+  else print_train_check(run, *tried, console);
   return kExitYes;
 }
 

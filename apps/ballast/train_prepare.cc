@@ -7,10 +7,11 @@
 #include "apps/ballast/text.h"
 #include "apps/ballast/train_report.h"
 #include "ballast/backends/backends.h"
+#include "ballast/io/output_path.h"
 #include "ballast/training/config_changes.h"
 #include "ballast/training/make_trainable.h"
-#include "ballast/training/output_path.h"
 #include "ballast/training/run.h"
+#include "ballast/training/tokenizer_files.h"
 
 namespace ballast::cli {
 
@@ -65,6 +66,8 @@ Status make_trainer(const TrainFlags& flags, const TrainConfig& config, Console&
   run.held_out = data.evaluation != nullptr ? data.evaluation->size() : 0;
   run.class_names.assign(data.training->class_names().begin(), data.training->class_names().end());
   run.parameters = count_parameters(*model);
+  if (!config.train.output.empty())
+    BALLAST_CHECK(check_tokenizer_place(config.train.output, data.companions, flags.overwrite));
   BALLAST_TRY(const Backend* backend, choose_backend(flags.backend));
   return assign(run.trainer,
                 Trainer::make(config, std::move(model), std::move(data),
@@ -116,6 +119,14 @@ Status resume_run(PreparedRun& run, Console& console) {
   return {};
 }
 
+// Checkpoints outlive the files they were made with: what is exported from them is prompted with this.
+Status keep_tokenizer(const PreparedRun& run) {
+  if (run.trainer->companions().empty()) return {};
+  AtomicFiles set({.overwrite = true});
+  BALLAST_CHECK(add_companions(set, run.config().checkpoint.folder + "/weights", run.trainer->companions()));
+  return set.commit();
+}
+
 }  // namespace
 
 Result<PreparedRun> prepare_run(const TrainFlags& flags, Console& console) {
@@ -128,6 +139,7 @@ Result<PreparedRun> prepare_run(const TrainFlags& flags, Console& console) {
   options.threads = static_cast<unsigned>(config.train.threads);
   BALLAST_TRY(run.checkpoints, CheckpointManager::open(config.checkpoint.folder, options));
   BALLAST_CHECK(resume_run(run, console));
+  BALLAST_CHECK(keep_tokenizer(run));
   if (!config.train.output.empty() && !run.was_finished())
     BALLAST_CHECK(check_output_path(config.train.output, flags.overwrite));
   return run;

@@ -36,6 +36,7 @@ struct NetclModel {
   std::string version;  // as the text has it; empty when absent
   bool has_convolution = false;
   bool has_dilation = false;  // a convolution says so: netcl 0.2.8 or later
+  std::string about;          // the member "ballast", an object, which netcl passes over; empty when absent
 };
 
 // Checks what netcl checks before it builds the model, and calls `visit` with each layer in turn. An error of `visit`

@@ -19,7 +19,7 @@ struct RawValue {
 };
 
 struct TopLevel {
-  std::optional<RawValue> type, config, layers, version;
+  std::optional<RawValue> type, config, layers, version, about;
 };
 
 Result<RawValue> read_raw_value(JsonReader& json) {
@@ -42,6 +42,7 @@ Result<TopLevel> parse_top_level(std::string_view text, const std::string& where
                                      : key == "config"  ? &top.config
                                      : key == "layers"  ? &top.layers
                                      : key == "version" ? &top.version
+                                     : key == "ballast" ? &top.about
                                                         : nullptr;
     if (field != nullptr && *field) return json.error_here(fmt::format("\"{}\" stands twice", key));
     BALLAST_TRY(const RawValue value, read_raw_value(json));
@@ -205,6 +206,7 @@ Result<NetclModel> parse_netcl_config(std::string_view text, const std::string& 
 
   NetclModel model;
   if (top.version) model.version = top.version->text;
+  if (top.about && top.about->text.starts_with('{')) model.about = top.about->text;
   const bool flat = !top.config;
   const std::string list_where = fmt::format("{}: \"{}\"", where, flat ? "layers" : "config");
   LayerListReader list(flat ? *top.layers : *top.config, list_where, flat);

@@ -14,8 +14,6 @@ namespace ballast {
 namespace {
 
 constexpr std::string_view kGgufSchema = "gguf";
-constexpr std::string_view kOurSchema = "gptrs";
-constexpr std::string_view kModelKey = "ballast.model";  // of the metadata
 
 // Architectures that are no decoders, as other programs call them, and their kind.
 struct ArchitectureKind {
@@ -46,7 +44,7 @@ std::string from_gguf(const std::string& text, const std::string&) {
 }
 
 constexpr ConfigSchema kSchemas[] = {
-    {kOurSchema, as_it_is},
+    {"gptrs", as_it_is},
     {kHuggingFaceSchema, from_huggingface},
     {kGgufSchema, from_gguf},
 };
@@ -101,18 +99,8 @@ std::string other_architectures() {
   return names;
 }
 
-void embed_model_config(Description& file) {
-  if (!file.config || file.config->schema != kOurSchema) return;
-  std::erase_if(file.metadata, [](const MetaEntry& entry) { return entry.key == kModelKey; });
-  file.metadata.push_back({std::string(kModelKey), file.config->text});
-  file.config.reset();
-}
-
 std::optional<ModelConfig> runnable_config(const Description& file) {
   if (file.config && find_config_schema(file.config->schema) != nullptr) return file.config;
-  const auto entry = std::ranges::find(file.metadata, kModelKey, &MetaEntry::key);
-  const auto* text = entry == file.metadata.end() ? nullptr : std::get_if<std::string>(&entry->value);
-  if (text != nullptr) return ModelConfig{std::string(kOurSchema), *text};
   if (file.format == "gguf") return ModelConfig{std::string(kGgufSchema), gguf_metadata_json(file)};
   const auto carried = std::ranges::find(file.metadata, kModelConfigKey, &MetaEntry::key);
   if (carried != file.metadata.end() && std::holds_alternative<std::string>(carried->value)) {

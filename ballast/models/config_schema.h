@@ -25,10 +25,6 @@ const ConfigSchema* find_config_schema(std::string_view name);
 // ", bert": what can be run and is no decoder, behind a list of those.
 std::string other_architectures();
 
-// Puts the config of a model of ours into the metadata, for formats that have no field for it: runnable_config() finds
-// it there. A config of another program is left alone.
-void embed_model_config(Description& file);
-
 // The config that a file carries, if it is one of these. Of a GGUF file, whose config is its metadata: that as one
 // object, without the lists of its tokenizer.
 std::optional<ModelConfig> runnable_config(const Description& file);

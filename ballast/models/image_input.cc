@@ -80,12 +80,26 @@ float to_grey(const float* colours) {
 
 }  // namespace
 
+namespace {
+
+Result<Tensor> prepare_as_trained(Workspace& workspace, const Picture& picture, uint64_t size,
+                                  const ImageRecipe& recipe) {
+  BALLAST_TRY(Tensor image, workspace.make({1, recipe.channels, size, size}));
+  const std::span<float> out(image.writable<float>(), image.count());
+  BALLAST_CHECK(picture_to_planes(picture, recipe.channels, size, size, out));
+  for (float& value : out) value = std::round(std::clamp(value, 0.0F, 255.0F)) / *recipe.divide_by;
+  return image;
+}
+
+}  // namespace
+
 Result<Tensor> prepare_image(Workspace& workspace, const Picture& picture, uint64_t size, const ImageRecipe& recipe) {
   BALLAST_CHECK(check_sizes(picture, size, size));
   if (recipe.channels != 1 && recipe.channels != 3) {
     return make_error(ErrorCode::kInvalidArgument,
                       fmt::format("a picture has 1 or 3 channels, and the model takes {}", recipe.channels));
   }
+  if (recipe.divide_by) return prepare_as_trained(workspace, picture, size, recipe);
   const uint64_t shorter = recipe.cut ? std::max<uint64_t>(size * 256 / 224, 1) : size;
   const uint64_t least = std::min(picture.width, picture.height);
   const uint64_t wide = std::max(size, picture.width * shorter / least);

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,6 +26,9 @@ struct ImageRecipe {
   std::array<float, 3> deviation = {0.229F, 0.224F, 0.225F};
   uint64_t channels = 3;  // 1: shades of grey, as bright as the colours are to the eye
   bool cut = true;        // false: the shorter side becomes `size`
+  // As a folder of pictures is read for training: whole shades as picture_to_planes() gives them, divided by this. The
+  // rest does not count then.
+  std::optional<float> divide_by = std::nullopt;
 };
 
 // [1, channels, size, size]

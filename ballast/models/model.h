@@ -92,6 +92,8 @@ class Model {
   virtual const TextEmbedder* as_text_embedder() const { return nullptr; }
   // Whether it takes tensors of any shape (ValuesInput), as far as its layers do.
   virtual bool takes_values() const { return false; }
+  // What its outputs stand for, where the model's files say it; empty otherwise.
+  virtual std::span<const std::string> class_names() const { return {}; }
 };
 
 struct WantedParam {

@@ -8,6 +8,7 @@
 #include "ballast/models/config_reader.h"
 #include "ballast/models/kinds.h"
 #include "ballast/models/token_input.h"
+#include "ballast/nn/about.h"
 
 namespace ballast {
 
@@ -80,6 +81,25 @@ std::optional<ImageSize> find_image_size(std::span<const LayerPtr> layers) {
   return std::nullopt;
 }
 
+// The stored size of its images, where the model was trained on something of known form. Values that are no square
+// pictures are none, whatever their number.
+struct StoredInput {
+  bool known = false;
+  std::optional<ImageSize> image;
+  std::optional<float> divide_by;
+};
+
+StoredInput stored_input(const nn::About& about) {
+  StoredInput stored;
+  if (!about.input) return stored;
+  stored.known = true;
+  const std::vector<uint64_t>& shape = about.input->shape;
+  const bool square = shape.size() == 3 && shape[1] == shape[2] && shape[1] != 0;
+  if (square && (shape[0] == 1 || shape[0] == 3)) stored.image = ImageSize{shape[0], shape[1]};
+  if (about.input->divide_by) stored.divide_by = static_cast<float>(*about.input->divide_by);
+  return stored;
+}
+
 class SequentialModel final : public Model, public ImageClassifier {
  public:
   static Result<std::unique_ptr<Model>> build(std::string_view config, ParamLoader& params) {
@@ -90,7 +110,11 @@ class SequentialModel final : public Model, public ImageClassifier {
     auto model = std::make_unique<SequentialModel>();
     BALLAST_TRY(model->layers_, nn::LayerTable().build_all(*list, "the model's layers"));
     BALLAST_CHECK(model->take_params(params, separator));
-    model->image_ = find_image_size(model->layers_);
+    BALLAST_TRY(nn::About about, nn::parse_about(reader.raw("about").value_or("null")));
+    const StoredInput input = stored_input(about);
+    model->image_ = input.known ? input.image : find_image_size(model->layers_);
+    model->divide_by_ = input.divide_by;
+    model->class_names_ = std::move(about.classes);
     for (const LayerPtr& layer : model->layers_) {
       if (layer->type() == "Linear") model->classes_ = arg(*layer, "out_features", 0);
     }
@@ -102,10 +126,13 @@ class SequentialModel final : public Model, public ImageClassifier {
   uint64_t channels() const override { return image_->channels; }
   uint64_t image_size() const override { return image_->side; }
   uint64_t classes() const override { return classes_; }
+  std::span<const std::string> labels() const override { return class_names_; }
+  std::span<const std::string> class_names() const override { return class_names_; }
   bool takes_values() const override { return true; }
   ImageRecipe recipe() const override {
     // As the data of small models come: values from 0 to 1, the whole picture.
-    return {.mean = {0, 0, 0}, .deviation = {1, 1, 1}, .channels = image_->channels, .cut = false};
+    return {
+        .mean = {0, 0, 0}, .deviation = {1, 1, 1}, .channels = image_->channels, .cut = false, .divide_by = divide_by_};
   }
 
   Result<ModelOutput> forward(Context& context, const ModelInput& input) const override {
@@ -145,6 +172,8 @@ class SequentialModel final : public Model, public ImageClassifier {
   std::vector<LayerPtr> layers_;
   std::optional<ImageSize> image_;
   uint64_t classes_ = 0;  // what the last linear map gives
+  std::optional<float> divide_by_;
+  std::vector<std::string> class_names_;
 };
 
 }  // namespace

@@ -203,6 +203,7 @@ Result<LoadedModel> load_from(const Archive& archive, const LoadModelOptions& op
   BALLAST_CHECK(judge(matching.report, options));
   BALLAST_TRY(auto model, Sequential::make(std::move(layers), sequential_options(options, archive, matching)));
   BALLAST_CHECK(fill(*model, archive, matching));
+  model->set_about(listing->about);
   matching.report.version = listing->version;
   if (!options.dtype) note_narrowed(archive, matching);
   add_warnings(matching.report);

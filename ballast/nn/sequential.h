@@ -37,6 +37,9 @@ class Sequential {
   std::span<const LayerPtr> layers() const { return layers_; }
   // The layers as a JSON list of {"type", "args"}, as netcl writes it.
   std::string config_json() const { return layer_list_json(layers_); }
+  // What files say of the model beside its layers: a JSON object (nn/about.h), or nothing.
+  const std::string& about() const { return about_; }
+  void set_about(std::string json) { about_ = std::move(json); }
 
   // In training, batch norm takes its statistics from x and remembers them, and dropout drops what the context's random
   // stream says. Images are [n, c, h, w].
@@ -76,6 +79,7 @@ class Sequential {
   Status bind_layers();
 
   std::vector<LayerPtr> layers_;
+  std::string about_;
   std::shared_ptr<TrainedParams> memory_;
   std::unique_ptr<ParamStore> store_;
   std::vector<Param> tensors_, parameters_;

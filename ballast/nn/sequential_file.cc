@@ -34,6 +34,7 @@ Result<LayerListing> parse_listing(const std::string& text, const std::string& w
               }));
   listing.layers += "]";
   listing.version = model.version;
+  listing.about = model.about;
   return listing;
 }
 
@@ -65,8 +66,9 @@ Result<std::optional<LayerListing>> read_layer_listing(const Description& descri
 }
 
 std::string sequential_json(const Sequential& model, std::string_view format) {
-  return fmt::format("{{\"type\": \"Sequential\", \"config\": {}, \"version\": 2, \"format\": \"{}\"}}",
-                     model.config_json(), format);
+  return fmt::format("{{\"type\": \"Sequential\", \"config\": {}, \"version\": 2, \"format\": \"{}\"{}}}",
+                     model.config_json(), format,
+                     model.about().empty() ? "" : fmt::format(", \"ballast\": {}", model.about()));
 }
 
 Status create_parents(const std::string& path) {

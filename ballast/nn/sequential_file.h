@@ -19,11 +19,13 @@ struct LayerListing {
   std::string layers;    // JSON list of {"type", "args"}
   std::string version;   // as the file has it; empty where it says none
   char separator = ':';  // of tensor names: "{i}:{key}" in netcl's files, "{i}.{key}" in safetensors
+  std::string about;     // see nn/about.h; empty where the file says nothing
 };
 // nullopt where the archive holds no such model. A legacy pair's convolutions without bias say so here.
 Result<std::optional<LayerListing>> read_layer_listing(const Description& description);
 
-// {"type": "Sequential", "config": [...], "version": 2, "format": "netcl.single-file"}
+// {"type": "Sequential", "config": [...], "version": 2, "format": "netcl.single-file"}, and "ballast" where the model
+// has something to say of itself; netcl passes over that.
 std::string sequential_json(const Sequential& model, std::string_view format);
 
 struct SaveReport {

@@ -53,8 +53,9 @@ Result<const ModelKind*> choose_kind(const std::string& name, std::span<const Mo
 Result<std::optional<std::string>> layers_config(const Description& description) {
   BALLAST_TRY(const auto listing, nn::read_layer_listing(description));
   if (!listing) return std::optional<std::string>();
-  return std::optional(fmt::format(R"({{"kind": "sequential", "config": {{"separator": "{}", "layers": {}}}}})",
-                                   listing->separator, listing->layers));
+  return std::optional(
+      fmt::format(R"({{"kind": "sequential", "config": {{"separator": "{}", "layers": {}, "about": {}}}}})",
+                  listing->separator, listing->layers, listing->about.empty() ? "null" : listing->about));
 }
 
 Result<ModelConfig> find_config(const Description& file, const ModelFolder& folder, const std::string& path,
@@ -183,6 +184,7 @@ const CausalLm* LoadedModel::as_causal_lm() const { return state_->model->as_cau
 const ImageClassifier* LoadedModel::as_image_classifier() const { return state_->model->as_image_classifier(); }
 const TextEmbedder* LoadedModel::as_text_embedder() const { return state_->model->as_text_embedder(); }
 bool LoadedModel::takes_values() const { return state_->model->takes_values(); }
+std::span<const std::string> LoadedModel::class_names() const { return state_->model->class_names(); }
 Context& LoadedModel::context() { return *state_->context; }
 Workspace& LoadedModel::workspace() { return state_->workspace; }
 Registry& LoadedModel::registry() { return *state_->registry; }

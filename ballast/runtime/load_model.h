@@ -53,6 +53,7 @@ class LoadedModel {
   const TextEmbedder* as_text_embedder() const;
   std::vector<std::string_view> capabilities() const;
   bool takes_values() const;
+  std::span<const std::string> class_names() const;
 
   // For callers that drive a capability themselves: one call at a time.
   Context& context();

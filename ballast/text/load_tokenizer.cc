@@ -8,6 +8,7 @@
 #include "ballast/archive/guard.h"
 #include "ballast/archive/open.h"
 #include "ballast/io/file.h"
+#include "ballast/text/byte_tokenizer.h"
 #include "ballast/text/gguf_vocabulary.h"
 #include "ballast/text/sentencepiece_file.h"
 #include "ballast/text/tokenizer_file.h"
@@ -93,6 +94,10 @@ Result<Tokenizer> load_tokenizer(const std::string& path) {
   return guarded([&]() -> Result<Tokenizer> {
     fs::path file = path;
     std::error_code ignored;
+    if (path == kByteTokenizerName && !fs::exists(file, ignored)) {
+      BALLAST_TRY(TokenizerDescription bytes, parse_tokenizer_json(byte_tokenizer_json(), path));
+      return Tokenizer::make(std::move(bytes));
+    }
     if (fs::is_directory(file, ignored)) {
       const auto found = find_in(file);
       if (!found) {

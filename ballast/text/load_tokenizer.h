@@ -9,8 +9,9 @@
 namespace ballast {
 
 // `path`: a tokenizer.json, a vocab.json with a merges.txt beside it, a SentencePiece model (tokenizer.model), a GGUF
-// file with a vocabulary, or a folder that holds one of the first three. Content decides, not the name. A
-// tokenizer_config.json beside the first three says what its marks are. kUnknownFormat says what was found instead.
+// file with a vocabulary, or a folder that holds one of the first three; or "bytes", unless there is such a file: then
+// a token is a byte. Content decides, not the name. A tokenizer_config.json beside the first three says what its marks
+// are. kUnknownFormat says what was found instead.
 Result<Tokenizer> load_tokenizer(const std::string& path);
 
 // The tokenizer of a model: the file itself where it is a GGUF file, else what stands beside it; nullopt where there is

@@ -10,7 +10,7 @@ namespace ballast {
 
 namespace {
 
-using Values = std::map<std::string, std::string>;  // "[section] key" and its JSON
+using KeyValues = std::map<std::string, std::string>;  // "[section] key" and its JSON
 
 // What decides the numbers of a run and nothing else.
 TrainConfig computing_part(TrainConfig config) {
@@ -21,7 +21,7 @@ TrainConfig computing_part(TrainConfig config) {
   return config;
 }
 
-void add_values(const std::string& section, const ConfigValue& table, Values& values) {
+void add_values(const std::string& section, const ConfigValue& table, KeyValues& values) {
   for (const ConfigMember& member : table.members) {
     if (member.value.kind == ConfigValue::Kind::kTable) {
       add_values(section.empty() ? member.name : section + "." + member.name, member.value, values);
@@ -33,8 +33,8 @@ void add_values(const std::string& section, const ConfigValue& table, Values& va
   }
 }
 
-Values values_of(const TrainConfig& config) {
-  Values values;
+KeyValues values_of(const TrainConfig& config) {
+  KeyValues values;
   const auto tree = parse_config_json(computing_part(config).to_json(), "the configuration");
   if (tree) add_values("", *tree, values);
   return values;
@@ -43,7 +43,7 @@ Values values_of(const TrainConfig& config) {
 }  // namespace
 
 std::vector<std::string> describe_changes(const TrainConfig& before, const TrainConfig& now) {
-  const Values then = values_of(before), values = values_of(now);
+  const KeyValues then = values_of(before), values = values_of(now);
   std::vector<std::string> changes;
   for (const auto& [key, value] : values) {
     const auto old = then.find(key);

@@ -140,6 +140,19 @@ Result<std::vector<std::string>> ConfigSection::paths(std::string_view key) {
   return all;
 }
 
+Result<std::vector<std::string>> ConfigSection::texts(std::string_view key) {
+  const ConfigValue* value = find(key);
+  std::vector<std::string> all;
+  if (value == nullptr) return all;
+  if (value->kind == Kind::kText) return std::vector{value->text};
+  if (value->kind != Kind::kList) return wrong(key, *value, "a text in quotes, or a list of them");
+  for (const ConfigValue& item : value->items) {
+    if (item.kind != Kind::kText) return error(key, fmt::format("holds {}; it must hold texts", item.describe()));
+    all.push_back(item.text);
+  }
+  return all;
+}
+
 Result<std::vector<uint64_t>> ConfigSection::counts(std::string_view key, uint64_t least) {
   const ConfigValue* value = find(key);
   std::vector<uint64_t> all;

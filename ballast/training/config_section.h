@@ -41,6 +41,8 @@ class ConfigSection {
   Result<std::string> path(std::string_view key);
   // One path or a list of them.
   Result<std::vector<std::string>> paths(std::string_view key);
+  // One text or a list of them.
+  Result<std::vector<std::string>> texts(std::string_view key);
   Result<std::vector<uint64_t>> counts(std::string_view key, uint64_t least);
   Result<std::pair<double, double>> two_reals(std::string_view key, std::pair<double, double> otherwise,
                                               const RealRange& range);

@@ -63,6 +63,36 @@ Status Batch::load(const Dataset& dataset, std::span<const uint64_t> examples) {
                                  part(targets_, target_count_), part(target_ids_, target_count_)});
 }
 
+// ---------------------------------------------------------------- names of classes
+
+namespace {
+
+class NamedClasses final : public Dataset {
+ public:
+  NamedClasses(std::shared_ptr<const Dataset> examples, std::vector<std::string> names)
+      : examples_(std::move(examples)), names_(std::move(names)) {}
+
+  const ExampleLayout& layout() const override { return examples_->layout(); }
+  uint64_t size() const override { return examples_->size(); }
+  const std::string& name() const override { return examples_->name(); }
+  std::span<const std::string> class_names() const override { return names_; }
+
+ private:
+  Status fill_checked(std::span<const uint64_t> examples, const BatchBuffers& out) const override {
+    return examples_->fill(examples, out);
+  }
+
+  std::shared_ptr<const Dataset> examples_;
+  std::vector<std::string> names_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Dataset> with_class_names(std::shared_ptr<const Dataset> dataset,
+                                                std::vector<std::string> names) {
+  return std::make_shared<NamedClasses>(std::move(dataset), std::move(names));
+}
+
 // ---------------------------------------------------------------- splitting
 
 namespace {

@@ -18,6 +18,7 @@
 #include "ballast/base/shape.h"
 #include "ballast/models/image_input.h"
 #include "ballast/text/tokenizer.h"
+#include "ballast/training/table_reader.h"
 
 namespace ballast {
 
@@ -36,6 +37,7 @@ struct ExampleLayout {
   TargetKind targets = TargetKind::kNone;
   Shape target_shape;    // [] for a class
   uint64_t classes = 0;  // kClasses and kTokens: every index is below it
+  bool shares = false;   // kValues: every row is of shares of classes, which add up to 1
 
   uint64_t feature_count() const { return feature_shape.element_count().value_or(0); }
   uint64_t target_count() const { return target_shape.element_count().value_or(0); }
@@ -163,7 +165,32 @@ Result<std::shared_ptr<const Dataset>> open_image_folder(const std::string& path
                                                          const ImageFolderOptions& options = {},
                                                          const Progress& progress = {});
 
+// ---------------------------------------------------------------- tables
+
+struct TableOptions {
+  std::vector<std::string> features = {};  // columns; empty: all but the target
+  std::string target = {};                 // column
+  bool last_is_target = false;             // where no column is named
+  TargetForm form = TargetForm::kAuto;     // auto: texts, and whole numbers from 0 to below 1000, are classes
+  uint64_t classes = 0;
+  double divide_by = 1;
+  std::vector<std::string> class_names = {};  // of the set that this one evaluates; empty: those found, sorted
+};
+// Reads the table to its end. Classes that are texts are numbered in byte order of their names, which the set keeps.
+Result<std::shared_ptr<const Dataset>> open_table_dataset(TableReader& table, const TableOptions& options = {});
+
+// Calls visit() with the text that each row has in this column.
+Status read_table_texts(TableReader& table, const std::string& column,
+                        const std::function<Status(const std::string& text)>& visit);
+
+// The same set, with names for its classes.
+std::shared_ptr<const Dataset> with_class_names(std::shared_ptr<const Dataset> dataset, std::vector<std::string> names);
+
 // ---------------------------------------------------------------- text
+
+// Calls visit() with each of the texts in a file.
+using DocumentReader =
+    std::function<Status(const std::string& path, const std::function<Status(const std::string& text)>& visit)>;
 
 struct TextOptions {
   uint64_t context = 128;
@@ -172,6 +199,8 @@ struct TextOptions {
   std::string separator = {};
   // Examples for training lie side by side, instead of beginning at every token.
   bool side_by_side = false;
+  // Null: a file is one text. Otherwise each text ends with the separator, or with a line break where there is none.
+  DocumentReader documents = nullptr;
 };
 struct TextDatasets {
   std::shared_ptr<const Dataset> training;  // where an example begins at every token, draw them (Sampling::kDrawn)

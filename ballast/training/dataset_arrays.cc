@@ -171,6 +171,21 @@ Result<std::vector<uint32_t>> read_one_hot(const std::string& set, const ArrayCo
   return bad_array(set, targets, fmt::format("is not one-hot: row {} is all zeros", empty - found.begin()));
 }
 
+// Rows of shares of classes, one-hot ones among them: at least 0, and together 1.
+Result<bool> are_shares(const ArrayColumn& targets) {
+  if (targets.shape.rank() != 2 || targets.shape[1] < 2) return false;
+  const uint64_t width = targets.shape[1];
+  bool shares = true;
+  double sum = 0;
+  BALLAST_CHECK(for_each_number(targets, targets.shape[0] * width, [&](uint64_t at, double value) -> Status {
+    constexpr double kRounding = 1e-4;
+    sum = at % width == 0 ? value : sum + value;
+    shares = shares && value >= 0 && (at % width + 1 < width || std::abs(sum - 1) <= kRounding);
+    return {};
+  }));
+  return shares;
+}
+
 bool is_one_column(const Shape& shape) { return shape.rank() == 1 || (shape.rank() == 2 && shape[1] == 1); }
 
 TargetForm decide_form(TargetForm asked, const ArrayColumn& targets) {
@@ -186,6 +201,7 @@ Result<std::vector<uint32_t>> read_targets(const std::string& set, const ArrayCo
     layout.targets = TargetKind::kValues;
     layout.target_shape = without_first(targets.shape);
     if (layout.target_shape.rank() == 0) layout.target_shape = Shape{1};
+    BALLAST_TRY(layout.shares, are_shares(targets));
     return std::vector<uint32_t>();
   }
   layout.targets = TargetKind::kClasses;

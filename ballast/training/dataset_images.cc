@@ -74,26 +74,6 @@ Result<Listing> list_pictures(const std::string& path) {
                     fmt::format("{}: no folders inside; a set of pictures has one for each class", path));
 }
 
-// The set over the decoded bytes, with the names of its classes.
-class PictureSet final : public Dataset {
- public:
-  PictureSet(std::shared_ptr<const Dataset> arrays, std::vector<std::string> classes)
-      : arrays_(std::move(arrays)), classes_(std::move(classes)) {}
-
-  const ExampleLayout& layout() const override { return arrays_->layout(); }
-  uint64_t size() const override { return arrays_->size(); }
-  const std::string& name() const override { return arrays_->name(); }
-  std::span<const std::string> class_names() const override { return classes_; }
-
- private:
-  Status fill_checked(std::span<const uint64_t> examples, const BatchBuffers& out) const override {
-    return arrays_->fill(examples, out);
-  }
-
-  std::shared_ptr<const Dataset> arrays_;
-  std::vector<std::string> classes_;
-};
-
 Status decode(const PictureFile& file, const PictureReader& read, const ImageFolderOptions& options,
               MutableByteSpan out) {
   BALLAST_TRY(const Picture picture, read(file.path));
@@ -151,7 +131,7 @@ Result<std::shared_ptr<const Dataset>> open_image_folder(const std::string& path
                                     {count, options.channels, options.size, options.size},
                                     BytesOrView(std::move(pixels))},
                                    ArrayColumn{"labels", DType::kU32, {count}, BytesOrView(std::move(labels))}, array));
-    return std::shared_ptr<const Dataset>(std::make_shared<PictureSet>(std::move(arrays), std::move(listing.classes)));
+    return with_class_names(std::move(arrays), std::move(listing.classes));
   });
 }
 

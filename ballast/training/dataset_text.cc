@@ -63,9 +63,11 @@ std::vector<TokenId> bytes_as_tokens(std::string_view text) {
 struct TokenReader {
   const Tokenizer* tokenizer;
   std::optional<TokenId> separator;
+  const DocumentReader& documents;
 
-  static Result<TokenReader> make(const Tokenizer* tokenizer, const std::string& separator) {
-    TokenReader reader{tokenizer, std::nullopt};
+  static Result<TokenReader> make(const Tokenizer* tokenizer, const TextOptions& options) {
+    const std::string& separator = options.separator;
+    TokenReader reader{tokenizer, std::nullopt, options.documents};
     if (separator.empty()) return reader;
     if (tokenizer != nullptr) reader.separator = tokenizer->find(separator);
     else if (separator.size() == 1) reader.separator = static_cast<unsigned char>(separator[0]);
@@ -76,14 +78,26 @@ struct TokenReader {
   }
 
   Result<std::vector<TokenId>> read(const std::string& path) const {
+    std::vector<TokenId> tokens;
+    if (documents) {
+      BALLAST_CHECK(
+          documents(path, [&](const std::string& text) { return append(separator ? text : text + '\n', tokens); }));
+      return tokens;
+    }
     BALLAST_TRY(const auto source, open_file(path, FileAccess::kPositional));
     BALLAST_TRY(const ByteVector bytes, read_bytes(*source, 0, source->size()));
-    const std::string_view text = as_text(bytes);
-    std::vector<TokenId> tokens;
-    if (tokenizer == nullptr) tokens = bytes_as_tokens(text);
-    else BALLAST_CHECK(assign(tokens, tokenizer->encode(text)));
-    if (separator) tokens.push_back(*separator);
+    BALLAST_CHECK(append(as_text(bytes), tokens));
     return tokens;
+  }
+
+  // One text, and what stands behind it.
+  Status append(std::string_view text, std::vector<TokenId>& tokens) const {
+    std::vector<TokenId> added;
+    if (tokenizer == nullptr) added = bytes_as_tokens(text);
+    else BALLAST_CHECK(assign(added, tokenizer->encode(text)));
+    tokens.insert(tokens.end(), added.begin(), added.end());
+    if (separator) tokens.push_back(*separator);
+    return {};
   }
 
   uint64_t vocabulary(const std::vector<TokenId>& a, const std::vector<TokenId>& b) const {
@@ -122,7 +136,7 @@ Result<TextDatasets> open_text_datasets(const std::vector<std::string>& paths, c
                                         const TextOptions& options) {
   return guarded([&]() -> Result<TextDatasets> {
     BALLAST_CHECK(check_text_options(paths, options));
-    BALLAST_TRY(const TokenReader reader, TokenReader::make(tokenizer, options.separator));
+    BALLAST_TRY(const TokenReader reader, TokenReader::make(tokenizer, options));
     std::vector<TokenId> training;
     std::vector<TokenId> held_out;
     for (const std::string& path : paths) {
@@ -153,7 +167,7 @@ Result<std::shared_ptr<const Dataset>> open_text_windows(const std::vector<std::
                                                          const Tokenizer* tokenizer, const TextOptions& options) {
   return guarded([&]() -> Result<std::shared_ptr<const Dataset>> {
     BALLAST_CHECK(check_text_options(paths, options));
-    BALLAST_TRY(const TokenReader reader, TokenReader::make(tokenizer, options.separator));
+    BALLAST_TRY(const TokenReader reader, TokenReader::make(tokenizer, options));
     std::vector<TokenId> all;
     for (const std::string& path : paths) {
       BALLAST_TRY(const std::vector<TokenId> tokens, reader.read(path));

@@ -12,13 +12,13 @@ Error unsuited(const LossSpec& loss, std::string_view why) {
   return make_error(ErrorCode::kInvalidArgument, fmt::format("[loss] type \"{}\" {}", loss.type, why));
 }
 
-void fill(uint64_t& number, uint64_t found) {
+void set_if_zero(uint64_t& number, uint64_t found) {
   if (number == 0) number = found;
 }
 
 void fill_classes(DataSpec& data, const ExampleLayout& layout) {
-  if (layout.targets == TargetKind::kClasses && (data.kind == "npz" || data.kind == "idx"))
-    fill(data.classes, layout.classes);
+  if (layout.targets == TargetKind::kClasses && data.kind != "images" && !data.is_text())
+    set_if_zero(data.classes, layout.classes);
 }
 
 }  // namespace
@@ -27,7 +27,7 @@ Result<LossSpec> choose_loss(const LossSpec& asked, const ExampleLayout& layout)
   LossSpec loss = asked;
   const bool values = layout.targets == TargetKind::kValues;
   if (loss.type == "auto") {
-    loss.type = values ? "mse" : "cross_entropy";
+    loss.type = values && !layout.shares ? "mse" : "cross_entropy";
     loss.reduction = "mean";
     return loss;
   }
@@ -51,15 +51,15 @@ Result<LossSpec> choose_loss(const LossSpec& asked, const ExampleLayout& layout)
 void fill_in_config(TrainConfig& config, const ExampleLayout& layout, uint64_t batch_size, uint64_t calls) {
   const bool classes = layout.targets == TargetKind::kClasses;
   if (config.model.kind == "mlp") {
-    fill(config.model.mlp.in, layout.feature_count());
-    fill(config.model.mlp.out, classes ? layout.classes : layout.target_count());
+    set_if_zero(config.model.mlp.in, layout.feature_count());
+    set_if_zero(config.model.mlp.out, classes ? layout.classes : layout.target_count());
   }
-  if (config.model.kind == "gpt") fill(config.model.gpt.vocab_size, layout.classes);
+  if (config.model.kind == "gpt") set_if_zero(config.model.gpt.vocab_size, layout.classes);
   fill_classes(config.data, layout);
   if (config.eval.data) fill_classes(*config.eval.data, layout);
-  fill(config.train.batch_size, batch_size);
+  set_if_zero(config.train.batch_size, batch_size);
   ScheduleSpec& schedule = config.schedule;
-  if (schedule.type == "warmup_cosine") fill(schedule.total, calls);
+  if (schedule.type == "warmup_cosine") set_if_zero(schedule.total, calls);
   if ((schedule.type == "warmup_cosine" || schedule.type == "cosine_annealing") && schedule.max_lr == 0)
     schedule.max_lr = config.optimizer.lr;
 }

@@ -6,8 +6,9 @@
 
 namespace ballast {
 
-// The loss for these targets: the one asked for, or where that is "auto" cross entropy for classes and tokens, and the
-// mean squared error for values. kInvalidArgument for one that cannot compare such targets, with those that can.
+// The loss for these targets: the one asked for, or where that is "auto" cross entropy for classes, shares of classes
+// and tokens, and the mean squared error for other values. kInvalidArgument for one that cannot compare such targets,
+// with those that can.
 Result<LossSpec> choose_loss(const LossSpec& asked, const ExampleLayout& layout);
 
 // Sizes of the first and last layer, vocabulary, classes, batch size, rate and length of the schedule, where they are

@@ -10,6 +10,7 @@
 #include "ballast/base/json.h"
 #include "ballast/models/config_schema.h"
 #include "ballast/models/model_config.h"
+#include "ballast/nn/about.h"
 #include "ballast/nn/netcl_io.h"
 #include "ballast/training/fill_in.h"
 #include "ballast/training/trainable_layers.h"
@@ -75,13 +76,32 @@ Result<ModelDescription> describe(const Archive& archive, const std::string& pat
                                 path));
 }
 
-Result<std::unique_ptr<Trainable>> load_trainable(const TrainConfig& config, const LossSpec& loss) {
+// What the model will have to know when it runs by itself. Rows of an array may be pictures or not; nobody knows.
+nn::About about_data(const DataSpec& spec, const Dataset& data) {
+  nn::About about;
+  about.classes.assign(data.class_names().begin(), data.class_names().end());
+  const Shape& shape = data.layout().feature_shape;
+  if (!spec.is_table() && shape.rank() != 3) return about;
+  about.input.emplace().shape.assign(shape.dims().begin(), shape.dims().end());
+  // Arrays of an NPZ file have a scale of their own; pictures and IDX files hold bytes.
+  if (spec.kind == "images" || spec.kind == "idx") about.input->divide_by = spec.divide_by;
+  return about;
+}
+
+Result<std::unique_ptr<Trainable>> make_layers(std::unique_ptr<nn::Sequential> model, const TrainConfig& config,
+                                               const TrainingData& data, const LossSpec& loss) {
+  model->set_about(nn::about_json(about_data(config.data, *data.training)));
+  return make_layers_trainable(std::move(model), loss_config(loss));
+}
+
+Result<std::unique_ptr<Trainable>> load_trainable(const TrainConfig& config, const TrainingData& data,
+                                                  const LossSpec& loss) {
   const std::string& path = config.model.init;
   BALLAST_TRY(const Archive archive, open_archive(path));
   BALLAST_TRY(const bool layers, is_layers(archive));
   if (layers) {
     BALLAST_TRY(auto loaded, netcl::load_model(path));
-    return make_layers_trainable(std::move(loaded.model), loss_config(loss));
+    return make_layers(std::move(loaded.model), config, data, loss);
   }
   BALLAST_TRY(const ModelDescription model, describe(archive, path));
   BALLAST_TRY(const ModelKind* kind, find_kind(model.kind));
@@ -118,7 +138,7 @@ Result<std::unique_ptr<nn::Sequential>> make_mlp(const TrainConfig& config, cons
 Result<std::unique_ptr<Trainable>> make_trainable(const TrainConfig& config, const TrainingData& data) {
   const ExampleLayout& layout = data.training->layout();
   BALLAST_TRY(const LossSpec loss, choose_loss(config.loss, layout));
-  if (!config.model.init.empty()) return load_trainable(config, loss);
+  if (!config.model.init.empty()) return load_trainable(config, data, loss);
   if (config.model.kind == "gpt") {
     BALLAST_TRY(const ModelKind* kind, find_kind("gpt"));
     return make_text_trainable(*kind, gpt_config(config.model.gpt, layout.classes), config.train.seed);
@@ -129,7 +149,7 @@ Result<std::unique_ptr<Trainable>> make_trainable(const TrainConfig& config, con
   } else {
     BALLAST_TRY(model, nn::build_sequential(config.model.layers, {.seed = config.train.seed}));
   }
-  return make_layers_trainable(std::move(model), loss_config(loss));
+  return make_layers(std::move(model), config, data, loss);
 }
 
 Result<uint64_t> context_of(const ModelSpec& model) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ballast/text/load_tokenizer.h"
+#include "ballast/training/tokenizer_files.h"
 
 namespace ballast {
 
@@ -26,10 +27,28 @@ ArrayOptions array_options(const DataSpec& data, uint64_t classes) {
   return options;
 }
 
-// Everything but text. `classes`: how many there are at least known to be, 0: none.
+Result<std::unique_ptr<TableReader>> open_table(const DataSpec& data, const std::string& path) {
+  if (data.kind == "jsonl") return open_jsonl(path);
+  return open_csv(path, {.delimiter = data.delimiter[0], .header = data.header});
+}
+
+// Everything but text. `known`: the set that this one will evaluate; null: none.
 Result<std::shared_ptr<const Dataset>> open_examples(const DataSpec& data, const OpenDataSettings& settings,
-                                                     uint64_t classes) {
+                                                     const Dataset* known) {
   const std::string& path = data.paths.front();
+  const uint64_t classes = known != nullptr ? known->layout().classes : 0;
+  if (data.is_table()) {
+    BALLAST_TRY(const auto table, open_table(data, path));
+    TableOptions options;
+    options.features = data.columns;
+    options.target = data.y;
+    options.last_is_target = data.kind == "csv";
+    options.form = target_form(data);
+    options.classes = data.classes != 0 ? data.classes : classes;
+    options.divide_by = data.divide_by;
+    if (known != nullptr) options.class_names.assign(known->class_names().begin(), known->class_names().end());
+    return open_table_dataset(*table, options);
+  }
   if (data.kind == "npz") return open_npz_dataset(path, {data.x, data.y, array_options(data, classes)});
   if (data.kind == "idx") return open_idx_dataset(path, data.labels, array_options(data, classes));
   if (!settings.read_picture) {
@@ -60,16 +79,27 @@ Status check_alike(const Dataset& training, const Dataset& evaluation) {
                                                              evaluation.name(), training.name()));
 }
 
+// Null where a file is one text.
+DocumentReader documents_of(const DataSpec& data) {
+  if (!data.is_table()) return nullptr;
+  return [data](const std::string& path, const auto& visit) -> Status {
+    BALLAST_TRY(const auto table, open_table(data, path));
+    return read_table_texts(*table, data.text, visit);
+  };
+}
+
 Status open_text(const DataSpec& data, const EvalSpec& eval, const OpenDataSettings& settings, TrainingData& out) {
   if (data.tokenizer != "bytes") {
     BALLAST_TRY(Tokenizer tokenizer, load_tokenizer(data.tokenizer));
     out.tokenizer = std::make_shared<const Tokenizer>(std::move(tokenizer));
   }
+  BALLAST_TRY(out.companions, tokenizer_files(data.tokenizer));
   TextOptions options;
   options.context = settings.context;
   options.held_out = data.held_out;
   options.separator = data.separator;
   options.side_by_side = !data.shuffle;
+  options.documents = documents_of(data);
   BALLAST_TRY(const TextDatasets sets, open_text_datasets(data.paths, out.tokenizer.get(), options));
   out.training = sets.training;
   out.evaluation = sets.held_out;
@@ -77,6 +107,7 @@ Status open_text(const DataSpec& data, const EvalSpec& eval, const OpenDataSetti
   out.drawn_per_epoch = std::max<uint64_t>(1, sets.training_tokens / settings.context);
   if (!eval.data) return {};
   options.separator = eval.data->separator;
+  options.documents = documents_of(*eval.data);
   BALLAST_TRY(out.evaluation, open_text_windows(eval.data->paths, out.tokenizer.get(), options));
   return {};
 }
@@ -86,15 +117,14 @@ Status open_text(const DataSpec& data, const EvalSpec& eval, const OpenDataSetti
 Result<TrainingData> open_training_data(const DataSpec& data, const EvalSpec& eval, const OpenDataSettings& settings) {
   TrainingData out;
   out.drop_last = data.drop_last;
-  if (data.kind == "text") {
+  if (data.is_text()) {
     BALLAST_CHECK(open_text(data, eval, settings, out));
     return out;
   }
   out.sampling = data.shuffle ? Sampling::kShuffled : Sampling::kFileOrder;
-  BALLAST_TRY(out.training, open_examples(data, settings, 0));
+  BALLAST_TRY(out.training, open_examples(data, settings, nullptr));
   if (eval.data) {
-    const uint64_t classes = data.kind == "images" ? 0 : out.training->layout().classes;
-    BALLAST_TRY(out.evaluation, open_examples(*eval.data, settings, classes));
+    BALLAST_TRY(out.evaluation, open_examples(*eval.data, settings, out.training.get()));
     BALLAST_CHECK(check_alike(*out.training, *out.evaluation));
   } else if (data.held_out > 0) {
     const std::optional<uint64_t> seed = data.shuffle ? std::optional(settings.seed) : std::nullopt;

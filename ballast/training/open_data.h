@@ -4,6 +4,7 @@
 #include <memory>
 #include <optional>
 
+#include "ballast/exchange/exchange.h"
 #include "ballast/training/batch_order.h"
 #include "ballast/training/dataset.h"
 #include "ballast/training/train_config.h"
@@ -14,6 +15,7 @@ struct TrainingData {
   std::shared_ptr<const Dataset> training;
   std::shared_ptr<const Dataset> evaluation;   // null: nothing is evaluated
   std::shared_ptr<const Tokenizer> tokenizer;  // null: no text, or bytes
+  std::vector<CompanionFile> companions;       // text: the tokenizer's files, which belong beside the trained model
   Sampling sampling = Sampling::kShuffled;
   uint64_t drawn_per_epoch = 0;  // text: windows that lie side by side
   bool drop_last = false;

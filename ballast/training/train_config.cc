@@ -165,6 +165,27 @@ Status read_arrays(ConfigSection& section, DataSpec& data) {
   return section.error("shape", fmt::format("{} has too many elements", data.shape->to_string()));
 }
 
+Status read_table(ConfigSection& section, DataSpec& data) {
+  BALLAST_TRY(data.text, section.text("text", ""));
+  if (data.kind == "csv") {
+    BALLAST_TRY(data.delimiter, section.text("delimiter", data.delimiter));
+    BALLAST_TRY(data.header, section.truth("header", data.header));
+    if (data.delimiter.size() != 1 || data.delimiter == "\"" || data.delimiter == "\n")
+      return section.error("delimiter", "must be one character, such as \",\" or \";\" or \"\\t\"");
+  }
+  data.y.clear();
+  if (!data.text.empty()) {
+    for (const std::string_view key : {"x", "y", "target", "classes", "divide_by", "drop_last"})
+      section.foreign(key, "columns of numbers, and this learns the text of a column");
+    return {};
+  }
+  BALLAST_TRY(data.columns, section.texts("x"));
+  BALLAST_TRY(data.y, section.text("y", ""));
+  BALLAST_TRY(data.target, section.choice("target", data.target, {"auto", "classes", "values"}));
+  BALLAST_TRY(data.classes, section.count("classes", data.classes, 0, kMostSide));
+  return {};
+}
+
 Status read_data_kind(ConfigSection& section, DataSpec& data) {
   if (data.kind == "npz") {
     BALLAST_TRY(data.x, section.text("x", data.x));
@@ -180,7 +201,11 @@ Status read_data_kind(ConfigSection& section, DataSpec& data) {
     if (data.channels == 2) return section.error("channels", "is 2; it must be 1 (grey) or 3 (colours)");
     data.divide_by = 255;
   }
-  if (data.kind != "text") {
+  if (data.is_table()) BALLAST_CHECK(read_table(section, data));
+  if (!data.is_text()) {
+    for (const std::string_view key : {"tokenizer", "separator"}) {
+      if (data.is_table()) section.foreign(key, "text, the column to learn to write");
+    }
     BALLAST_TRY(data.divide_by, section.real("divide_by", data.divide_by, kPositive));
     BALLAST_TRY(data.drop_last, section.truth("drop_last", data.drop_last));
     return {};
@@ -194,24 +219,27 @@ Status read_data_kind(ConfigSection& section, DataSpec& data) {
 
 // `held_out`: whether this set may hold a part back; that of an evaluation may not.
 Status read_data(ConfigSection& section, DataSpec& data, bool for_training) {
-  BALLAST_TRY(data.kind, section.choice("kind", "", {"npz", "idx", "images", "text"}));
+  BALLAST_TRY(data.kind, section.choice("kind", "", {"npz", "idx", "csv", "jsonl", "images", "text"}));
   BALLAST_TRY(data.paths, section.paths("path"));
   if (data.paths.empty()) return section.error("path", "is missing; it says where the data is");
   if (data.paths.size() > 1 && data.kind != "text")
     return section.error("path", fmt::format("holds {} paths; only text takes several", data.paths.size()));
   declare_foreign(section, "kind", data.kind,
-                  {{"x", {"npz"}},
-                   {"y", {"npz"}},
+                  {{"x", {"npz", "csv", "jsonl"}},
+                   {"y", {"npz", "csv", "jsonl"}},
                    {"labels", {"idx"}},
-                   {"target", {"npz", "idx"}},
-                   {"classes", {"npz", "idx"}},
+                   {"text", {"csv", "jsonl"}},
+                   {"delimiter", {"csv"}},
+                   {"header", {"csv"}},
+                   {"target", {"npz", "idx", "csv", "jsonl"}},
+                   {"classes", {"npz", "idx", "csv", "jsonl"}},
                    {"shape", {"npz", "idx"}},
-                   {"divide_by", {"npz", "idx", "images"}},
+                   {"divide_by", {"npz", "idx", "images", "csv", "jsonl"}},
                    {"size", {"images"}},
                    {"channels", {"images"}},
-                   {"tokenizer", {"text"}},
-                   {"separator", {"text"}},
-                   {"drop_last", {"npz", "idx", "images"}}});
+                   {"tokenizer", {"text", "csv", "jsonl"}},
+                   {"separator", {"text", "csv", "jsonl"}},
+                   {"drop_last", {"npz", "idx", "images", "csv", "jsonl"}}});
   section.also_called("type", "kind");
   section.also_called("file", "path");
   section.also_called("files", "path");
@@ -428,9 +456,13 @@ Status check_together(const std::string& file, const TrainConfig& config) {
         "a metric of the evaluation is asked for, but nothing is evaluated: set [data] held_out or [eval.data]");
   if (config.eval.data && config.data.held_out > 0)
     return wrong("[data] held_out and [eval.data] are both given; one decides what is evaluated");
-  if (config.model.kind == "gpt" && config.data.kind != "text")
-    return wrong(fmt::format("[model] kind \"gpt\" trains on [data] kind \"text\", not \"{}\"", config.data.kind));
-  if (config.eval.data && (config.eval.data->kind == "text") != (config.data.kind == "text"))
+  if (config.model.kind == "gpt" && !config.data.is_text()) {
+    return wrong(
+        fmt::format("[model] kind \"gpt\" trains on [data] kind \"text\", or on the column of a table that "
+                    "[data] text names, not on \"{}\"",
+                    config.data.kind));
+  }
+  if (config.eval.data && config.eval.data->is_text() != config.data.is_text())
     return wrong(fmt::format("[eval.data] kind \"{}\" cannot evaluate what [data] kind \"{}\" trains",
                              config.eval.data->kind, config.data.kind));
   const ScheduleSpec& schedule = config.schedule;

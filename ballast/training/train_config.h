@@ -43,22 +43,29 @@ struct ModelSpec {
 
 // [data], [eval.data]
 struct DataSpec {
-  std::string kind;  // "npz", "idx", "images", "text"
+  std::string kind;  // "npz", "idx", "csv", "jsonl", "images", "text"
   std::vector<std::string> paths;
-  std::string x = "x";          // npz
-  std::string y = "y";          // npz; empty: no targets
-  std::string labels;           // idx: path
-  std::string target = "auto";  // npz, idx: "auto", "classes", "one_hot", "values"
-  uint64_t classes = 0;         // npz, idx: 0 = as found
-  double divide_by = 1;         // images: 255
-  std::optional<Shape> shape;   // npz, idx: of one example
-  uint64_t size = 32;           // images
-  uint64_t channels = 3;        // images
-  std::string tokenizer;        // text: path, or "bytes"
-  std::string separator;        // text
+  std::string x = "x";               // npz
+  std::string y = "y";               // npz; empty: no targets. csv, jsonl: a column; empty: the last of a CSV file
+  std::vector<std::string> columns;  // csv, jsonl: key `x`; empty: all but y
+  std::string text;                  // csv, jsonl: the column to learn to write; empty: none
+  std::string delimiter = ",";       // csv
+  bool header = true;                // csv
+  std::string labels;                // idx: path
+  std::string target = "auto";       // npz, idx: "auto", "classes", "one_hot", "values"
+  uint64_t classes = 0;              // npz, idx: 0 = as found
+  double divide_by = 1;              // images: 255
+  std::optional<Shape> shape;        // npz, idx: of one example
+  uint64_t size = 32;                // images
+  uint64_t channels = 3;             // images
+  std::string tokenizer;             // text: path, or "bytes"
+  std::string separator;             // text
   double held_out = 0;
   bool shuffle = true;
   bool drop_last = false;
+
+  bool is_table() const { return kind == "csv" || kind == "jsonl"; }
+  bool is_text() const { return kind == "text" || !text.empty(); }
 };
 
 // [optimizer]: keys that the type does not have keep what is here.

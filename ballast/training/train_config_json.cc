@@ -51,8 +51,19 @@ void add_data(JsonWriter& json, const DataSpec& data, bool for_training) {
     add(json, "x", data.x);
     add(json, "y", data.y);
   }
+  if (data.is_table()) {
+    if (data.kind == "csv") add(json, "delimiter", data.delimiter);
+    if (data.kind == "csv") add(json, "header", data.header);
+    if (!data.text.empty()) add(json, "text", data.text);
+    if (!data.columns.empty()) {
+      json.key("x").begin_array();
+      for (const std::string& name : data.columns) json.string(name);
+      json.end_array();
+    }
+    if (!data.y.empty()) add(json, "y", data.y);
+  }
   if (data.kind == "idx") add_path(json, "labels", data.labels);
-  if (data.kind == "npz" || data.kind == "idx") {
+  if (data.kind == "npz" || data.kind == "idx" || (data.is_table() && !data.is_text())) {
     add(json, "target", data.target);
     add(json, "classes", data.classes);
     if (data.shape) json.key("shape").numbers(data.shape->dims());
@@ -61,7 +72,7 @@ void add_data(JsonWriter& json, const DataSpec& data, bool for_training) {
     add(json, "size", data.size);
     add(json, "channels", data.channels);
   }
-  if (data.kind == "text") {
+  if (data.is_text()) {
     add_path(json, "tokenizer", data.tokenizer);
     add(json, "separator", data.separator);
   } else {

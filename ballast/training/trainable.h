@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ballast/exchange/exchange.h"
 #include "ballast/formats/description.h"
 #include "ballast/ops/ops.h"
 #include "ballast/params/trained_params.h"
@@ -43,9 +44,9 @@ class Trainable {
   virtual Status check_weights_format(std::string_view format) const = 0;
   // kInvalidArgument where save() has no format for this path, with those it has. Asked before training.
   virtual Status check_output(const std::string& path) const = 0;
-  // The model as one file that load_model takes; the format follows from the suffix, folders above are created. All or
-  // nothing.
-  virtual Status save(const std::string& path) const = 0;
+  // The model as one file that load_model takes, with these files beside it; the format follows from the suffix,
+  // folders above are created, what is there is replaced. All or nothing.
+  virtual Status save(const std::string& path, std::span<const CompanionFile> companions) const = 0;
 };
 
 }  // namespace ballast

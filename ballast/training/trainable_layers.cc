@@ -113,7 +113,7 @@ class LayersTrainable final : public Trainable {
                                   fmt::join(refused, ", ")));
   }
 
-  Status save(const std::string& path) const override {
+  Status save(const std::string& path, std::span<const CompanionFile>) const override {
     if (path.ends_with(".safetensors")) {
       BALLAST_CHECK(nn::save_safetensors(*model_, path));
     } else {

@@ -13,6 +13,7 @@
 #include "ballast/models/config_schema.h"
 #include "ballast/nn/sequential_file.h"
 #include "ballast/tensor/cast.h"
+#include "ballast/training/tokenizer_files.h"
 
 namespace ballast {
 
@@ -141,9 +142,7 @@ class TextTrainable final : public Trainable {
     return loss;
   }
 
-  std::optional<ModelConfig> model_config() const override {
-    return ModelConfig{"gptrs", fmt::format("{{\"kind\":\"{}\",\"config\":{}}}", kind_, config_)};
-  }
+  std::optional<ModelConfig> model_config() const override { return ModelConfig{"gptrs", config_text()}; }
 
   Status check_weights_format(std::string_view format) const override {
     if (format != "netcl") return {};
@@ -158,24 +157,29 @@ class TextTrainable final : public Trainable {
                       fmt::format("{}: a {} model is saved as .gptrs or .safetensors", path, kind_));
   }
 
-  Status save(const std::string& path) const override {
+  Status save(const std::string& path, std::span<const CompanionFile> companions) const override {
     BALLAST_CHECK(check_output(path));
     const FormatDriver* format = format_for_extension(path);
     WritePlan plan;
-    plan.description.config = model_config();
-    if (format->name == "safetensors") embed_model_config(plan.description);
+    if (format->name == "safetensors")
+      plan.description.metadata.push_back({std::string(kModelConfigKey), config_text()});
+    else plan.description.config = model_config();
     for (size_t i = 0; i < wanted_.size(); ++i) {
       plan.add_tensor(params_->params()[i], *std::as_const(*params_).view(i));
     }
     BALLAST_CHECK(nn::create_parents(path));
+    AtomicFiles set({.overwrite = true});
     WriteSettings settings;
-    settings.commit.overwrite = true;
+    settings.set = &set;
     settings.accept_losses = true;  // which parameters train: all of them do
+    BALLAST_CHECK(add_companions(set, path, companions));
     BALLAST_CHECK(write_archive(path, *format, plan, settings));
-    return {};
+    return set.commit();
   }
 
  private:
+  std::string config_text() const { return fmt::format("{{\"kind\":\"{}\",\"config\":{}}}", kind_, config_); }
+
   Status load_param(const Archive& archive, const std::string& path, size_t i) {
     const std::string& name = wanted_[i].name;
     const auto found = archive.find(name);

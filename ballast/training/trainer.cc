@@ -146,6 +146,7 @@ Result<std::unique_ptr<Trainer>> Trainer::make(const TrainConfig& config, std::u
 
 const TrainConfig& Trainer::config() const { return state_->config; }
 Trainable& Trainer::model() { return *state_->model; }
+std::span<const CompanionFile> Trainer::companions() const { return state_->data.companions; }
 uint64_t Trainer::step() const { return state_->step; }
 uint64_t Trainer::total_steps() const { return state_->total; }
 bool Trainer::evaluates() const { return state_->eval_order.has_value(); }
@@ -357,7 +358,7 @@ Status Trainer::restore(const LoadedCheckpoint& checkpoint) {
 
 Status Trainer::save_model(const std::string& path) {
   BALLAST_TRY(const Averaged averaged, Averaged::enter(state_->ema.get()));
-  return state_->model->save(path);
+  return state_->model->save(path, state_->data.companions);
 }
 
 }  // namespace ballast

@@ -35,6 +35,8 @@ class Trainer {
   // With what it leaves open filled in: sizes, the schedule's length, the loss.
   const TrainConfig& config() const;
   Trainable& model();
+  // What save_model() writes beside the model: the files of its tokenizer.
+  std::span<const CompanionFile> companions() const;
   uint64_t step() const;  // steps that were made
   uint64_t total_steps() const;
   uint64_t steps_per_epoch() const;

@@ -11,7 +11,6 @@ struct TextFixture {
   const char* name;
   const char* path;
 };
-void PrintTo(const TextFixture& fixture, std::ostream* out) { *out << fixture.name; }
 
 class Sequences : public ::testing::TestWithParam<TextFixture> {};
 INSTANTIATE_TEST_SUITE_P(EveryTextModel, Sequences,

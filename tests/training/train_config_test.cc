@@ -127,7 +127,7 @@ TEST(TrainConfig, WhatIsNotSaidHasItsDefault) {
   EXPECT_EQ(config.optimizer.type, "adam");
   EXPECT_EQ(config.optimizer.lr, 1e-3);
   EXPECT_EQ(config.schedule.type, "constant");
-  EXPECT_EQ(config.loss.type, "cross_entropy");
+  EXPECT_EQ(config.loss.type, "auto");
   EXPECT_EQ(config.train.steps, 10U);
   EXPECT_EQ(config.train.batch_size, 32U);
   EXPECT_TRUE(config.data.shuffle);
@@ -264,7 +264,7 @@ TEST(TrainConfig, WrongTypesAndRangesSayWhatIsAllowed) {
               HasSubstr("[model] kind is missing; it must be one of mlp, sequential, gpt"));
   EXPECT_THAT(error_of_text("[model]\nkind=\"mlp\"\n[data]\nkind=\"npz\"\npath=\"x\"\n"),
               HasSubstr("say how long to train"));
-  EXPECT_THAT(error_with("", {"train.epochs=1"}), HasSubstr("both given"));
+  EXPECT_THAT(error_with("", {"train.epochs=1", "train.steps=2"}), HasSubstr("both given"));
 }
 
 TEST(TrainConfig, LayersAreCheckedForTheirForm) {
@@ -290,6 +290,30 @@ TEST(TrainConfig, WhatDoesNotGoTogetherIsRefused) {
               HasSubstr("trains on [data] kind \"text\""));
   EXPECT_THAT(error_of_text("[model]\nkind=\"gpt\"\nnum_heads=3\n"),
               HasSubstr("embed_dim is 128, which 3 heads do not"));
+}
+
+TEST(TrainConfig, TablesNameTheirColumnsOrTheTextToLearn) {
+  const auto read = [](const std::string& data) {
+    return parse_train_config(R"({"model":{"kind":"mlp"},"data":{"path":"t",)" + data + R"(},"train":{"steps":1}})",
+                              "run");
+  };
+  const auto csv = read(R"("kind":"csv","x":["a","b"],"y":"c","delimiter":";","header":false,"target":"values")");
+  ASSERT_TRUE(csv) << csv.error().message;
+  EXPECT_EQ(csv->data.columns, (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(csv->data.y, "c");
+  EXPECT_FALSE(csv->data.header);
+  EXPECT_EQ(value_of(parse_train_config(csv->to_json(), "again")).to_json(), csv->to_json());
+  const auto error = [&](const std::string& data) {
+    const auto config = read(data);
+    return config ? "" : config.error().message;
+  };
+  EXPECT_EQ(error(R"("kind":"jsonl","text":"body","tokenizer":"bytes","separator":"\n")"), "");
+  EXPECT_THAT(error(R"("kind":"csv","tokenizer":"bytes")"),
+              HasSubstr("it goes with text, the column to learn to write"));
+  EXPECT_THAT(error(R"("kind":"jsonl","text":"body","y":"c")"), HasSubstr("learns the text of a column"));
+  EXPECT_THAT(error(R"("kind":"jsonl","delimiter":";")"), HasSubstr("it goes with kind = \"csv\""));
+  EXPECT_THAT(error(R"("kind":"csv","delimiter":"ab")"), HasSubstr("must be one character"));
+  EXPECT_THAT(error(R"("kind":"csv","x":[1])"), HasSubstr("it must hold texts"));
 }
 
 TEST(TrainConfig, OverridesWinAndTheirPathsStartFromHere) {

@@ -1,4 +1,4 @@
-// Where a run will write when it is over, looked at before it begins.
+// Where something long will write when it is over, looked at before it begins.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-#include "ballast/training/output_path.h"
+#include "ballast/io/output_path.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-Error refuse(ErrorCode code, const std::string& path, std::string_view why) {
+Error cannot_write(ErrorCode code, const std::string& path, std::string_view why) {
   return make_error(code, fmt::format("{}: cannot be written: {}", path, why));
 }
 
@@ -24,7 +24,7 @@ Status check_output_path(const std::string& path, bool overwrite) {
   std::error_code failure;
   const fs::file_status there = fs::status(path, failure);
   if (path.ends_with('/') || fs::is_directory(there))
-    return refuse(ErrorCode::kInvalidArgument, path, "it is a folder; name a file in it");
+    return cannot_write(ErrorCode::kInvalidArgument, path, "it is a folder; name a file in it");
   if (fs::exists(there) && !overwrite)
     return make_error(ErrorCode::kExists, fmt::format("{}: exists already, and overwriting was not asked for", path));
   // The nearest folder that is there; those below it will be created.
@@ -36,10 +36,11 @@ Status check_output_path(const std::string& path, bool overwrite) {
     folder = above.empty() && folder.is_relative() ? fs::path(".") : above;
   }
   if (!fs::is_directory(folder, failure))
-    return refuse(ErrorCode::kInvalidArgument, path, fmt::format("{} is not a folder", folder.string()));
+    return cannot_write(ErrorCode::kInvalidArgument, path, fmt::format("{} is not a folder", folder.string()));
   if (os_file_system().can_write_at(AT_FDCWD, folder.c_str()) == 0) return {};
-  return refuse(ErrorCode::kIo, path,
-                fmt::format("{}: {}", folder.string(), std::error_code(errno, std::generic_category()).message()));
+  return cannot_write(
+      ErrorCode::kIo, path,
+      fmt::format("{}: {}", folder.string(), std::error_code(errno, std::generic_category()).message()));
 }
 
 }  // namespace ballast
