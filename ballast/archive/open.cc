@@ -8,6 +8,7 @@
 #include "ballast/archive/guard.h"
 #include "ballast/archive/model_folder.h"
 #include "ballast/io/file_system.h"
+#include "ballast/io/work_folder.h"
 
 namespace ballast {
 
@@ -39,19 +40,15 @@ bool is_model_extension(const std::string& name) {
 
 Result<FolderContents> list_folder(const fs::path& folder) {
   FolderContents contents;
-  std::error_code failure;
-  for (fs::directory_iterator it(folder, failure), end; !failure && it != end; it.increment(failure)) {
-    const std::string name = it->path().filename().string();
+  BALLAST_TRY(const WorkFolder opened, WorkFolder::open(folder.string(), os_file_system()));
+  BALLAST_TRY(const std::vector<std::string> names, opened.list());
+  for (const std::string& name : names) {
     if (name.ends_with(".index.json")) {
-      contents.indexes.push_back(it->path());
+      contents.indexes.push_back(folder / name);
     } else if (is_model_extension(name)) {
-      BALLAST_TRY(const bool is_archive, is_file(it->path()));
-      if (is_archive) contents.archives.push_back(it->path());
+      BALLAST_TRY(const bool is_archive, is_file(folder / name));
+      if (is_archive) contents.archives.push_back(folder / name);
     }
-  }
-  if (failure) {
-    return make_error(ErrorCode::kIo,
-                      fmt::format("{}: cannot list the folder: {}", folder.string(), failure.message()));
   }
   std::ranges::sort(contents.indexes);
   std::ranges::sort(contents.archives);
