@@ -54,15 +54,18 @@ void on_bus_error(int) {
   ::_exit(kExitFailed);
 }
 
-// Memory may run out in a place that cannot pass it on. Any other exception that gets here is a bug.
+std::atomic<bool> memory_ran_out{false};
+
+void on_failed_allocation() {
+  memory_ran_out = true;
+  throw std::bad_alloc();
+}
+
+// Memory may run out in a place that cannot pass it on: a destructor, the standard library's noexcept functions. What
+// was thrown is not always known then. Anything else that gets here is a bug.
 [[noreturn]] void on_terminate() {
   remove_temporaries_on_signal();
-  try {
-    if (const std::exception_ptr thrown = std::current_exception()) std::rethrow_exception(thrown);
-  } catch (const std::bad_alloc&) {
-    end_without_memory();
-  } catch (...) {
-  }
+  if (memory_ran_out) end_without_memory();
   std::abort();
 }
 
@@ -93,6 +96,7 @@ void install_signal_handlers() {
   handle(SIGBUS, on_bus_error);
   handle(SIGPIPE, SIG_IGN);
   handle(SIGXFSZ, SIG_IGN);  // a limit on the size of files is then an error of the write, which tidies up
+  std::set_new_handler(on_failed_allocation);
   std::set_terminate(on_terminate);
 }
 

@@ -11,7 +11,7 @@ namespace ballast::cli {
 // - SIGBUS (a mapped file was truncated by someone else) removes them too, says so and ends with exit code 2.
 // - SIGPIPE and SIGXFSZ are ignored: writing to a reader that went away, or more than the limit on the size of files
 //   allows, is an ordinary error.
-// - std::bad_alloc that nobody catches ends the process as end_without_memory does.
+// - std::bad_alloc that nobody catches, or can catch, ends the process as end_without_memory does.
 void install_signal_handlers();
 
 // Says that there is not enough memory and ends with exit code 2. Allocates nothing: nothing is left to allocate.

@@ -58,7 +58,7 @@ class NewFolder {
   }
 
  private:
-  std::string made_;
+  fs::path made_;  // as it is removed, so that this needs no memory
 };
 
 // The name of the source without the ending of its format.

@@ -138,16 +138,16 @@ constexpr std::array<std::string_view, 18> kCompanions = {"config.json",
                                                           "sentence_bert_config.json",
                                                           "config_sentence_transformers.json"};
 
-fs::path folder_of(const std::string& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored) ? fs::path(path) : fs::path(path).parent_path();
+Result<fs::path> folder_of(const std::string& path) {
+  BALLAST_TRY(const bool is_itself, is_folder(os_file_system(), path));
+  return is_itself ? fs::path(path) : fs::path(path).parent_path();
 }
 
 }  // namespace
 
 Result<std::vector<std::string>> list_companions(const std::string& path) {
   return guarded([&]() -> Result<std::vector<std::string>> {
-    const fs::path folder = folder_of(path);
+    BALLAST_TRY(const fs::path folder, folder_of(path));
     std::vector<std::string> names;
     BALLAST_TRY(const ModelFolder model, read_model_folder(path));
     if (!model.config) return names;
@@ -190,7 +190,7 @@ bool is_huggingface_config(std::string_view text) {
 
 Result<ModelFolder> read_model_folder(const std::string& path) {
   return guarded([&]() -> Result<ModelFolder> {
-    const fs::path folder = folder_of(path);
+    BALLAST_TRY(const fs::path folder, folder_of(path));
     ModelFolder found;
     BALLAST_TRY(auto config, read_if_there(folder / "config.json"));
     if (config) {

@@ -116,8 +116,9 @@ Result<Archive> open_archive(const std::string& path, const OpenOptions& options
   return guarded([&]() -> Result<Archive> {
     BALLAST_TRY(const ResolvedPath resolved, resolve_path(path, options));
     BALLAST_TRY(Archive archive, open_archive(resolved.request));
-    std::error_code ignored;
-    if (archive.description().config || !fs::is_directory(path, ignored)) return archive;
+    if (archive.description().config) return archive;
+    BALLAST_TRY(const bool is_a_folder, is_folder(os_file_system(), path));
+    if (!is_a_folder) return archive;
     BALLAST_TRY(ModelFolder folder, read_model_folder(path));
     if (folder.config) archive.set_config(std::move(*folder.config));
     return archive;

@@ -16,6 +16,8 @@ std::string message_of(int code) {
   return reinterpret_cast<const char*>(buffer);
 }
 
+Error no_memory() { return make_error(ErrorCode::kOutOfMemory, "not enough memory for a regular expression"); }
+
 }  // namespace
 
 struct Pattern::State {
@@ -41,18 +43,21 @@ Result<Pattern> Pattern::compile(const std::string& expression) {
   PCRE2_SIZE where = 0;
   state->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(expression.data()), expression.size(), PCRE2_UTF, &code,
                               &where, nullptr);
+  if (state->code == nullptr && code == PCRE2_ERROR_HEAP_FAILED) return no_memory();
   if (state->code == nullptr) {
     return make_error(ErrorCode::kInvalidArgument, fmt::format("regular expression \"{}\": at character {}: {}",
                                                                expression, where + 1, message_of(code)));
   }
   pcre2_jit_compile(state->code, PCRE2_JIT_COMPLETE);  // only faster; without it the interpreter runs
   state->limits = pcre2_match_context_create(nullptr);
+  if (state->limits == nullptr) return no_memory();
   pcre2_set_match_limit(state->limits, kMatchLimit);
   return Pattern(std::move(state));
 }
 
 Result<bool> Pattern::found_in(std::string_view text) const {
   pcre2_match_data* data = pcre2_match_data_create_from_pattern(state_->code, nullptr);
+  if (data == nullptr) return no_memory();
   const int found =
       pcre2_match(state_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), 0, 0, data, state_->limits);
   pcre2_match_data_free(data);
@@ -62,6 +67,7 @@ Result<bool> Pattern::found_in(std::string_view text) const {
 }
 
 Error Pattern::gave_up(std::string_view text, int code) const {
+  if (code == PCRE2_ERROR_NOMEMORY) return no_memory();
   return make_error(ErrorCode::kInvalidArgument, fmt::format("regular expression \"{}\" gave up on \"{}\": {}",
                                                              state_->expression, text.substr(0, 80), message_of(code)));
 }
@@ -70,6 +76,7 @@ Result<std::optional<std::string>> Pattern::first_group(std::string_view text) c
   using Free = decltype(&pcre2_match_data_free);
   const std::unique_ptr<pcre2_match_data, Free> data(pcre2_match_data_create_from_pattern(state_->code, nullptr),
                                                      pcre2_match_data_free);
+  if (data == nullptr) return no_memory();
   const int found = pcre2_match(state_->code, reinterpret_cast<PCRE2_SPTR>(text.data()), text.size(), 0, 0, data.get(),
                                 state_->limits);
   if (found == PCRE2_ERROR_NOMATCH) return std::optional<std::string>();

@@ -28,7 +28,12 @@ Status find_superseded(const FileSystem& files, const std::string& destination, 
   BALLAST_TRY(const auto names, folder->list());
   std::shared_ptr<const ByteSource> old_index;
   BALLAST_TRY(const bool is_there, is_taken(files, index_path));
-  if (is_there) BALLAST_CHECK(assign(old_index, open_file(index_path, FileAccess::kPositional, &files)));
+  if (is_there) {
+    // Read here: what the driver cannot parse names no shards, but a disk that does not answer is an error.
+    BALLAST_TRY(const auto opened, open_file(index_path, FileAccess::kPositional, &files));
+    BALLAST_TRY(ByteVector bytes, read_bytes(*opened, 0, opened->size()));
+    old_index = MemorySource::owning(std::move(bytes), index_path);
+  }
   for (const std::string& name : set.write->find_superseded(old_index.get(), names)) {
     set.superseded.push_back(path_beside(index_path, name));
   }

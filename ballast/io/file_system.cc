@@ -306,6 +306,11 @@ Result<bool> is_file(const FileSystem& files, const std::string& path) {
   return mode && S_ISREG(*mode);
 }
 
+Result<bool> is_folder(const FileSystem& files, const std::string& path) {
+  BALLAST_TRY(const auto mode, mode_of(files, path, 0));
+  return mode && S_ISDIR(*mode);
+}
+
 Result<bool> is_taken(const FileSystem& files, const std::string& path) {
   BALLAST_TRY(const auto mode, mode_of(files, path, AT_SYMLINK_NOFOLLOW));
   return mode.has_value();

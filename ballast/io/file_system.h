@@ -119,6 +119,7 @@ bool is_same_file(const FileSystem& files, int folder, const char* name, int fd)
 // Whether `path` is a regular file, or a link to one. Only "nothing there" is false: a disk that does not answer must
 // not pass for a file that is absent.
 Result<bool> is_file(const FileSystem& files, const std::string& path);
+Result<bool> is_folder(const FileSystem& files, const std::string& path);
 // The same for anything of that name, a link that leads nowhere included.
 Result<bool> is_taken(const FileSystem& files, const std::string& path);
 

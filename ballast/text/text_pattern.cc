@@ -78,8 +78,9 @@ class PatternSearch {
         data_(pcre2_match_data_create_from_pattern(code, nullptr)),
         limits_(pcre2_match_context_create(nullptr)),
         work_left_(kWorkPerText + kWorkPerByte * text.size()) {
-    pcre2_set_heap_limit(limits_.get(), kMaxHeapKib);
+    if (has_memory()) pcre2_set_heap_limit(limits_.get(), kMaxHeapKib);
   }
+  bool has_memory() const { return data_ != nullptr && limits_ != nullptr; }
 
   // PCRE2's code: not negative for a match, whose ends ends() has then.
   int find(size_t from) {
@@ -178,6 +179,7 @@ Result<TextPattern> TextPattern::expression(const std::string& text) {
   }
   BALLAST_TRY(const std::string pattern, to_pcre2_syntax(text));
   const std::unique_ptr<pcre2_compile_context, Pcre2Free> context(pcre2_compile_context_create(nullptr));
+  if (context == nullptr) return make_error(ErrorCode::kOutOfMemory, "not enough memory for an expression");
   pcre2_set_newline(context.get(), PCRE2_NEWLINE_LF);
   constexpr uint32_t kOptions =
       PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NO_AUTO_CAPTURE | PCRE2_NEVER_BACKSLASH_C;
@@ -185,6 +187,9 @@ Result<TextPattern> TextPattern::expression(const std::string& text) {
   PCRE2_SIZE where = 0;
   std::unique_ptr<pcre2_code, Pcre2Free> compiled(
       pcre2_compile(as_subject(pattern), pattern.size(), kOptions, &code, &where, context.get()));
+  if (!compiled && code == PCRE2_ERROR_HEAP_FAILED) {
+    return make_error(ErrorCode::kOutOfMemory, "not enough memory for an expression");
+  }
   if (!compiled) {
     return make_error(ErrorCode::kCorrupt, fmt::format("expression \"{}\": {}", text, pcre2_message(code)));
   }
@@ -202,6 +207,7 @@ Result<std::vector<TextPattern::Match>> TextPattern::find_expression(std::string
   const RepairedText repaired(text);
   const std::string_view subject = repaired.text();
   PatternSearch search(state_->code.get(), subject);
+  if (!search.has_memory()) return make_error(ErrorCode::kOutOfMemory, "not enough memory to search a text");
   std::vector<Match> matches;
   size_t last_end = SIZE_MAX;
   for (size_t from = 0; from <= subject.size();) {
