@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <filesystem>
 
 #include "ballast/archive/open.h"
@@ -95,6 +95,74 @@ TEST_P(WrittenFolders, HoldNothingButWhatTransformersReads) {
   for (const TensorInfo& tensor : archive->tensors()) {
     EXPECT_THAT(tensor.name, Not(AllOf(HasSubstr("blk."), HasSubstr("rope"))));
   }
+}
+
+// ---------------------------------------------------------------- what few files have
+
+// A file of tests/data/gguf_models with something changed.
+std::string write_changed_gguf(const TempFolder& folder, const std::string& name,
+                               const std::function<void(WritePlan& plan)>& change) {
+  const auto archive = open_archive(test_file_path("gguf_models/" + name + "/model.gguf"));
+  EXPECT_TRUE(archive) << name;
+  if (!archive) return "";
+  WritePlan plan = make_plan(*archive);
+  change(plan);
+  const auto report = write_archive(folder.path("changed.gguf"), *find_format("gguf"), plan, {});
+  EXPECT_TRUE(report) << (report ? "" : report.error().message);
+  return folder.path("changed.gguf");
+}
+
+void expect_same_logits(const std::string& gguf, const std::string& folder) {
+  const Status written = write_as_folder(gguf, folder);
+  ASSERT_TRUE(written) << written.error().message;
+  const std::vector<TokenId> ids = {1, 5, 9, 2, 7, 7, 3, 4, 11, 12, 13, 40, 41, 42};
+  const auto logits = load_or_die(folder)->forward(TokenInput{ids});
+  const auto expected = load_or_die(gguf)->forward(TokenInput{ids});
+  ASSERT_TRUE(logits && expected);
+  EXPECT_EQ(largest_distance(*logits, *expected), 0);
+}
+
+TEST(WrittenFolder, KeepsDivisorsThatFollowNoRuleAsAList) {
+  const TempFolder folder;
+  ByteVector divisors;
+  const std::string gguf = write_changed_gguf(folder, "llama_rope_llama3", [&](WritePlan& plan) {
+    const size_t at = tensor_index(plan, "rope_freqs.weight");
+    for (uint64_t i = 0; i < plan.description.tensors[at].byte_size / 4; ++i) {
+      const auto divisor = 1.0F + static_cast<float>(i * i % 5) / 8;
+      const auto* bytes = reinterpret_cast<const std::byte*>(&divisor);
+      divisors.insert(divisors.end(), bytes, bytes + sizeof divisor);
+    }
+    plan.providers[at] = [&divisors](ByteSink& sink) { return sink.write(divisors); };
+  });
+  expect_same_logits(gguf, folder.path("out"));
+  EXPECT_THAT(read_text_file(folder.path("out/config.json")), HasSubstr(R"("rope_type": "longrope")"));
+}
+
+TEST(WrittenFolder, OfALlamaWithWindowsInSomeLayersIsAMinistral) {
+  const TempFolder folder;
+  const std::string gguf = write_changed_gguf(folder, "mistral_window", [](WritePlan& plan) {
+    constexpr std::array<uint32_t, 2> kPattern = {1, 0};
+    plan.description.metadata.push_back({"llama.attention.sliding_window_pattern", MetaArray::of(kPattern)});
+  });
+  expect_same_logits(gguf, folder.path("out"));
+  EXPECT_THAT(read_text_file(folder.path("out/config.json")), HasSubstr("MinistralForCausalLM"));
+}
+
+TEST(WrittenFolder, IsRefusedWhereTheClassHasNoSettingForWhatTheModelHas) {
+  const TempFolder folder;
+  const std::string gguf = write_changed_gguf(folder, "mistral_window", [](WritePlan& plan) {
+    for (int layer = 0; layer < 2; ++layer) {
+      for (const char* part : {"q", "k", "v"}) {
+        const std::string matrix = fmt::format("blk.{}.attn_{}", layer, part);
+        const uint64_t rows = plan.description.tensors[tensor_index(plan, matrix + ".weight")].shape[0];
+        plan.add_tensor(make_info(matrix + ".bias", DType::kF32, Shape{rows}),
+                        [rows](ByteSink& sink) { return sink.write(ByteVector(static_cast<size_t>(rows) * 4)); });
+      }
+    }
+  });
+  const Status refused = write_as_folder(gguf, folder.path("out"));
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, AllOf(HasSubstr("biases"), HasSubstr("MistralForCausalLM")));
 }
 
 // ---------------------------------------------------------------- what must be chosen, and what cannot be
