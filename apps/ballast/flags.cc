@@ -112,13 +112,18 @@ Flag Command::size(const std::string& name, uint64_t& bytes, const std::string& 
       app_.add_option(name, bytes, help)->option_text("SIZE")->transform(CLI::AsSizeValue(/*kb_is_1000=*/true)));
 }
 
+// Words are taken in any case: people write Q8_0 and F16 as well.
 Flag Command::word(const std::string& name, const std::string& placeholder, std::vector<std::string> words,
                    std::function<void(size_t)> choose, const std::string& help) {
   const auto find = [words, choose = std::move(choose)](const std::string& word) {
-    choose(static_cast<size_t>(std::ranges::find(words, word) - words.begin()));
+    const auto is_meant = [&](const std::string& known) {
+      return CLI::detail::to_lower(known) == CLI::detail::to_lower(word);
+    };
+    choose(static_cast<size_t>(std::ranges::find_if(words, is_meant) - words.begin()));
   };
-  return Flag(
-      app_.add_option_function<std::string>(name, find, help)->option_text(placeholder)->check(CLI::IsMember(words)));
+  return Flag(app_.add_option_function<std::string>(name, find, help)
+                  ->option_text(placeholder)
+                  ->check(CLI::IsMember(words, CLI::ignore_case)));
 }
 
 Flag Command::json(bool& value) {

@@ -21,7 +21,8 @@ struct LeftAlone {
 };
 constexpr LeftAlone kLeftAlone[] = {
     {"(?i)norm", "a norm"},
-    {"(?i)(^|[._])(position_embd|pos_embd|wpe|position_embeddings?)([._]|$)", "position embeddings"},
+    {"(?i)(^|[._])(position_embd|pos_embd|wpe|(position|pos)_embeddings?)([._]|$)", "position embeddings"},
+    {"(^|[._])(token_types|token_type_embeddings)\\.weight$", "token types"},
     {"ffn_gate_inp|(moe|mlp)\\.(gate|router)\\.weight$", "chooses among experts"},
 };
 
@@ -30,7 +31,11 @@ struct StandIn {
   DType type;
   DType instead;
 };
-constexpr StandIn kStandIns[] = {{DType::kQ4K, DType::kQ5_0}, {DType::kQ5K, DType::kQ5_1}, {DType::kQ6K, DType::kQ8_0}};
+constexpr StandIn kStandIns[] = {{DType::kQ2K, DType::kQ4_0},
+                                 {DType::kQ3K, DType::kQ4_0},
+                                 {DType::kQ4K, DType::kQ5_0},
+                                 {DType::kQ5K, DType::kQ5_1},
+                                 {DType::kQ6K, DType::kQ8_0}};
 
 // What becomes of a tensor, and why, where that is not what was asked for.
 struct Decision {
@@ -50,8 +55,12 @@ class QuantizePlanner {
  public:
   explicit QuantizePlanner(const QuantizeOptions& options) : options_(options) {}
 
-  Status prepare() {
-    if (!can_quantize(options_.type)) {
+  Status prepare(const Description& model) {
+    if (options_.preset != nullptr) {
+      BALLAST_TRY(QuantizationMixture mixture,
+                  QuantizationMixture::make(*options_.preset, model, options_.importance != nullptr));
+      mixture_.emplace(std::move(mixture));
+    } else if (!can_quantize(options_.type) && !is_castable_float(options_.type)) {
       return make_error(ErrorCode::kInvalidArgument,
                         fmt::format("{} is not among the types that tensors can be quantised to: {}",
                                     dtype_name(options_.type), names_of_quantized_types()));
@@ -70,17 +79,18 @@ class QuantizePlanner {
   Result<Decision> decide(const TensorInfo& tensor) const {
     BALLAST_TRY(const TypeRule* const rule, find_rule(tensor));
     if (rule != nullptr && !rule->type) return Decision{tensor.dtype, "kept as asked"};
-    const DType wanted = rule != nullptr ? *rule->type : options_.type;
     const bool unpacks = rule != nullptr && can_dequantize(tensor.dtype);
     if (is_block(tensor.dtype) && !unpacks) return Decision{tensor.dtype, "quantised already"};
     if (!is_castable_float(tensor.dtype) && !unpacks) return Decision{tensor.dtype, "no floating type"};
-    if (!is_block(wanted)) return Decision{wanted, ""};
+    if (rule != nullptr && !is_block(*rule->type)) return Decision{*rule->type, ""};
     if (tensor.shape.rank() < 2) return Decision{tensor.dtype, "no matrix"};
-    if (rule == nullptr) {
-      BALLAST_TRY(std::string reason, why_left_alone(tensor));
-      if (!reason.empty()) return Decision{tensor.dtype, std::move(reason)};
-    }
-    return fitting(tensor, wanted);
+    if (rule != nullptr) return fitting(tensor, *rule->type);
+    BALLAST_TRY(std::string reason, why_left_alone(tensor));
+    if (!reason.empty()) return Decision{tensor.dtype, std::move(reason)};
+    DType wanted = options_.type;
+    if (mixture_) BALLAST_CHECK(assign(wanted, mixture_->type_of(tensor.name)));
+    if (wanted == tensor.dtype) return Decision{wanted, "has that type"};
+    return is_block(wanted) ? fitting(tensor, wanted) : Decision{wanted, ""};
   }
 
  private:
@@ -111,38 +121,102 @@ class QuantizePlanner {
   }
 
   const QuantizeOptions& options_;
+  std::optional<QuantizationMixture> mixture_;
   std::vector<Pattern> rules_;
   std::vector<Pattern> left_alone_;
 };
 
-// The tensor is f32. Its provider gives blocks from now on, and `place` of the log gets the error when it is drawn.
-void quantize_tensor(WritePlan& plan, size_t index, DType to, unsigned threads, std::shared_ptr<QuantizationLog> log,
-                     size_t place) {
+// One tensor on its way into blocks.
+struct QuantizeTask {
+  DType to;
+  unsigned threads;
+  size_t place;  // in the log, which gets the error when the tensor is drawn
+  std::shared_ptr<QuantizationLog> log;
+  std::shared_ptr<const std::vector<float>> weights;  // null: all values alike
+};
+
+// The tensor is f32. Its provider gives blocks from now on.
+void quantize_tensor(WritePlan& plan, size_t index, QuantizeTask task) {
   TensorInfo& info = plan.description.tensors[index];
-  info.dtype = to;
-  info.byte_size = packed_size(info.shape, to).value_or(0);
+  info.dtype = task.to;
+  info.byte_size = packed_size(info.shape, task.to).value_or(0);
   info.set_stored_form({});
-  plan.providers[index] = [draw = std::move(plan.providers[index]), to, threads, name = info.name, log = std::move(log),
-                           place](ByteSink& sink) -> Status {
-    QuantizeSink blocks(to, name, threads, sink);
+  plan.providers[index] = [draw = std::move(plan.providers[index]), task = std::move(task), name = info.name,
+                           shape = info.shape](ByteSink& sink) -> Status {
+    QuantizeSink blocks(task.to, name, task.threads, sink);
+    if (task.weights) blocks.weigh(*task.weights, shape);
     BALLAST_CHECK(draw(blocks));
     BALLAST_CHECK(blocks.finish());
-    log->set(place, blocks.error());
+    task.log->set(task.place, blocks.error());
     return {};
   };
 }
 
-Status change_type(WritePlan& plan, size_t index, Decision decision, unsigned threads,
+// Null where nothing is known of the tensor.
+Result<std::shared_ptr<const std::vector<float>>> weights_for(const QuantizeOptions& options, const TensorInfo& info) {
+  std::shared_ptr<const std::vector<float>> none;
+  if (!options.importance) return none;
+  const auto found = options.importance->find(info.name);
+  if (found == options.importance->end()) return none;
+  BALLAST_TRY(std::vector<float> weights, importance_weights(found->second, info));
+  return std::make_shared<const std::vector<float>>(std::move(weights));
+}
+
+Status change_type(WritePlan& plan, size_t index, Decision decision, const QuantizeOptions& options,
                    const std::shared_ptr<QuantizationLog>& log) {
   const TensorInfo& info = plan.description.tensors[index];
   const uint64_t after = decision.to == info.dtype ? info.byte_size : packed_size(info.shape, decision.to).value_or(0);
-  const size_t place = log->add(
-      {info.name, info.shape, info.dtype, decision.to, info.byte_size, after, std::move(decision.note), std::nullopt});
+  const bool quantizes = decision.to != info.dtype && is_block(decision.to);
+  std::shared_ptr<const std::vector<float>> weights;
+  if (quantizes) BALLAST_CHECK(assign(weights, weights_for(options, info)));
+  const size_t place = log->add({info.name, info.shape, info.dtype, decision.to, info.byte_size, after,
+                                 std::move(decision.note), weights != nullptr, std::nullopt});
   if (decision.to == info.dtype) return {};
-  const DType first = is_block(decision.to) ? DType::kF32 : decision.to;
+  const DType first = quantizes ? DType::kF32 : decision.to;
   if (info.dtype != first) BALLAST_CHECK(cast_tensor(plan, index, first));
-  if (is_block(decision.to)) quantize_tensor(plan, index, decision.to, threads, log, place);
+  if (quantizes) quantize_tensor(plan, index, {decision.to, options.threads, place, log, std::move(weights)});
   return {};
+}
+
+// One that fits nothing is of another model, and would go unnoticed.
+Status check_importance_was_used(const QuantizeOptions& options, const QuantizationLog& log) {
+  if (!options.importance) return {};
+  const std::vector<TensorQuantization> tensors = log.tensors();
+  const auto quantizes = [](const TensorQuantization& tensor) {
+    return tensor.from != tensor.to && is_block(tensor.to);
+  };
+  if (std::ranges::none_of(tensors, quantizes) || std::ranges::any_of(tensors, &TensorQuantization::is_calibrated)) {
+    return {};
+  }
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("the importance matrix names none of the model's tensors; it has \"{}\"",
+                                options.importance->empty() ? "" : options.importance->begin()->first));
+}
+
+// ---------------------------------------------------------------- metadata
+
+constexpr std::string_view kArchitectureKey = "general.architecture";
+constexpr std::string_view kFileTypeKey = "general.file_type";
+constexpr std::string_view kQuantizationVersionKey = "general.quantization_version";
+constexpr uint64_t kQuantizationVersion = 2;  // of ggml's block types as they are since 2023
+
+void set_number(Description& description, std::string_view key, uint64_t number) {
+  const auto found = std::ranges::find(description.metadata, key, &MetaEntry::key);
+  if (found != description.metadata.end()) found->value = number;
+  else description.metadata.push_back({std::string(key), number});
+}
+
+// What most of the tensors are now, for programs that show it; only where GGUF's metadata describes the model.
+void tell_file_type(Description& description, const QuantizeOptions& options) {
+  const auto& presets = all_quantization_presets();
+  const bool is_gguf =
+      std::ranges::find(description.metadata, kArchitectureKey, &MetaEntry::key) != description.metadata.end();
+  const auto plain = std::ranges::find(presets, options.type, &QuantizationPreset::base);
+  const QuantizationPreset* const preset =
+      options.preset != nullptr ? options.preset : (plain != presets.end() ? &*plain : nullptr);
+  if (!is_gguf || preset == nullptr) return;
+  set_number(description, kFileTypeKey, preset->file_type);
+  if (is_block(preset->base)) set_number(description, kQuantizationVersionKey, kQuantizationVersion);
 }
 
 }  // namespace
@@ -182,9 +256,8 @@ Result<TypeRule> parse_type_rule(const std::string& text) {
   const size_t equals = text.rfind('=');
   const std::string name = equals == std::string::npos ? "" : text.substr(equals + 1);
   if (equals != std::string::npos && equals != 0 && name == "same") return TypeRule{text.substr(0, equals), {}};
-  const auto type = parse_dtype(name);
-  const bool known = type && (can_quantize(*type) || is_castable_float(*type)) && type != DType::kFlex32;
-  if (known && equals != 0) return TypeRule{text.substr(0, equals), type};
+  const auto type = find_quantization_type(name);
+  if (type && equals != 0) return TypeRule{text.substr(0, equals), type};
   return make_error(ErrorCode::kInvalidArgument,
                     fmt::format("\"{}\": write REGEX=TYPE with one of {}, f32, f16, bf16, f64, or same", text,
                                 names_of_quantized_types()));
@@ -193,11 +266,13 @@ Result<TypeRule> parse_type_rule(const std::string& text) {
 PlanEdit quantize_tensors(QuantizeOptions options, std::shared_ptr<QuantizationLog> log) {
   return [options = std::move(options), log = std::move(log)](WritePlan& plan, std::vector<std::string>&) -> Status {
     QuantizePlanner planner(options);
-    BALLAST_CHECK(planner.prepare());
+    BALLAST_CHECK(planner.prepare(plan.description));
     for (size_t i = 0; i < plan.description.tensors.size(); ++i) {
       BALLAST_TRY(Decision decision, planner.decide(plan.description.tensors[i]));
-      BALLAST_CHECK(change_type(plan, i, std::move(decision), options.threads, log));
+      BALLAST_CHECK(change_type(plan, i, std::move(decision), options, log));
     }
+    BALLAST_CHECK(check_importance_was_used(options, *log));
+    tell_file_type(plan.description, options);
     return {};
   };
 }

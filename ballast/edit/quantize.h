@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "ballast/edit/cast.h"
+#include "ballast/edit/importance.h"
+#include "ballast/edit/quantize_presets.h"
 
 namespace ballast {
 
@@ -31,6 +33,7 @@ struct TensorQuantization {
   uint64_t bytes_before = 0;
   uint64_t bytes_after = 0;
   std::string note;                        // why it stays as it is or gets another type than asked for; else empty
+  bool is_calibrated = false;              // its error was weighed by an importance matrix
   std::optional<QuantizationError> error;  // absent until it was drawn, and where nothing was quantised
 };
 
@@ -52,19 +55,22 @@ struct TypeRule {
   std::string pattern;
   std::optional<DType> type;
 };
-// "REGEX=TYPE", split at the last =; the type "same" leaves tensors as they are.
+// "REGEX=TYPE", split at the last =; types in any case; the type "same" leaves tensors as they are.
 Result<TypeRule> parse_type_rule(const std::string& text);
 
 struct QuantizeOptions {
-  DType type = DType::kQ8_0;    // one that can_quantize
-  std::vector<TypeRule> rules;  // the first that finds the name decides
+  DType type = DType::kQ8_0;                   // of every matrix: one that can_quantize, or a floating type
+  const QuantizationPreset* preset = nullptr;  // chooses a type for each matrix instead
+  std::vector<TypeRule> rules = {};            // the first that finds the name decides, before the preset
   unsigned threads = 0;
+  std::shared_ptr<const ImportanceMatrix> importance = {};  // whose errors count more; null: all alike
 };
 
 // For ConvertOptions::edits: matrices (two axes or more) of floating types get the type asked for, a piece at a time.
-// Norms, position embeddings, routers and what has rows of no whole number of blocks stay as they are; of types with
-// blocks of 256 a simpler one stands in where only 32 divide the row. Values that are not finite, or too large for the
-// scales of the type, are kInvalidArgument when they are drawn: with the tensor and the element.
+// Models with GGUF's metadata get their general.file_type. Norms, position embeddings, routers and what has rows of no
+// whole number of blocks stay as they are; of types with blocks of 256 a simpler one stands in where only 32 divide the
+// row. Values that are not finite, or too large for the scales of the type, are kInvalidArgument when they are drawn:
+// with the tensor and the element.
 PlanEdit quantize_tensors(QuantizeOptions options, std::shared_ptr<QuantizationLog> log);
 
 // For ConvertOptions::edits: tensors of block types get the floating type `to`. kUnsupported, with its name, where the

@@ -46,6 +46,22 @@ QuantizeSink::QuantizeSink(DType to, const std::string& name, unsigned threads, 
       out_(out),
       units_(dtype_info(to).block_elements * sizeof(float), kQuantizePiece * sizeof(float)) {}
 
+void QuantizeSink::weigh(std::span<const float> weights, const Shape& shape) {
+  weights_ = weights;
+  inputs_ = shape[shape.rank() - 1];
+  matrix_elements_ = inputs_ * shape[shape.rank() - 2];
+}
+
+// Weights of elements [first, first + count): rows of a matrix have the same.
+std::vector<float> QuantizeSink::weights_of(uint64_t first, size_t count) const {
+  std::vector<float> weights(weights_.empty() ? 0 : count);
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const uint64_t matrix = (first + i) / matrix_elements_;
+    weights[i] = weights_[matrix * inputs_ + (first + i) % inputs_];
+  }
+  return weights;
+}
+
 Status QuantizeSink::write(ByteSpan bytes) {
   taken_ += bytes.size();
   return units_.add(bytes, [this](ByteSpan whole) { return convert(whole); });
@@ -92,7 +108,7 @@ Status QuantizeSink::convert_part(std::span<const float> values, uint64_t first,
                       fmt::format("tensor \"{}\": element {} is {}, and only finite values can be quantised", name_,
                                   first + *bad, values[*bad]));
   }
-  quantize_blocks(to_, values, blocks);
+  quantize_blocks(to_, values, blocks, weights_of(first, values.size()));
   std::vector<float> made(values.size());
   dequantize_blocks(to_, blocks, made);
   if (const auto bad = first_non_finite(made)) {

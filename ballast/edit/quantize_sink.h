@@ -13,6 +13,9 @@ class QuantizeSink final : public ByteSink {
  public:
   QuantizeSink(DType to, const std::string& name, unsigned threads, ByteSink& out);
 
+  // Errors count by these weights, [matrices, inputs], which outlive the sink; `shape` is the tensor's.
+  void weigh(std::span<const float> weights, const Shape& shape);
+
   Status write(ByteSpan bytes) override;
   Status patch(uint64_t, ByteSpan) override;
   uint64_t position() const override { return taken_; }
@@ -24,6 +27,7 @@ class QuantizeSink final : public ByteSink {
 
  private:
   Status convert(ByteSpan bytes);
+  std::vector<float> weights_of(uint64_t first, size_t count) const;
   Status convert_part(std::span<const float> values, uint64_t first, MutableByteSpan blocks, QuantizationError& error);
 
   DType to_;
@@ -31,6 +35,9 @@ class QuantizeSink final : public ByteSink {
   unsigned threads_;
   ByteSink& out_;
   WholeUnits units_;
+  std::span<const float> weights_;
+  uint64_t inputs_ = 0;           // of a row
+  uint64_t matrix_elements_ = 0;  // of each matrix that has weights of its own
   std::vector<float> values_;
   ByteVector blocks_;
   QuantizationError error_;

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "ballast/tensor/block_fields.h"
+#include "ballast/tensor/block_fit.h"
 
 namespace ballast {
 
@@ -60,7 +61,7 @@ Codes encode_symmetric(const float* values, int middle, std::byte* scale) {
 }
 
 // Steps of d up from the smallest value m.
-Codes encode_from_least(const float* values, int largest, std::byte* scale, std::byte* least) {
+Codes encode_from_smallest(const float* values, int largest, std::byte* scale, std::byte* least) {
   float low = values[0];
   float high = values[0];
   for (size_t i = 1; i < kElements; ++i) {
@@ -76,29 +77,66 @@ Codes encode_from_least(const float* values, int largest, std::byte* scale, std:
   return codes;
 }
 
+// ---------------------------------------------------------------- where some elements count more than others
+
+// The scale with the smallest weighted error. All codes are 0 where it overflows: what is read back tells.
+Codes fit_symmetric(const float* values, const float* weights, int middle, std::byte* scale) {
+  const block_fit::Fit fit = block_fit::fit_around_middle<kElements>(values, weights, static_cast<float>(middle));
+  store_half(scale, static_cast<float>(fit.scale));
+  const float d = load_half(scale);
+  Codes codes{};
+  if (!std::isfinite(d)) return codes;
+  const block_fit::Grid grid = block_fit::centred_grid(d, static_cast<float>(middle));
+  if (d == 0) codes.fill(static_cast<uint8_t>(middle));
+  else block_fit::store_codes<kElements>(values, grid, codes.data());
+  return codes;
+}
+
+Codes fit_from_smallest(const float* values, const float* weights, int largest, std::byte* scale, std::byte* least) {
+  const block_fit::Fit fit = block_fit::fit_from_least<kElements>(values, weights, largest, block_fit::Minimum::kAny);
+  store_half(scale, static_cast<float>(fit.scale));
+  store_half(least, static_cast<float>(-fit.least));
+  const block_fit::Grid grid{load_half(scale), -load_half(least), static_cast<float>(largest)};
+  Codes codes{};
+  if (!std::isfinite(grid.step) || !std::isfinite(grid.least)) return codes;
+  block_fit::store_codes<kElements>(values, grid, codes.data());
+  return codes;
+}
+
+Codes symmetric_codes(const float* values, const float* weights, int middle, std::byte* scale) {
+  if (weights == nullptr) return encode_symmetric(values, middle, scale);
+  return fit_symmetric(values, weights, middle, scale);
+}
+
+Codes codes_from_smallest(const float* values, const float* weights, int largest, std::byte* scale, std::byte* least) {
+  if (weights == nullptr) return encode_from_smallest(values, largest, scale, least);
+  return fit_from_smallest(values, weights, largest, scale, least);
+}
+
 }  // namespace
 
-void encode_q4_0(const float* values, std::byte* block) {
-  store_nibbles(encode_symmetric(values, 8, block), block + 2);
+void encode_q4_0(const float* values, const float* weights, std::byte* block) {
+  store_nibbles(symmetric_codes(values, weights, 8, block), block + 2);
 }
 
-void encode_q4_1(const float* values, std::byte* block) {
-  store_nibbles(encode_from_least(values, 15, block, block + 2), block + 4);
+void encode_q4_1(const float* values, const float* weights, std::byte* block) {
+  store_nibbles(codes_from_smallest(values, weights, 15, block, block + 2), block + 4);
 }
 
-void encode_q5_0(const float* values, std::byte* block) {
-  const Codes codes = encode_symmetric(values, 16, block);
+void encode_q5_0(const float* values, const float* weights, std::byte* block) {
+  const Codes codes = symmetric_codes(values, weights, 16, block);
   store_fifth_bits(codes, block + 2);
   store_nibbles(codes, block + 6);
 }
 
-void encode_q5_1(const float* values, std::byte* block) {
-  const Codes codes = encode_from_least(values, 31, block, block + 2);
+void encode_q5_1(const float* values, const float* weights, std::byte* block) {
+  const Codes codes = codes_from_smallest(values, weights, 31, block, block + 2);
   store_fifth_bits(codes, block + 4);
   store_nibbles(codes, block + 8);
 }
 
-void encode_q8_0(const float* values, std::byte* block) {
+// So fine that no weighing changes anything worth the time.
+void encode_q8_0(const float* values, const float*, std::byte* block) {
   float largest = 0;
   for (size_t i = 0; i < kElements; ++i) largest = std::abs(values[i]) > largest ? std::abs(values[i]) : largest;
   const float d = largest / 127;

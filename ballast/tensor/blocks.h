@@ -18,8 +18,10 @@ void dequantize_blocks(DType dtype, ByteSpan blocks, std::span<float> out);
 
 // Whether Ballast can make this type, and making it: whole blocks of finite `values`. The same values give the same
 // bytes everywhere. Values too large for the type's scales give blocks that dequantise to infinities or NaN: callers
-// look (find_non_finite) and refuse.
+// look (find_non_finite) and refuse. `weights`: how much a squared error of each value counts, above zero, as many as
+// the values; empty: all alike.
 bool can_quantize(DType dtype);
-void quantize_blocks(DType dtype, std::span<const float> values, MutableByteSpan out);
+void quantize_blocks(DType dtype, std::span<const float> values, MutableByteSpan out,
+                     std::span<const float> weights = {});
 
 }  // namespace ballast

@@ -30,9 +30,12 @@ std::string write_model(const TempFolder& folder) {
 TEST(QuantizeCommand, WritesBlocksAndTellsTheErrorOfEachTensor) {
   const TempFolder folder;
   const std::string source = write_model(folder), target = folder.path("model.gguf");
-  const ProgramRun run = run_ballast({"quantize", source, target, "--type", "q4_k"});
+  const ProgramRun run = run_ballast({"quantize", source, target, "--type", "q4_k", "--pure"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_THAT(run.out, HasSubstr("3 of 5 tensors to q4_k"));
+  EXPECT_THAT(run.out, HasSubstr("3 of 5 tensors to q4_k_m"));
+  EXPECT_THAT(run.out, HasSubstr("types: "));
+  EXPECT_THAT(run.out, HasSubstr("2 q4_k, "));
+  EXPECT_THAT(run.out, HasSubstr("bits per weight"));
   EXPECT_THAT(run.out, HasSubstr("stays: no matrix"));
   EXPECT_THAT(run.out, HasSubstr("stays: a norm"));
   EXPECT_THAT(run.out, HasSubstr("rows of 96 are no whole blocks of 256"));
@@ -59,6 +62,41 @@ TEST(QuantizeCommand, TheObjectHasTheErrorsAndSizes) {
   EXPECT_EQ(json_at(run.out, "tensors/1/reason"), "\"no matrix\"");
   EXPECT_EQ(json_at(run.out, "tensors/3/to"), "\"f16\"");
   EXPECT_LT(std::stoull(json_at(run.out, "bytes_after")), std::stoull(json_at(run.out, "bytes_before")) / 3);
+}
+
+TEST(QuantizeCommand, TypesAndPresetsAreTakenInAnyCaseAndBehindThePaths) {
+  const TempFolder folder;
+  const std::string source = write_model(folder);
+  const auto type_of_output = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> words = {"quantize", source, folder.path("out.gguf"), "--overwrite", "--json"};
+    words.insert(words.end(), more.begin(), more.end());
+    const ProgramRun run = run_ballast(words);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return json_at(run.out, "type") + json_at(run.out, "tensors/4/to");
+  };
+  EXPECT_EQ(type_of_output({"--type", "Q4_K_M"}), "\"q4_k_m\"\"q6_k\"");
+  EXPECT_EQ(type_of_output({"q4_k"}), "\"q4_k_m\"\"q6_k\"");
+  EXPECT_EQ(type_of_output({"Q3_K_L"}), "\"q3_k_l\"\"q6_k\"");
+  EXPECT_EQ(type_of_output({"--type", "Q8_0"}), "\"q8_0\"\"q8_0\"");
+  EXPECT_EQ(type_of_output({"q5_K_s", "--pure"}), "\"q5_k_s\"\"q5_k\"");
+  EXPECT_EQ(type_of_output({"F16"}), "\"f16\"\"f16\"");
+  EXPECT_EQ(type_of_output({"q4_0", "--keep", "output=Q5_1"}), "\"q4_0\"\"q5_1\"");
+  const std::string blocks = folder.path("out.gguf"), plain = folder.path("plain.safetensors");
+  EXPECT_EQ(run_ballast({"convert", blocks, plain, "--dequantize", "F16"}).exit_code, 0);
+  EXPECT_EQ(run_ballast({"convert", source, folder.path("b.safetensors"), "--dtype", "BF16"}).exit_code, 0);
+}
+
+TEST(QuantizeCommand, TheObjectSumsUpByType) {
+  const TempFolder folder;
+  const ProgramRun run = run_ballast({"quantize", write_model(folder), folder.path("m.gguf"), "q6_k", "--json"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(json_at(run.out, "types/0/type"), "\"q6_k\"");
+  EXPECT_EQ(json_at(run.out, "types/0/tensors"), "2");
+  EXPECT_EQ(json_at(run.out, "types/0/elements"), std::to_string(16 * 1024 + 16 * 512));
+  EXPECT_EQ(json_at(run.out, "types/0/bytes"), std::to_string((16 * 1024 + 16 * 512) / 256 * 210));
+  // With a bias and a norm in f32, and short rows in q8_0.
+  const double bytes = (16 * 1024 + 16 * 512) / 256 * 210 + (16 + 512) * 4 + 4 * 96 / 32 * 34;
+  EXPECT_DOUBLE_EQ(std::stod(json_at(run.out, "bits_per_weight")), 8 * bytes / (16 * 1536 + 16 + 512 + 4 * 96));
 }
 
 TEST(QuantizeCommand, ADryRunWritesNothingAndKnowsNoErrors) {
@@ -99,7 +137,11 @@ TEST(QuantizeCommand, FlagsAreChecked) {
   const TempFolder folder;
   const std::string source = write_model(folder), target = folder.path("x.gguf");
   EXPECT_THAT(run_ballast({"quantize", source, target}).err, HasSubstr("--type"));
-  EXPECT_EQ(run_ballast({"quantize", source, target, "--type", "q3_k"}).exit_code, 2);
+  EXPECT_THAT(run_ballast({"quantize", source, target, "q4_0", "--type", "q8_0"}).err, HasSubstr("given twice"));
+  const ProgramRun unknown = run_ballast({"quantize", source, target, "--type", "Q4_K_N"});
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_THAT(unknown.err,
+              AllOf(HasSubstr("unknown type \"Q4_K_N\", did you mean q4_k_"), HasSubstr("q3_k_l"), HasSubstr("bf16")));
   const ProgramRun rule = run_ballast({"quantize", source, target, "--type", "q4_0", "--keep", "norm=q9"});
   EXPECT_EQ(rule.exit_code, 2);
   EXPECT_THAT(rule.err, HasSubstr("--keep: \"norm=q9\": write REGEX=TYPE"));

@@ -14,6 +14,8 @@
 namespace ballast::testing {
 namespace {
 
+using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 struct Quantized {
@@ -107,8 +109,11 @@ TEST(Quantize, WhatIsNoMatrixOrSensitiveStaysWithTheReason) {
 }
 
 TEST(Quantize, ShortRowsGetASimplerType) {
-  const std::pair<DType, DType> stand_ins[] = {
-      {DType::kQ4K, DType::kQ5_0}, {DType::kQ5K, DType::kQ5_1}, {DType::kQ6K, DType::kQ8_0}};
+  const std::pair<DType, DType> stand_ins[] = {{DType::kQ2K, DType::kQ4_0},
+                                               {DType::kQ3K, DType::kQ4_0},
+                                               {DType::kQ4K, DType::kQ5_0},
+                                               {DType::kQ5K, DType::kQ5_1},
+                                               {DType::kQ6K, DType::kQ8_0}};
   for (const auto& [wanted, given] : stand_ins) {
     PlanBuilder builder;
     builder.add_counting("w", {2, 96});
@@ -167,8 +172,8 @@ TEST(Quantize, ValuesThatAreNotFiniteAreRefusedByPlace) {
 }
 
 TEST(Quantize, ValuesTooLargeForTheScalesAreRefusedByPlace) {
-  for (const DType type :
-       {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0, DType::kQ4K, DType::kQ5K, DType::kQ6K}) {
+  for (const DType type : {DType::kQ4_0, DType::kQ4_1, DType::kQ5_0, DType::kQ5_1, DType::kQ8_0, DType::kQ2K,
+                           DType::kQ3K, DType::kQ4K, DType::kQ5K, DType::kQ6K}) {
     std::vector<float> values(512, 1.0F);
     values[300] = -3e30F;
     EXPECT_EQ(draw_error(values, type),
@@ -212,7 +217,9 @@ TEST(Quantize, RulesAreParsedFromTheLastEquals) {
   EXPECT_EQ(rule->pattern, "^(?<=a)b");
   EXPECT_EQ(rule->type, DType::kQ6K);
   EXPECT_FALSE(parse_type_rule("norm=same")->type.has_value());
-  for (const char* text : {"norm", "norm=", "=q4_0", "norm=q3_k", "norm=i32", "norm=q4"}) {
+  EXPECT_EQ(parse_type_rule("norm=Q8_0")->type, DType::kQ8_0);
+  EXPECT_EQ(parse_type_rule("norm=BF16")->type, DType::kBF16);
+  for (const char* text : {"norm", "norm=", "=q4_0", "norm=iq4_nl", "norm=i32", "norm=q4"}) {
     const auto refused = parse_type_rule(text);
     ASSERT_FALSE(refused) << text;
     EXPECT_THAT(refused.error().message, HasSubstr("q4_0")) << text;
@@ -223,8 +230,86 @@ TEST(Quantize, OnlyTypesThatCanBeMadeAreTaken) {
   PlanBuilder builder;
   builder.add_counting("w", {2, 256});
   const auto log = std::make_shared<QuantizationLog>();
-  EXPECT_THAT(edit_error(quantize_tensors(to_type(DType::kQ3K), log), builder.plan()),
-              HasSubstr("q3_k is not among the types that tensors can be quantised to: q4_0"));
+  EXPECT_THAT(edit_error(quantize_tensors(to_type(DType::kIQ4NL), log), builder.plan()),
+              HasSubstr("iq4_nl is not among the types that tensors can be quantised to: q4_0"));
+}
+
+// ---------------------------------------------------------------- presets, importance
+
+TEST(Quantize, APresetChoosesATypeForEachMatrixAndRulesComeFirst) {
+  PlanBuilder builder;
+  builder.add_counting("token_embd.weight", {2, 256}).add_counting("output.weight", {2, 256});
+  builder.add_counting("blk.0.attn_v.weight", {2, 256}).add_counting("blk.0.ffn_up.weight", {2, 256});
+  builder.add_counting("blk.0.attn_norm.weight", {256});
+  QuantizeOptions options{.preset = *find_quantization_preset("Q3_K_M"), .rules = {{"ffn_up", DType::kQ8_0}}};
+  const Quantized done = quantize(builder, std::move(options));
+  EXPECT_EQ(info_of(done.plan, "token_embd.weight").dtype, DType::kQ3K);
+  EXPECT_EQ(info_of(done.plan, "output.weight").dtype, DType::kQ6K);
+  EXPECT_EQ(info_of(done.plan, "blk.0.attn_v.weight").dtype, DType::kQ5K);
+  EXPECT_EQ(info_of(done.plan, "blk.0.ffn_up.weight").dtype, DType::kQ8_0);
+  EXPECT_EQ(info_of(done.plan, "blk.0.attn_norm.weight").dtype, DType::kF32);
+}
+
+TEST(Quantize, APresetOfAFloatingTypeCastsMatricesAlone) {
+  PlanBuilder builder;
+  builder.add_counting("w", {2, 33}).add_counting("norm.weight", {2, 32}).add_counting("bias", {2});
+  const Quantized done = quantize(builder, {.preset = *find_quantization_preset("f16")});
+  EXPECT_EQ(info_of(done.plan, "w").dtype, DType::kF16);
+  EXPECT_EQ(info_of(done.plan, "norm.weight").dtype, DType::kF32);
+  EXPECT_EQ(info_of(done.plan, "bias").dtype, DType::kF32);
+  EXPECT_EQ(bytes_of(done.plan, "w").size(), 2U * 2 * 33);
+}
+
+TEST(Quantize, GgufMetadataTellsTheFileType) {
+  const auto metadata_of = [](QuantizeOptions options, std::vector<MetaEntry> before) {
+    PlanBuilder builder;
+    builder.add_counting("w", {2, 256});
+    builder.plan().description.metadata = std::move(before);
+    return quantize(builder, std::move(options)).plan.description.metadata;
+  };
+  const MetaEntry architecture{"general.architecture", std::string("llama")};
+  const MetaEntry version{"general.quantization_version", uint64_t{2}};
+  const QuantizationPreset* const preset = *find_quantization_preset("q4_k_m");
+  EXPECT_THAT(metadata_of({.preset = preset}, {architecture, {"general.file_type", uint64_t{1}}}),
+              ElementsAre(architecture, MetaEntry{"general.file_type", uint64_t{15}}, version));
+  EXPECT_THAT(metadata_of({.type = DType::kQ6K}, {architecture}),
+              ElementsAre(architecture, MetaEntry{"general.file_type", uint64_t{18}}, version));
+  EXPECT_THAT(metadata_of({.preset = preset}, {{"format", std::string("pt")}}),
+              ElementsAre(MetaEntry{"format", std::string("pt")}));
+}
+
+TEST(Quantize, AnImportanceMatrixWeighsTheErrorsOfEachExpertsInputs) {
+  const std::vector<float> source = block_source("gaussian_64x1024");
+  PlanBuilder builder;
+  builder.add("experts", {2, 32, 1024}, source).add("other", {64, 1024}, source);
+  auto importance = std::make_shared<ImportanceMatrix>();
+  WeightImportance& experts = (*importance)["experts"];
+  experts.inputs = 1024;
+  experts.rows = {3, 0};  // the text never reached the second
+  experts.square_sums.resize(2048);
+  for (size_t i = 0; i < 1024; ++i) experts.square_sums[i] = static_cast<double>(1 + i % 7 * 100);
+  const Quantized done = quantize(builder, {.type = DType::kQ4K, .threads = 2, .importance = importance});
+  ByteVector plain(*packed_size({64, 1024}, DType::kQ4K));
+  quantize_blocks(DType::kQ4K, source, plain);
+  const ByteVector weighed = bytes_of(done.plan, "experts");
+  const size_t half = plain.size() / 2;
+  EXPECT_EQ(bytes_of(done.plan, "other"), plain);
+  EXPECT_NE(ByteVector(weighed.begin(), weighed.begin() + static_cast<ptrdiff_t>(half)),
+            ByteVector(plain.begin(), plain.begin() + static_cast<ptrdiff_t>(half)));
+  EXPECT_EQ(ByteVector(weighed.begin() + static_cast<ptrdiff_t>(half), weighed.end()),
+            ByteVector(plain.begin() + static_cast<ptrdiff_t>(half), plain.end()));
+  EXPECT_TRUE(done.entry("experts").is_calibrated);
+  EXPECT_FALSE(done.entry("other").is_calibrated);
+}
+
+TEST(Quantize, AnImportanceMatrixOfAnotherModelIsRefusedByName) {
+  PlanBuilder builder;
+  builder.add_counting("w", {2, 256});
+  auto importance = std::make_shared<ImportanceMatrix>();
+  (*importance)["w"] = {.inputs = 128, .square_sums = std::vector<double>(128, 1.0), .rows = {1}};
+  const auto log = std::make_shared<QuantizationLog>();
+  EXPECT_THAT(edit_error(quantize_tensors({.type = DType::kQ4_0, .importance = importance}, log), builder.plan()),
+              AllOf(HasSubstr("tensor \"w\" [2, 256]"), HasSubstr("made with another model")));
 }
 
 // ---------------------------------------------------------------- the way back

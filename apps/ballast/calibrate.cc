@@ -1,0 +1,101 @@
+#include "apps/ballast/calibrate.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "apps/ballast/convert_report.h"
+#include "apps/ballast/json_output.h"
+#include "apps/ballast/model_flags.h"
+#include "apps/ballast/progress_bar.h"
+#include "apps/ballast/streams.h"
+#include "apps/ballast/text.h"
+#include "ballast/edit/importance_file.h"
+#include "ballast/text/calibration.h"
+#include "ballast/text/perplexity.h"
+
+namespace ballast::cli {
+
+namespace {
+
+constexpr uint64_t kMostCalibrationBytes = uint64_t{64} << 20;
+// Windows of a calibration text: long enough for attention to settle, short enough to be quick.
+constexpr uint64_t kCalibrationWindow = 512;
+
+// The text in windows that do not overlap, so that every token counts once.
+Result<Perplexity> read_through(LoadedModel& model, const std::string& model_path, const std::string& text_path,
+                                Console& console) {
+  const CausalLm* causal = model.as_causal_lm();
+  if (causal == nullptr) return wrong_capability(model, "text generation");
+  BALLAST_TRY(const Tokenizer tokenizer, find_tokenizer("", model_path));
+  BALLAST_TRY(const std::string text, read_text_input(text_path, kMostCalibrationBytes));
+  BALLAST_TRY(const std::vector<TokenId> tokens, tokenizer.encode(text));
+  ProgressBar bar(console.errors());
+  const uint64_t window = std::min(causal->context_length(), kCalibrationWindow);
+  auto perplexity = measure_perplexity(*causal, model.context(), tokens,
+                                       {.context = window, .stride = window, .progress = bar.callback()});
+  if (!perplexity) return std::move(perplexity).error().with_context(printable(text_path));
+  return *perplexity;
+}
+
+Result<Calibration> collect(const CalibrationFlags& flags, const std::string& model_path, unsigned threads,
+                            Console& console) {
+  ImportanceCollector collector;
+  LoadOptions options{.threads = threads};
+  options.extend = [&collector](Registry& registry) { return collector.attach(registry); };
+  BALLAST_TRY(const auto model, load_model(model_path, options));
+  BALLAST_TRY(const Perplexity perplexity, read_through(*model, model_path, flags.text, console));
+  if (!flags.save.empty()) {
+    const ImportanceFileInfo info{{flags.text}, perplexity.context, perplexity.windows};
+    auto saved = write_importance(flags.save, collector.matrix(), info);
+    if (!saved) return std::move(saved).error().with_context("--save-imatrix");
+  }
+  return Calibration{std::make_shared<const ImportanceMatrix>(collector.take()), flags.text, perplexity.tokens,
+                     perplexity.value()};
+}
+
+}  // namespace
+
+void add_calibration_flags(Command& command, CalibrationFlags& flags) {
+  const Flag text = command.text("--calibrate", "FILE", flags.text,
+                                 "Run the model over this text and spend precision on the weights that matter in it");
+  command.text("--imatrix", "FILE", flags.imatrix, "Read an importance matrix from a GGUF file instead").excludes(text);
+  command.text("--save-imatrix", "FILE", flags.save, "Save what --calibrate measured as a GGUF file").needs(text);
+}
+
+Result<Calibration> calibrate(const CalibrationFlags& flags, const std::string& model_path, unsigned threads,
+                              Console& console) {
+  if (!flags.wanted()) return Calibration{};
+  if (flags.imatrix.empty()) {
+    auto collected = collect(flags, model_path, threads, console);
+    if (!collected) return std::move(collected).error().with_context("--calibrate");
+    return collected;
+  }
+  auto matrix = read_importance(flags.imatrix);
+  if (!matrix) return std::move(matrix).error().with_context("--imatrix");
+  return Calibration{std::make_shared<const ImportanceMatrix>(*std::move(matrix)), flags.imatrix, 0, 0};
+}
+
+void add_calibration(JsonWriter& json, const Calibration& calibration, size_t tensors) {
+  if (!calibration.matrix) return add_null(json, "calibration");
+  json.key("calibration").begin_object();
+  add_text(json, "file", calibration.source);
+  add_number(json, "tensors", tensors);
+  if (calibration.tokens != 0) {
+    add_number(json, "tokens", calibration.tokens);
+    json.key("perplexity_before").real(calibration.perplexity);
+  }
+  json.end_object();
+}
+
+void print_calibration(const Calibration& calibration, size_t tensors, Console& console) {
+  if (!calibration.matrix) return;
+  std::string text = fmt::format("{} weighed by {}", counted(tensors, "tensor"), printable(calibration.source));
+  if (calibration.tokens != 0) {
+    text += fmt::format(" ({}, perplexity {:.4f} before quantising)", counted(calibration.tokens, "token"),
+                        calibration.perplexity);
+  }
+  print_line(console, Paint::kBold, "calibration:", text);
+}
+
+}  // namespace ballast::cli
