@@ -88,6 +88,18 @@ std::optional<fs::path> find_in(const fs::path& folder) {
   return std::nullopt;
 }
 
+// The GGUF file of a folder that holds one, and so the vocabulary too; nullopt where there are several.
+std::optional<fs::path> find_only_gguf(const fs::path& folder) {
+  std::optional<fs::path> found;
+  std::error_code failure;
+  for (fs::directory_iterator it(folder, failure), end; !failure && it != end; it.increment(failure)) {
+    if (it->path().extension() != ".gguf" || !is_gguf(it->path())) continue;
+    if (found) return std::nullopt;
+    found = it->path();
+  }
+  return found;
+}
+
 }  // namespace
 
 Result<Tokenizer> load_tokenizer(const std::string& path) {
@@ -118,7 +130,9 @@ std::optional<std::string> find_tokenizer_beside(const std::string& model_path) 
   std::error_code ignored;
   const fs::path model = model_path;
   if (is_gguf(model)) return model_path;
-  const auto found = find_in(fs::is_directory(model, ignored) ? model : model.parent_path());
+  const bool is_folder = fs::is_directory(model, ignored);
+  auto found = find_in(is_folder ? model : model.parent_path());
+  if (!found && is_folder) found = find_only_gguf(model);
   if (!found) return std::nullopt;
   return found->string();
 }

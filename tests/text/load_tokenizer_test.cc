@@ -77,6 +77,16 @@ TEST(LoadTokenizer, FindsTheVocabularyInsideAGgufFile) {
   EXPECT_THAT(none.error().message, HasSubstr("holds no tokenizer"));
 }
 
+TEST(LoadTokenizer, AFolderWithOneGgufFileHasTheVocabularyOfThat) {
+  const TempFolder folder;
+  folder.write("model.gguf", gguf_file());
+  EXPECT_EQ(find_tokenizer_beside(folder.path()), folder.path("model.gguf"));
+  folder.write("other.gguf", gguf_file());
+  EXPECT_EQ(find_tokenizer_beside(folder.path()), std::nullopt);
+  folder.write("tokenizer.json", kSmall);
+  EXPECT_EQ(find_tokenizer_beside(folder.path()), folder.path("tokenizer.json"));
+}
+
 TEST(LoadTokenizer, SaysWhatItFound) {
   const TempFolder folder;
   const auto other = load_tokenizer(folder.write("tokenizer.json", "hello"));
