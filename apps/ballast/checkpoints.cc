@@ -339,10 +339,9 @@ constexpr const char* kCheckpointsFooter =
     "verify  reads everything and compares all digests; exit code 1 when something is damaged\n"
     "prune   removes checkpoints that no --keep rule wants, and files that no checkpoint names; the newest always "
     "stays\n"
-    "export  a model that runs, as a file (.safetensors, .netcl for layers, .gptrs for text) or a folder, with its
-    "
-    "        tokenizer: CHECKPOINT is a step, latest or best; --container-only writes the weights alone, in any format
-    "
+    "export  a model that runs, as a file (.safetensors, .netcl for layers, .gptrs for text) or a folder, with its\n"
+    "        tokenizer: CHECKPOINT is a step, latest or best; --container-only writes the weights alone, in any "
+    "format\n"
     "\n"
     "A folder that a trainer is using can be listed, verified and exported from, but not pruned.\n"
     "\n"

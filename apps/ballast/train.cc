@@ -221,6 +221,10 @@ int check_only(const PreparedRun& run, const TrainFlags& flags, Console& console
   if (!tried) return console.fail(tried.error(), flags.json);
   const std::string warning = tried->skipped ? "" : describe_idle_params(run.trainer->params_without_gradient());
   if (!warning.empty()) console.complain(fmt::format("warning: {}", printable(warning)));
+  std::error_code none;
+  const std::string& output = run.config().train.output;
+  if (!output.empty() && !flags.overwrite && std::filesystem::exists(output, none))
+    console.complain(fmt::format("warning: {} exists: only --overwrite replaces it", printable(output)));
   if (flags.json) console.out() += check_json(run, *tried, warning);
   else print_train_check(run, *tried, console);
   return kExitYes;
@@ -264,7 +268,7 @@ constexpr const char* kTrainFooter =
     "\n"
     "Examples:\n"
     "  ballast train digits.toml\n"
-    "  ballast train digits.toml --steps 20 --set optimizer.lr=0.01 --log steps.jsonl --report run.html\n"
+    "  ballast train digits.toml --steps 60 --overwrite --set optimizer.lr=0.01 --log steps.jsonl --report run.html\n"
     "  ballast train digits.toml --check\n";
 
 }  // namespace

@@ -36,7 +36,7 @@ Result<TrainConfig> read_train_config(const TrainFlags& flags) {
 // What is written at the end must not fail only then. A model that is there is looked at later where a run may turn out
 // to be finished already.
 Status check_destinations(const TrainFlags& flags, const TrainConfig& config) {
-  const bool decide_later = !config.checkpoint.folder.empty() && !flags.check;
+  const bool decide_later = !config.checkpoint.folder.empty();
   if (!config.train.output.empty())
     BALLAST_CHECK(check_output_path(config.train.output, flags.overwrite || decide_later));
   if (!config.log.file.empty()) BALLAST_CHECK(check_output_path(config.log.file, /*overwrite=*/true));
