@@ -137,10 +137,7 @@ Result<ExchangePlan> from_gguf(const ExchangeSource& source, const ExchangeTarge
 }
 
 Result<ExchangePlan> from_gptrs(const ExchangeSource& source, const ExchangeTarget& target) {
-  if (target.format.name == kGgufDriver.name) {
-    auto plan = plan_gguf(source);
-    return plan || plan.error().code != ErrorCode::kUnsupported ? plan : through_folder(source, target);
-  }
+  if (target.format.name == kGgufDriver.name) return plan_gguf(source);
   if (target.format.name == kSafetensorsDriver.name && target.is_folder) return plan_folder(source, target.folder);
   ExchangePlan plan;
   plan.edits.push_back(keep_runnable(target.format));
