@@ -151,7 +151,7 @@ std::string apply_json(const ApplyFlags& flags, const Result<ConvertReport>& rep
 void print_list(Console& console, std::string_view title, Paint paint, const std::vector<std::string>& names,
                 const std::function<std::string(const std::string&)>& remark = {}) {
   if (names.empty()) return;
-  Table table({{"", Align::kLeft, true}, {""}});
+  Table table({name_column(""), {""}});
   for (const std::string& name : names) {
     table.add_row(Cell(printable(name), paint), remark ? Cell(remark(name), Paint::kDim) : Cell(""));
   }
@@ -224,25 +224,25 @@ constexpr const char* kApplyExamples =
 }  // namespace
 
 RunCommand add_apply(CLI::App& program, Console& console) {
-  Command command(program, "apply", "Put weights into the tensors of a model, as far as they fit");
+  Command command(program, "apply", "Load weights into a model where names and shapes match");
   auto flags = std::make_shared<ApplyFlags>();
-  command.path("WEIGHTS", flags->weights, "Where the values come from");
-  command.text("--to", "MODEL", flags->model, "The model whose tensors take them").required();
-  command.text("-o,--output", "OUT", flags->destination, "What to write").required();
-  command.patterns("--only", flags->only, "Set only tensors whose name in MODEL this finds; may be repeated");
-  command.patterns("--exclude", flags->exclude, "Leave tensors whose name in MODEL this finds; may be repeated");
+  command.path("WEIGHTS", flags->weights, "File with the new values");
+  command.text("--to", "MODEL", flags->model, "Model that receives the values").required();
+  command.text("-o,--output", "OUT", flags->destination, "Output file").required();
+  command.patterns("--only", flags->only, "Set only tensors of MODEL whose name matches; may be repeated");
+  command.patterns("--exclude", flags->exclude, "Skip tensors of MODEL whose name matches; may be repeated");
   add_exact_option(command, flags->edits);
   add_name_flags(command, flags->edits);
   add_adapt_flags(command, flags->edits);
   command.flag("--skip-enum-variants", flags->edits.skip_enum_variants,
                "MODEL's a.BaseConv.weight takes a.weight of WEIGHTS");
-  command.flag("--allow-partial", flags->allow_partial, "What WEIGHTS lacks keeps its value");
-  command.flag("--no-validate", flags->no_validate, "What does not fit keeps its value");
-  command.flag("--cast", flags->cast, "Give numbers the dtype that MODEL has");
-  command.flag("--keep-ids", flags->keep_ids, "Keep MODEL's parameter ids even where WEIGHTS has some");
-  command.flag("--dry-run", flags->convert.dry_run, "Say what would be applied; write nothing");
-  command.flag("--overwrite", flags->convert.write.commit.overwrite, "Replace what stands at OUT");
-  command.flag("--all", flags->all, "List the tensors that were applied or skipped, too");
+  command.flag("--allow-partial", flags->allow_partial, "Keep the value of tensors that WEIGHTS lacks");
+  command.flag("--no-validate", flags->no_validate, "Keep the value of tensors that do not fit");
+  command.flag("--cast", flags->cast, "Convert values to the dtype of MODEL");
+  command.flag("--keep-ids", flags->keep_ids, "Keep MODEL's parameter ids even if WEIGHTS has its own");
+  command.flag("--dry-run", flags->convert.dry_run, "Report what would be applied without writing");
+  command.flag("--overwrite", flags->convert.write.commit.overwrite, "Replace an existing OUT");
+  command.flag("--all", flags->all, "Also list tensors that were applied or skipped");
   command.json(flags->json);
   command.footer(fmt::format("{}\n{}{}", kApplyAbout, adapters_text(), kApplyExamples));
   return [flags, command, &console] {

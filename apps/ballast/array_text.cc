@@ -1,7 +1,11 @@
 #include "apps/ballast/array_text.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
+#include "apps/ballast/text.h"
+#include "ballast/base/json.h"
 #include "ballast/tensor/elements.h"
 
 namespace ballast::cli {
@@ -48,6 +52,26 @@ class NumberSink final : public ByteSink {
   uint64_t taken_ = 0;
 };
 
+// Texts and dates from pieces of a payload.
+class WordSink final : public ByteSink {
+ public:
+  WordSink(const NumpyType& type, const WordStream::Visit& visit) : type_(type), visit_(visit) {}
+
+  Status write(ByteSpan bytes) override {
+    taken_ += bytes.size();
+    const auto size = static_cast<size_t>(type_.item_size());
+    for (; bytes.size() >= size; bytes = bytes.subspan(size)) BALLAST_CHECK(visit_(type_.text(bytes.first(size))));
+    return {};
+  }
+  Status patch(uint64_t, ByteSpan) override { return make_error(ErrorCode::kInvalidArgument, "values have no past"); }
+  uint64_t position() const override { return taken_; }
+
+ private:
+  const NumpyType& type_;
+  const WordStream::Visit& visit_;
+  uint64_t taken_ = 0;
+};
+
 // Walks a row-major array and tells at each element how many axes begin and end there.
 class Odometer {
  public:
@@ -86,28 +110,25 @@ std::string plain_value(const Number& real, const Number* imaginary) {
 
 class ArrayWriter {
  public:
-  ArrayWriter(const ValueStream& values, const ArrayLayout& layout, std::string& out, const TextSink& flush)
-      : values_(values),
+  ArrayWriter(const Selection& selection, const ArrayLayout& layout, std::string& out, const TextSink& flush)
+      : selection_(selection),
         layout_(layout),
         out_(out),
         flush_(flush),
         real_(layout.precision),
         imaginary_(layout.precision),
-        odometer_(values.selection().shape) {}
+        odometer_(selection.shape) {}
 
-  Status run() {
-    if (values_.selection().elements == 0) {
-      out_ += "[]\n";
-      return {};
-    }
-    BALLAST_CHECK(values_.run([&](const Number& real, const Number* imaginary) -> Status {
+  Status run(const ValueStream& values) {
+    if (selection_.elements == 0) return write_empty();
+    BALLAST_CHECK(values.run([&](const Number& real, const Number* imaginary) -> Status {
       real_.observe(real);
       if (imaginary != nullptr) imaginary_.observe(*imaginary);
       return {};
     }));
     real_.settle();
     imaginary_.settle();
-    BALLAST_CHECK(values_.run([&](const Number& real, const Number* imaginary) -> Status {
+    BALLAST_CHECK(values.run([&](const Number& real, const Number* imaginary) -> Status {
       add(imaginary == nullptr ? real_.text(real) : real_.text(real) + imaginary_.signed_text(*imaginary) + "j");
       return flush_(out_);
     }));
@@ -115,7 +136,33 @@ class ArrayWriter {
     return flush_(out_);
   }
 
+  // Words below each other begin in the same column.
+  Status run(const WordStream& words) {
+    if (selection_.elements == 0) return write_empty();
+    size_t widest = 0;
+    const auto shown = [&](const std::string& word) {
+      return words.is_time() ? word : fmt::format("\"{}\"", printable(word));
+    };
+    BALLAST_CHECK(words.run([&](const std::string& word) -> Status {
+      widest = std::max(widest, display_width(shown(word)));
+      return {};
+    }));
+    BALLAST_CHECK(words.run([&](const std::string& word) -> Status {
+      std::string text = shown(word);
+      if (odometer_.ending() == 0) text.append(widest - display_width(text), ' ');
+      add(text);
+      return flush_(out_);
+    }));
+    out_ += '\n';
+    return flush_(out_);
+  }
+
  private:
+  Status write_empty() {
+    out_ += "[]\n";
+    return {};
+  }
+
   // The axis at this index stands behind the gap that a summary leaves.
   bool behind_gap(size_t axis) const {
     return layout_.edge != 0 && layout_.shape[axis] > 2 * layout_.edge && odometer_.at(axis) == layout_.edge;
@@ -163,7 +210,7 @@ class ArrayWriter {
     out_.append(rank - beginning, ' ');
   }
 
-  const ValueStream& values_;
+  const Selection& selection_;
   const ArrayLayout& layout_;
   std::string& out_;
   const TextSink& flush_;
@@ -173,6 +220,14 @@ class ArrayWriter {
   bool first_ = true;
   size_t column_ = 0;
 };
+
+// In quotes where it must be, quotes inside doubled (RFC 4180).
+std::string csv_field(const std::string& word) {
+  if (word.find_first_of(",\"\r\n") == std::string::npos) return word;
+  std::string out = "\"";
+  for (const char c : word) out += c == '"' ? std::string("\"\"") : std::string(1, c);
+  return out + '"';
+}
 
 std::string json_number(const Number& number) {
   const bool word = number.kind == Number::Kind::kNan || number.kind == Number::Kind::kInfinity;
@@ -208,8 +263,17 @@ Status ValueStream::run(const Visit& visit) const {
   return stream_slice_values(archive_, tensor_, selection_, sink);
 }
 
+Status WordStream::run(const Visit& visit) const {
+  WordSink sink(type_, visit);
+  return stream_slice(archive_, tensor_, selection_, sink);
+}
+
 Status write_array(const ValueStream& values, const ArrayLayout& layout, std::string& out, const TextSink& flush) {
-  return ArrayWriter(values, layout, out, flush).run();
+  return ArrayWriter(values.selection(), layout, out, flush).run(values);
+}
+
+Status write_array(const WordStream& words, const ArrayLayout& layout, std::string& out, const TextSink& flush) {
+  return ArrayWriter(words.selection(), layout, out, flush).run(words);
 }
 
 Status write_json_array(const ValueStream& values, std::string& out, const TextSink& flush) {
@@ -231,11 +295,41 @@ Status write_json_array(const ValueStream& values, std::string& out, const TextS
   });
 }
 
+Status write_json_array(const WordStream& words, std::string& out, const TextSink& flush) {
+  const Selection& selection = words.selection();
+  if (selection.elements == 0) {
+    append_empty_json(selection.shape, out);
+    return {};
+  }
+  Odometer odometer(selection.shape);
+  bool first = true;
+  return words.run([&](const std::string& word) -> Status {
+    if (!std::exchange(first, false)) out += ',';
+    out.append(odometer.beginning(), '[');
+    JsonWriter json;
+    out += json.string(json_text(word)).take();
+    out.append(odometer.ending(), ']');
+    odometer.advance();
+    return flush(out);
+  });
+}
+
 Status write_csv(const ValueStream& values, std::string& out, const TextSink& flush) {
   Odometer odometer(values.selection().shape);
   const bool one_per_line = odometer.rank() < 2;
   return values.run([&](const Number& real, const Number* imaginary) -> Status {
     out += plain_value(real, imaginary);
+    out += one_per_line || odometer.ending() > 0 ? '\n' : ',';
+    odometer.advance();
+    return flush(out);
+  });
+}
+
+Status write_csv(const WordStream& words, std::string& out, const TextSink& flush) {
+  Odometer odometer(words.selection().shape);
+  const bool one_per_line = odometer.rank() < 2;
+  return words.run([&](const std::string& word) -> Status {
+    out += csv_field(word);
     out += one_per_line || odometer.ending() > 0 ? '\n' : ',';
     odometer.advance();
     return flush(out);

@@ -248,15 +248,15 @@ std::string benchmark_json(const BenchmarkResult& result) {
 void print_benchmark(const BenchmarkResult& result, Console& console) {
   console.out() +=
       fmt::format("{}: {} model of {}, backend {} ({}), {}\n", printable(result.path), result.kind,
-                  mib(result.param_bytes), result.backend, result.level, counted(result.threads, "thread"));
+                  human_size(result.param_bytes), result.backend, result.level, counted(result.threads, "thread"));
   console.out() += fmt::format("this machine reads {:.1f} GB/s and computes {:.1f} Gflop/s\n\n",
                                result.machine.read_bytes_per_second / 1e9, result.machine.flops / 1e9);
   Table table({{"what"},
                {"ms", Align::kRight},
                {"rate", Align::kRight},
                {""},
-               {"of its reading", Align::kRight},
-               {"of its computing", Align::kRight}});
+               {"bandwidth used", Align::kRight},
+               {"compute used", Align::kRight}});
   for (const Measure& m : result.measures) {
     const bool counted_work = m.work.flops > 0;
     const bool has_rate = m.items > 1 || counted_work;
@@ -277,12 +277,11 @@ int benchmark(const BenchmarkFlags& flags, Console& console) {
 }
 
 constexpr const char* kBenchmarkFooter =
-    "Text models: loading, the first token from a file to the answer, the prompt (prefill) and writing (decode). "
-    "Image\n"
-    "models: loading and images. The best of several rounds counts. \"of its reading\" compares the bytes of weights "
-    "that\n"
-    "a model needs per second with what this machine reads from memory, \"of its computing\" the multiply-adds of its\n"
-    "products and convolutions with what its processor can do; both yardsticks are measured on the spot.\n"
+    "Measures loading, time to first token, prefill and decode of text models; loading and images of image models. "
+    "The\n"
+    "best of several rounds counts. \"bandwidth used\" relates the weights read per second to the memory bandwidth of\n"
+    "this machine, \"compute used\" the multiply-adds to its peak arithmetic throughput; both limits are measured "
+    "first.\n"
     "\n"
     "Examples:\n"
     "  ballast benchmark\n"
@@ -292,22 +291,22 @@ constexpr const char* kBenchmarkFooter =
 }  // namespace
 
 RunCommand add_benchmark(CLI::App& program, Console& console) {
-  Command command(program, "benchmark", "Measure how fast a model runs on this machine");
+  Command command(program, "benchmark", "Measure the speed of a model on this machine");
   auto flags = std::make_shared<BenchmarkFlags>();
   constexpr uint64_t kMost = 1 << 16;
-  command.optional_path("MODEL", flags->model.path, "A checkpoint; without it the model that comes with Ballast");
-  command.count("--prompt-tokens", "N", flags->prompt_tokens, "Text models: length of the prompt (128)", 1, kMost);
-  command.count("--max-tokens", "N", flags->max_tokens, "Text models: tokens to write (64)", 1, kMost);
-  command.count("--warmup-tokens", "N", flags->warmup_tokens,
-                "Text models: tokens to write before the clock starts (0)", 0, kMost);
+  command.optional_path("MODEL", flags->model.path,
+                        "Model file or folder (default: the model that comes with Ballast)");
+  command.count("--prompt-tokens", "N", flags->prompt_tokens, "Prompt length for text models (128)", 1, kMost);
+  command.count("--max-tokens", "N", flags->max_tokens, "Tokens to generate with text models (64)", 1, kMost);
+  command.count("--warmup-tokens", "N", flags->warmup_tokens, "Tokens to generate before timing starts (0)", 0, kMost);
   command.choice("--mode", "PART", flags->mode,
                  {{"prefill", BenchmarkMode::kPrefill},
                   {"first-token", BenchmarkMode::kFirstToken},
                   {"decode-steady", BenchmarkMode::kDecode}},
-                 "Text models: measure only prefill, first-token or decode-steady");
-  command.count("--batch", "N", flags->batch, "Image models: images at once (1)", 1, kMost);
-  command.count("--image-size", "N", flags->image_size, "Image models: sides, unless the model's own", 1, kMost);
-  command.count("--rounds", "N", flags->rounds, "How often each is measured (3)", 1, kMost);
+                 "Measure only prefill, first-token or decode-steady");
+  command.count("--batch", "N", flags->batch, "Batch size for image models (1)", 1, kMost);
+  command.count("--image-size", "N", flags->image_size, "Image size for image models (default: the model's)", 1, kMost);
+  command.count("--rounds", "N", flags->rounds, "Measure N times and keep the best (3)", 1, kMost);
   add_model_flags(command, flags->model);
   command.json(flags->json);
   command.footer(kBenchmarkFooter);

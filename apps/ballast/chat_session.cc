@@ -265,7 +265,7 @@ ChatSession::Next ChatSession::stats(const std::string& /*argument*/) {
       "prompt    {} tokens, {} of them reused; {:.0f} tokens/s\n"
       "answer    {}, {:.1f} tokens/s\n",
       conversation_.messages().size(), conversation_.left_out(), conversation_.tokens(), context_length_,
-      mib(conversation_.cache_bytes()), last_.prompt_tokens, last_.reused_tokens, rate(fresh, prompt_seconds_),
+      human_size(conversation_.cache_bytes()), last_.prompt_tokens, last_.reused_tokens, rate(fresh, prompt_seconds_),
       counted(last_.written_tokens, "token"), rate(last_.written_tokens, answer_seconds_)));
   return Next::kGoOn;
 }

@@ -84,18 +84,15 @@ void print_checkpoint_list(const ListedFolder& listed, Console& console) {
   const auto& checkpoints = listed.list.checkpoints;
   Table table({{"step", Align::kRight},
                {"saved (UTC)"},
-               {"MiB", Align::kRight},
-               {"new MiB", Align::kRight},
+               {"size", Align::kRight},
+               {"new", Align::kRight},
                {"metrics", Align::kLeft, true},
                {listed.kept.empty() ? "" : "kept because"}});
-  uint64_t largest = 0;
-  for (const CheckpointManifest& checkpoint : checkpoints) largest = std::max(largest, checkpoint.payload_bytes());
   for (size_t i = 0; i < checkpoints.size(); ++i) {
     const CheckpointManifest& checkpoint = checkpoints[i];
     const std::string reason = listed.kept.empty() ? "" : printable(listed.kept[i]);
-    table.add_row(grouped(checkpoint.step), time_text(checkpoint.saved_at),
-                  mib_digits(checkpoint.payload_bytes(), largest), mib_digits(checkpoint.new_bytes(), largest),
-                  metrics_text(checkpoint.metrics),
+    table.add_row(grouped(checkpoint.step), time_text(checkpoint.saved_at), human_size(checkpoint.payload_bytes()),
+                  human_size(checkpoint.new_bytes()), metrics_text(checkpoint.metrics),
                   !listed.kept.empty() && reason.empty() ? Cell("would be pruned", Paint::kYellow) : Cell(reason));
   }
   if (!table.empty()) table.append_to(console.out(), console.output());
@@ -134,7 +131,7 @@ void print_checkpoint_verify(const std::string& folder, const std::vector<Checke
   for (const CheckedCheckpoint& one : checked) {
     if (one.damage.empty()) {
       print_line(console, Paint::kGreen, "sound  ",
-                 fmt::format("{}: {}, {}", printable(one.name), counted(one.tensors, "tensor"), mib(one.bytes)));
+                 fmt::format("{}: {}, {}", printable(one.name), counted(one.tensors, "tensor"), human_size(one.bytes)));
       continue;
     }
     ++damaged;
@@ -167,7 +164,7 @@ void print_checkpoint_prune(const PruneReport& report, bool dry_run, Console& co
   }
   print_line(console, Paint::kBold, dry_run ? "would remove" : "removed",
              fmt::format("{} and {}, {}", counted(report.steps.size(), "checkpoint"),
-                         counted(report.files.size(), "file"), mib(report.bytes)));
+                         counted(report.files.size(), "file"), human_size(report.bytes)));
   for (const std::string& note : report.notes) print_line(console, Paint::kYellow, "note", printable(note));
 }
 
@@ -217,7 +214,7 @@ void print_checkpoint_export(uint64_t step, const std::string& destination, cons
                              const ConvertOptions& options, Console& console) {
   print_line(console, Paint::kBold, options.dry_run ? "would export" : "exported",
              fmt::format("step {}: {}, {} to {} ({})", grouped(step), counted(report.tensors, "tensor"),
-                         mib(report.payload_bytes), printable(destination), report.target_format));
+                         human_size(report.payload_bytes), printable(destination), report.target_format));
   print_convert_report(report, options, console);
 }
 

@@ -240,7 +240,7 @@ std::string fish_script(const Commands& all) {
 // ---------------------------------------------------------------- the command
 
 constexpr const char* kCompletionsFooter =
-    "Packages and `cmake --install` put the scripts where the shells look. By hand, once:\n"
+    "Packages and `cmake --install` install these scripts. To install one by hand:\n"
     "  bash  ballast completions bash > ~/.local/share/bash-completion/completions/ballast\n"
     "  zsh   ballast completions zsh > ~/.zfunc/_ballast    (with: fpath+=~/.zfunc before compinit in ~/.zshrc)\n"
     "  fish  ballast completions fish > ~/.config/fish/completions/ballast.fish\n"
@@ -252,7 +252,7 @@ constexpr const char* kCompletionsFooter =
 }  // namespace
 
 RunCommand add_completions(CLI::App& program, Console& console) {
-  Command command(program, "completions", "Print a script that completes commands and flags");
+  Command command(program, "completions", "Print a shell completion script");
   using Script = std::string (*)(const Commands& all);
   auto script = std::make_shared<Script>();
   command

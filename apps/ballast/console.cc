@@ -1,6 +1,7 @@
 #include "apps/ballast/console.h"
 
 #include <fmt/format.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -60,8 +61,14 @@ void Console::flush() {
   }
 }
 
+void Console::set_quiet() {
+  quiet_ = true;
+  errors_.interactive = false;  // what draws progress looks there
+}
+
 void Console::remark(std::string_view text) {
   flush();
+  if (quiet_) return;
   write_all(STDERR_FILENO, printable(text, /*keep_newlines=*/true));
 }
 
@@ -73,13 +80,18 @@ void Console::complain(std::string_view text) {
   write_all(STDERR_FILENO, line);  // nobody left to tell when this fails
 }
 
+// What to do, in words of the command line: the library knows neither flags nor commands.
+std::string_view Console::hint_for(const Error& error) {
+  const auto says = [&](std::string_view word) { return error.message.find(word) != std::string::npos; };
+  // Only a file can be replaced: a folder that another process holds is "exists", too.
+  if (error.code == ErrorCode::kExists && says("overwriting was not asked for") && !says("--overwrite"))
+    return "; --overwrite replaces it";
+  if (error.code == ErrorCode::kUnknownFormat && !says("doctor")) return " (`ballast doctor` examines such files)";
+  return "";
+}
+
 int Console::fail(const Error& error, bool json) {
-  // The library knows no flags; every command that writes files spells this one so. Only a file can be replaced: a
-  // folder that another process holds is "exists" too.
-  const bool replaceable = error.code == ErrorCode::kExists &&
-                           error.message.find("overwriting was not asked for") != std::string::npos &&
-                           error.message.find("--overwrite") == std::string::npos;
-  complain(replaceable ? error.message + "; --overwrite replaces it" : error.message);
+  complain(error.message + std::string(hint_for(error)));
   if (json) {
     out_ = error_object(error);
     out_ += '\n';
@@ -89,6 +101,13 @@ int Console::fail(const Error& error, bool json) {
 
 int Console::finish(int exit_code) {
   flush();
+  if (verbose_) {
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start_;
+    struct rusage usage = {};
+    ::getrusage(RUSAGE_SELF, &usage);
+    remark(fmt::format("time {:.3f} s, peak memory {}\n", seconds.count(),
+                       human_size(static_cast<uint64_t>(usage.ru_maxrss) * 1024)));  // Linux counts in KiB
+  }
   return write_failed_ && exit_code != kExitInterrupted ? kExitFailed : exit_code;
 }
 

@@ -1,6 +1,7 @@
 // What a command says and how it ends: standard output, errors, exit codes.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 
@@ -35,21 +36,32 @@ class Console {
   // Standard output is taken by data: from now on everything gathered goes to standard error.
   void report_on_errors();
 
-  // Lines on standard error that are no complaint: times, statistics.
+  // -q: results and errors only. -v: also what the command cost.
+  void set_quiet();
+  void set_verbose() { verbose_ = true; }
+  bool quiet() const { return quiet_; }
+
+  // Lines on standard error that are no complaint: times, statistics. With -q they are left out.
   void remark(std::string_view text);
   // "ballast: <text>" on standard error.
   void complain(std::string_view text);
   // Says what went wrong, with `json` also as {"error":{"code","message"}} on standard output; gives the exit code.
   int fail(const Error& error, bool json = false);
 
-  // Flushes. The command's exit code, or that of a failure to write its output.
+  // Flushes, and with -v tells the time and memory used. The command's exit code, or that of a failure to write its
+  // output.
   int finish(int exit_code);
 
  private:
+  static std::string_view hint_for(const Error& error);
+
   Terminal output_;
   Terminal errors_;
   std::string out_;
   int out_fd_;
+  std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  bool quiet_ = false;
+  bool verbose_ = false;
   bool reader_gone_ = false;
   bool write_failed_ = false;
 };

@@ -106,7 +106,7 @@ std::string convert_json(const ConvertFlags& flags, const ConvertReport& report)
 void print_convert(const ConvertFlags& flags, const ConvertReport& report, Console& console) {
   print_line(console, Paint::kBold, flags.output.options.dry_run ? "would convert" : "converted",
              fmt::format("{} ({}) to {} ({}): {}, {}", flags.source, report.source_format, flags.output.path,
-                         report.target_format, counted(report.tensors, "tensor"), mib(report.payload_bytes)));
+                         report.target_format, counted(report.tensors, "tensor"), human_size(report.payload_bytes)));
   print_convert_report(report, flags.output.options, console);
   print_casts(*flags.casts, console);
 }

@@ -15,7 +15,7 @@ std::string loss_text(const Loss& loss);
 // Members notes, losses, tied, tied_bytes, files and bytes.
 void add_convert_report(JsonWriter& json, const ConvertReport& report);
 
-// "wrote 4 tensors, 0.02 MiB": one painted word, and the rest.
+// "wrote 4 tensors, 20.1 KiB": one painted word, and the rest.
 void print_line(Console& console, Paint paint, std::string_view word, std::string_view text);
 
 // Notes, losses, and the files where there are several.

@@ -11,10 +11,12 @@
 #include "apps/ballast/console.h"
 #include "apps/ballast/flags.h"
 #include "apps/ballast/json_output.h"
+#include "apps/ballast/meta_text.h"
 #include "apps/ballast/progress_bar.h"
 #include "apps/ballast/streams.h"
 #include "apps/ballast/table.h"
 #include "apps/ballast/text.h"
+#include "ballast/archive/diff_metadata.h"
 #include "ballast/archive/open.h"
 #include "ballast/archive/trace.h"
 
@@ -29,13 +31,21 @@ struct DiffFlags {
   std::string b;
   bool all = false;
   bool trace = false;
+  bool ignore_metadata = false;
   bool json = false;
   DiffOptions options;
+
+  // A tolerance or a trace asks about numbers only: metadata is shown there, but decides nothing.
+  bool metadata_counts() const { return !ignore_metadata && !trace && options.rtol == 0 && options.atol == 0; }
 };
 
 struct Compared {
   DiffReport report;
+  MetadataReport metadata;
+  bool metadata_counts = true;
   TraceReport trace;  // with --trace
+
+  bool equal() const { return report.equal() && (metadata.equal() || !metadata_counts); }
 };
 
 struct Kind {
@@ -70,6 +80,9 @@ Result<Compared> diff(const DiffFlags& flags, Console& console) {
   Compared compared;
   BALLAST_CHECK(assign(compared.report, diff_archives(a, b, options)));
   if (flags.trace) compared.trace = order_trace(a, b, compared.report);
+  compared.metadata_counts = flags.metadata_counts();
+  if (!flags.ignore_metadata && !flags.trace)
+    BALLAST_CHECK(assign(compared.metadata, diff_metadata(a, b, options.threads, options.progress)));
   return compared;
 }
 
@@ -119,13 +132,27 @@ void add_trace(JsonWriter& json, const Compared& compared) {
   json.end_array().end_object();
 }
 
+void add_metadata_changes(JsonWriter& json, const MetadataReport& metadata) {
+  json.key("metadata").begin_array();
+  for (const MetadataChange& change : metadata.changes) {
+    json.begin_object();
+    add_text(json, "key", change.key);
+    add_meta(json, "a", change.a);
+    add_meta(json, "b", change.b);
+    json.end_object();
+  }
+  json.end_array();
+  add_boolean(json, "config_differs", metadata.config_differs);
+}
+
 std::string diff_json(const DiffFlags& flags, const Compared& compared) {
   const DiffReport& report = compared.report;
   JsonWriter json;
   json.begin_object();
   add_text(json, "a", flags.a);
   add_text(json, "b", flags.b);
-  add_boolean(json, "equal", report.equal());
+  add_boolean(json, "equal", compared.equal());
+  add_boolean(json, "tensors_equal", report.equal());
   json.key("counts").begin_object();
   for (const Kind& row : kKinds) add_number(json, row.key, report.count(row.kind));
   json.end_object().key("entries").begin_array();
@@ -134,6 +161,7 @@ std::string diff_json(const DiffFlags& flags, const Compared& compared) {
   }
   json.end_array();
   if (flags.trace) add_trace(json, compared);
+  if (!flags.ignore_metadata && !flags.trace) add_metadata_changes(json, compared.metadata);
   json.end_object();
   return json.take() + '\n';
 }
@@ -141,12 +169,12 @@ std::string diff_json(const DiffFlags& flags, const Compared& compared) {
 // ---------------------------------------------------------------- text
 
 void print_changed(const DiffReport& report, Console& console) {
-  Table table({{"name", Align::kLeft, true},
+  Table table({name_column("name"),
                {"differing", Align::kRight},
-               {"of", Align::kRight},
+               spare_column("of", 3),
                {"max abs", Align::kRight},
-               {"max rel", Align::kRight},
-               {"ULP", Align::kRight},
+               spare_column("max rel", 1),
+               spare_column("ULP", 2),
                {""}});
   for (const DiffEntry& entry : report.entries) {
     if (entry.kind != DiffKind::kChanged) continue;
@@ -176,7 +204,7 @@ std::string whereabouts(const DiffEntry& entry) {
 }
 
 void print_names(const DiffReport& report, const Kind& kind, Paint paint, Console& console) {
-  Table table({{"", Align::kLeft, true}, {""}});
+  Table table({name_column(""), {""}});
   for (const DiffEntry& entry : report.entries) {
     if (entry.kind != kind.kind) continue;
     const bool one_sided = entry.kind == DiffKind::kOnlyInA || entry.kind == DiffKind::kOnlyInB;
@@ -216,10 +244,10 @@ std::string growth(double error, double& before) {
 
 void print_steps(const Compared& compared, Console& console) {
   Table table({{"step", Align::kRight},
-               {"name", Align::kLeft, true},
+               name_column("name"),
                {"max abs", Align::kRight},
-               {"max rel", Align::kRight},
-               {"growth", Align::kRight},
+               spare_column("max rel", 2),
+               spare_column("growth", 1),
                {""}});
   double before = 0;
   size_t step = 0;
@@ -250,8 +278,8 @@ void print_steps(const Compared& compared, Console& console) {
 void print_compared_traces(const Compared& compared, Console& console) {
   const auto& entries = compared.report.entries;
   const TraceReport& trace = compared.trace;
-  console.heading(trace.by_names ? "steps in order of execution, told by their names"
-                                 : "steps in the order that A stores");
+  console.heading(trace.by_names ? "steps in order of execution, inferred from their names"
+                                 : "steps in the order of A");
   print_steps(compared, console);
   std::string& out = console.out();
   out += '\n';
@@ -269,14 +297,35 @@ void print_compared_traces(const Compared& compared, Console& console) {
   out += '\n';
 }
 
+void print_metadata_changes(const MetadataReport& metadata, Console& console) {
+  constexpr size_t kLongest = 60;
+  if (metadata.equal()) return;
+  console.heading("metadata");
+  Table table({{"key"}, {"A"}, {"B"}});
+  const auto cell = [](const std::optional<MetaValue>& value) {
+    return Cell(shorten(meta_text(value), kLongest), value ? Paint::kPlain : Paint::kDim);
+  };
+  for (const MetadataChange& change : metadata.changes)
+    table.add_row(shorten(printable(change.key), kLongest), cell(change.a), cell(change.b));
+  if (metadata.config_differs) table.add_row("(model config)", "differs", "");
+  table.append_to(console.out(), console.output());
+}
+
+std::string_view verdict_of(const Compared& compared) {
+  if (!compared.report.equal()) return "different";
+  return compared.metadata.equal() ? "equal" : "tensors equal, metadata differs";
+}
+
 void print_diff(const DiffFlags& flags, const Compared& compared, Console& console) {
   const DiffReport& report = compared.report;
-  if (flags.trace) print_compared_traces(compared, console);
-  else print_kinds(flags, report, console);
   std::string& out = console.out();
-  if (!out.empty()) out += '\n';
-  append_painted(out, console.output(), report.equal() ? Paint::kGreen : Paint::kRed,
-                 report.equal() ? "equal" : "different");
+  if (!console.quiet()) {
+    if (flags.trace) print_compared_traces(compared, console);
+    else print_kinds(flags, report, console);
+    print_metadata_changes(compared.metadata, console);
+    if (!out.empty()) out += '\n';
+  }
+  append_painted(out, console.output(), compared.equal() ? Paint::kGreen : Paint::kRed, verdict_of(compared));
   std::string_view before = ": ";
   for (const Kind& kind : kKinds) {
     const size_t count = report.count(kind.kind);
@@ -287,11 +336,11 @@ void print_diff(const DiffFlags& flags, const Compared& compared, Console& conso
 }
 
 constexpr const char* kDiffFooter =
-    "Compares tensors by name and content, whatever the formats and the order. Exit code 0 when everything is equal, "
-    "1\n"
-    "when something differs; a tensor that only changed its name, or a matrix that was transposed, counts as "
-    "different.\n"
-    "--trace takes the tensors as the steps of a computation and shows where two runs part.\n"
+    "Compares tensors by name and content, whatever the formats and the order, and then metadata and config. Exit\n"
+    "code 0 if everything is equal, 1 if anything differs. A renamed tensor or a transposed matrix is a difference.\n"
+    "Metadata does not count with --ignore-metadata, a tolerance or --trace. A converted file that carries its origin\n"
+    "counts as the file it was made from. --trace treats the tensors as steps of a computation and shows where two\n"
+    "runs diverge.\n"
     "\n"
     "Examples:\n"
     "  ballast diff model.bpk model.safetensors\n"
@@ -302,13 +351,14 @@ constexpr const char* kDiffFooter =
 }  // namespace
 
 RunCommand add_diff(CLI::App& program, Console& console) {
-  Command command(program, "diff", "Compare two weight files by content");
+  Command command(program, "diff", "Compare two files by content");
   auto flags = std::make_shared<DiffFlags>();
-  command.path("A", flags->a, "One file").or_model();
-  command.path("B", flags->b, "The other, of any format").or_model();
-  command.real("--rtol", "X", flags->options.rtol, "Values within atol + rtol * |b| count as equal");
+  command.path("A", flags->a, "First file").or_model();
+  command.path("B", flags->b, "Second file, of any format").or_model();
+  command.real("--rtol", "X", flags->options.rtol, "Treat values within atol + rtol * |b| as equal");
   command.real("--atol", "X", flags->options.atol, "See --rtol");
-  command.flag("--all", flags->all, "List tensors that are the same, too");
+  command.flag("--all", flags->all, "Also list identical tensors");
+  command.flag("--ignore-metadata", flags->ignore_metadata, "Compare tensors only");
   command.flag("--trace", flags->trace, "List all tensors as steps of a computation, with the error of each");
   command.threads(flags->options.threads);
   command.json(flags->json);
@@ -318,7 +368,7 @@ RunCommand add_diff(CLI::App& program, Console& console) {
     if (!compared) return console.fail(compared.error(), flags->json);
     if (flags->json) console.out() += diff_json(*flags, *compared);
     else print_diff(*flags, *compared, console);
-    return compared->report.equal() ? kExitYes : kExitNo;
+    return compared->equal() ? kExitYes : kExitNo;
   };
 }
 

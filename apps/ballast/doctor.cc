@@ -35,7 +35,7 @@ struct Visit {
 Result<Visit> visit(DoctorFlags& flags, const Output& output, Console& console) {
   Visit result;
   std::error_code none;
-  const bool dangling = !is_stream(flags.source) && std::filesystem::is_symlink(flags.source, none) &&
+  const bool dangling = !reads_once(flags.source) && std::filesystem::is_symlink(flags.source, none) &&
                         !std::filesystem::exists(flags.source, none);
   if (dangling) {
     BALLAST_TRY(result.diagnosis, diagnose(flags.source));
@@ -147,7 +147,7 @@ void print_lost(const Diagnosis& diagnosis, Console& console) {
   constexpr size_t kShown = 20;
   if (diagnosis.lost.empty()) return;
   console.heading(fmt::format("lost: {}", counted(diagnosis.lost.size(), "tensor")));
-  Table table({{"", Align::kLeft, true}, {""}});
+  Table table({name_column(""), {""}});
   for (size_t i = 0; i < std::min(diagnosis.lost.size(), kShown); ++i) {
     table.add_row(Cell(printable(diagnosis.lost[i].name), Paint::kRed), printable(diagnosis.lost[i].code));
   }
@@ -179,10 +179,10 @@ void print_visit(const DoctorFlags& flags, const Visit& visit, Console& console)
   print_excerpt(diagnosis, console);
   print_first_findings(diagnosis, console);
   print_lost(diagnosis, console);
-  if (diagnosis.verdict != Verdict::kSound && (diagnosis.sound_tensors != 0 || !diagnosis.lost.empty())) {
+  if (diagnosis.verdict != Verdict::kSound && diagnosis.sound_tensors != 0) {
     console.heading("rescue");
     out += fmt::format("  {}, {} can be saved{}\n", counted(diagnosis.sound_tensors, "tensor"),
-                       mib(diagnosis.sound_bytes), visit.rescued ? "" : ": --rescue OUT");
+                       human_size(diagnosis.sound_bytes), visit.rescued ? "" : ": --rescue OUT");
   }
   if (!visit.rescued) return;
   print_line(console, Paint::kGreen, "  wrote",
@@ -202,9 +202,9 @@ int exit_code_of(const Visit& visit) {
 }
 
 constexpr const char* kDoctorFooter =
-    "Says what a file is, where it breaks, why that probably happened and what of it can be saved. Exit code 0 when\n"
-    "nothing is wrong, 1 when something is and could be explained, 2 when nothing is known about the file. --rescue\n"
-    "writes the tensors that are whole and soundly described; exit code 1 then means that some were lost.\n"
+    "Explains what a file is, where it is damaged, the likely cause, and which tensors can be saved. Exit code 0 if\n"
+    "nothing is wrong, 1 if the problem could be explained, 2 if nothing is known about the file. --rescue writes the\n"
+    "tensors that are intact; exit code 1 then means that some were lost.\n"
     "\n"
     "Examples:\n"
     "  ballast doctor model.safetensors\n"
@@ -214,15 +214,15 @@ constexpr const char* kDoctorFooter =
 }  // namespace
 
 RunCommand add_doctor(CLI::App& program, Console& console) {
-  Command command(program, "doctor", "Explain an unreadable file, and save what can be saved");
+  Command command(program, "doctor", "Diagnose an unreadable file and rescue its intact tensors");
   auto flags = std::make_shared<DoctorFlags>();
   ConvertOptions& options = flags->rescue.options;
-  command.path("PATH", flags->source, "What to look at; - is standard input").or_model();
-  command.text("--rescue", "OUT", flags->rescue.path, "Write the sound tensors here");
-  command.text("--to", "FORMAT", flags->rescue.format, "Format of OUT; its extension tells it otherwise");
-  command.text("--config", "FILE", flags->rescue.config_path, "Model config (JSON) for formats that need one");
-  command.flag("--allow-lossy", options.allow_lossy, "Go on where OUT cannot hold something, and say what was lost");
-  command.flag("--overwrite", options.write.commit.overwrite, "Replace what stands at OUT");
+  command.path("PATH", flags->source, "File to examine; - is standard input").or_model();
+  command.text("--rescue", "OUT", flags->rescue.path, "Write the intact tensors to this file");
+  command.text("--to", "FORMAT", flags->rescue.format, "Format of OUT (default: by its extension)");
+  command.text("--config", "FILE", flags->rescue.config_path, "Read the model config (JSON) for formats that need one");
+  command.flag("--allow-lossy", options.allow_lossy, "Continue if OUT cannot store something, and report the loss");
+  command.flag("--overwrite", options.write.commit.overwrite, "Replace an existing OUT");
   command.threads(options.threads);
   command.json(flags->json);
   command.footer(kDoctorFooter);

@@ -7,6 +7,7 @@
 #include "apps/ballast/commands.h"
 #include "apps/ballast/convert_report.h"
 #include "apps/ballast/json_output.h"
+#include "apps/ballast/meta_text.h"
 #include "apps/ballast/output_flags.h"
 #include "apps/ballast/table.h"
 #include "apps/ballast/text.h"
@@ -213,27 +214,6 @@ Result<Edited> edit(MetadataFlags& flags, const Output& output, Console& console
 
 // ---------------------------------------------------------------- saying so
 
-constexpr size_t kShownElements = 8;  // of a list
-
-std::string value_text(const std::optional<MetaValue>& value) {
-  if (!value) return "(none)";
-  JsonWriter json;
-  if (const auto* text = std::get_if<std::string>(&*value)) return printable(*text);
-  if (const auto* integer = std::get_if<int64_t>(&*value)) json.signed_number(*integer);
-  else if (const auto* natural = std::get_if<uint64_t>(&*value)) json.number(*natural);
-  else if (const auto* real = std::get_if<double>(&*value)) json.real(*real);
-  else if (const auto* truth = std::get_if<bool>(&*value)) json.boolean(*truth);
-  else return printable(std::get<MetaArray>(*value).to_text(kShownElements));
-  return json.take();
-}
-
-void add_value(JsonWriter& json, std::string_view key, const std::optional<MetaValue>& value) {
-  if (!value) add_null(json, key);
-  else if (const auto* text = std::get_if<std::string>(&*value)) add_text(json, key, *text);
-  else if (const auto* array = std::get_if<MetaArray>(&*value)) add_text(json, key, array->to_text(kShownElements));
-  else json.key(key).raw(value_text(value));
-}
-
 std::string edit_json(const MetadataFlags& flags, const Edited& edited) {
   JsonWriter json;
   json.begin_object();
@@ -245,8 +225,8 @@ std::string edit_json(const MetadataFlags& flags, const Edited& edited) {
   for (const Change& change : edited.changes) {
     json.begin_object();
     add_text(json, "key", change.key);
-    add_value(json, "before", change.before);
-    add_value(json, "after", change.after);
+    add_meta(json, "before", change.before);
+    add_meta(json, "after", change.after);
     json.end_object();
   }
   json.end_array();
@@ -264,8 +244,8 @@ void print_edit(const MetadataFlags& flags, const Edited& edited, Console& conso
              fmt::format("{} ({})", where, edited.report.target_format));
   Table table({{"key", Align::kLeft}, {"before", Align::kLeft, true}, {"after", Align::kLeft, true}});
   for (const Change& change : edited.changes) {
-    table.add_row(printable(change.key), Cell(value_text(change.before), Paint::kRed),
-                  Cell(value_text(change.after), Paint::kGreen));
+    table.add_row(printable(change.key), Cell(meta_text(change.before), Paint::kRed),
+                  Cell(meta_text(change.after), Paint::kGreen));
   }
   if (!table.empty()) table.append_to(console.out(), console.output());
   if (edited.config_changed) print_line(console, Paint::kGreen, "config:", "replaced by " + flags.output.config_path);
@@ -273,9 +253,8 @@ void print_edit(const MetadataFlags& flags, const Edited& edited, Console& conso
 }
 
 constexpr const char* kEditFooter =
-    "Without -o the file is replaced by one that is new from the first to the last byte, whole or not at all; the\n"
-    "tensors stay what they are. --set stores a text; --set-json a number or truth value, where the format has them\n"
-    "(burnpack).\n"
+    "Without -o, rewrites the file in place, completely or not at all. Tensors do not change. --set stores a text,\n"
+    "--set-json a number or truth value if the format supports them.\n"
     "\n"
     "Examples:\n"
     "  ballast edit model.safetensors --set license=MIT --unset note\n"
@@ -285,18 +264,18 @@ constexpr const char* kEditFooter =
 }  // namespace
 
 RunCommand add_edit(CLI::App& program, Console& console) {
-  Command command(program, "edit", "Change metadata or config of a weight file");
+  Command command(program, "edit", "Change the metadata or config of a file");
   auto flags = std::make_shared<MetadataFlags>();
   ConvertOptions& options = flags->output.options;
-  command.path("PATH", flags->source, "What to change; - is standard input, with -o");
-  command.texts("--set", "KEY=VALUE", flags->set, "Give this key this text; may be repeated");
-  command.texts("--set-json", "KEY=VALUE", flags->set_json, "The same for a JSON number, true or false");
-  command.texts("--unset", "KEY", flags->unset, "Take this key away; may be repeated");
-  command.text("--config", "FILE", flags->output.config_path, "Replace the model config by this JSON");
-  command.text("-o,--output", "OUT", flags->output.path, "Write a new file of the same format instead");
-  command.flag("--dry-run", options.dry_run, "Show what would change; write nothing");
-  command.flag("--overwrite", options.write.commit.overwrite, "Replace what stands at OUT");
-  command.flag("--no-sync", flags->output.no_sync, "Do not wait until the disk has it: quicker, not durable");
+  command.path("PATH", flags->source, "File to change; - is standard input (needs -o)");
+  command.texts("--set", "KEY=VALUE", flags->set, "Set a key to a text; may be repeated");
+  command.texts("--set-json", "KEY=VALUE", flags->set_json, "Set a key to a JSON number, true or false");
+  command.texts("--unset", "KEY", flags->unset, "Remove a key; may be repeated");
+  command.text("--config", "FILE", flags->output.config_path, "Replace the model config with this JSON");
+  command.text("-o,--output", "OUT", flags->output.path, "Write to a new file of the same format");
+  command.flag("--dry-run", options.dry_run, "Show what would change without writing");
+  command.flag("--overwrite", options.write.commit.overwrite, "Replace an existing OUT");
+  command.flag("--no-sync", flags->output.no_sync, "Do not wait for the disk: faster, less durable");
   command.threads(options.threads);
   command.json(flags->json);
   command.footer(kEditFooter);

@@ -125,21 +125,22 @@ Status check_modifiers(const EditFlags& flags) {
 }  // namespace
 
 void add_exact_option(Command& command, EditFlags& flags) {
-  command.texts("--exact", "NAME", flags.exact, "Take the tensor of this name; may be repeated, adds to --only");
+  command.texts("--exact", "NAME", flags.exact,
+                "Select the tensor with this exact name; may be repeated, adds to --only");
 }
 
 void add_name_flags(Command& command, EditFlags& flags) {
   command.texts("--rename", "REGEX=NEW", flags.renames,
                 "Replace every match in every name; $1, ${name} are groups; may be repeated");
-  command.flag("--renumber", flags.renumber, "Close gaps in the numbers of names: 0, 2, 4 become 0, 1, 2");
-  command.patterns("--renumber-except", flags.renumber_except, "Keep the numbers behind such a path");
+  command.flag("--renumber", flags.renumber, "Close gaps in layer numbers: 0, 2, 4 become 0, 1, 2");
+  command.patterns("--renumber-except", flags.renumber_except, "Keep the numbers after paths that match");
 }
 
 void add_adapt_flags(Command& command, EditFlags& flags) {
-  command.texts("--adapt", "ADAPTER", flags.adapters, "Lay out and name tensors as another framework does; see below");
-  command.patterns("--linear", flags.hints.linear, "Matrices with such a name are Linear weights");
-  command.patterns("--not-linear", flags.hints.not_linear, "Matrices with such a name are not");
-  command.patterns("--norm", flags.hints.norm, "Tensors with such a name are the scale of a norm");
+  command.texts("--adapt", "ADAPTER", flags.adapters, "Convert names and layouts to another framework's; see below");
+  command.patterns("--linear", flags.hints.linear, "Treat matching matrices as Linear weights");
+  command.patterns("--not-linear", flags.hints.not_linear, "Treat matching matrices as not Linear");
+  command.patterns("--norm", flags.hints.norm, "Treat matching tensors as scales of a norm");
   command.choice<std::optional<Ambiguous>>("--ambiguous", "WHAT", flags.ambiguous,
                                            {{"keep", Ambiguous::kKeep}, {"linear", Ambiguous::kLinear}},
                                            "Do not stop where names do not tell: keep, or linear");
@@ -153,11 +154,11 @@ void add_cast_flags(Command& command, EditFlags& flags) {
   command.choice<std::optional<DType>>("--dequantize", "DTYPE", flags.dequantize,
                                        {{"f32", DType::kF32}, {"f16", DType::kF16}, {"bf16", DType::kBF16}},
                                        "Unpack tensors of block types (q4_0, q6_k ...): f32 (exact), f16 or bf16");
-  command.flag("--half", flags.half, "Cast f32 to f16, but not in BatchNorm and unknown modules");
-  command.flag("--unhalf", flags.unhalf, "Cast f16 to f32, the way back; with --half: each to the other");
-  command.texts("--half-module", "KIND", flags.half_modules, "--half also in such modules: BatchNorm, Other");
-  command.texts("--half-skip", "KIND", flags.half_skips, "--half not in such modules: Linear, LayerNorm");
-  command.patterns("--keep", flags.keep, "Leave tensors with such a name uncast; may be repeated");
+  command.flag("--half", flags.half, "Cast f32 to f16, except in BatchNorm and unknown modules");
+  command.flag("--unhalf", flags.unhalf, "Cast f16 to f32; with --half, swap both");
+  command.texts("--half-module", "KIND", flags.half_modules, "Apply --half in these modules too: BatchNorm, Other");
+  command.texts("--half-skip", "KIND", flags.half_skips, "Do not apply --half in these modules: Linear, LayerNorm");
+  command.patterns("--keep", flags.keep, "Do not cast matching tensors; may be repeated");
 }
 
 std::string adapters_text() {
@@ -224,7 +225,7 @@ void print_casts(const CastLog& casts, Console& console) {
   std::erase_if(entries, [](const TensorCast& entry) { return entry.report->max_abs_error == 0; });
   std::ranges::stable_sort(entries, std::ranges::greater{},
                            [](const TensorCast& entry) { return entry.report->max_abs_error; });
-  Table table({{"cast", Align::kLeft, true}, {"from"}, {"to"}, {"max error", Align::kRight}, {""}});
+  Table table({name_column("cast"), {"from"}, {"to"}, {"max error", Align::kRight}, {""}});
   for (size_t i = 0; i < std::min(entries.size(), kCastsShown); ++i) {
     const CastReport& report = *entries[i].report;
     const bool over = report.overflowed != 0;

@@ -241,11 +241,9 @@ int embed(const EmbedFlags& flags, Console& console) {
 }
 
 constexpr const char* kEmbedFooter =
-    "Turns each text into one vector: texts that mean the same have vectors that point the same way. How the states "
-    "of\n"
-    "the tokens are pooled, and whether vectors are one long, is what the model's files say. A terminal shows the\n"
-    "beginning of each vector; a pipe gets all numbers, a line a vector. --out keeps them as tensor \"embeddings\".\n"
-    "`ballast get minilm` fetches a model that can do it.\n"
+    "Turns each text into one vector; texts with similar meanings get similar vectors. Pooling and L2 normalisation\n"
+    "follow the model's files. A terminal shows the beginning of each vector; a pipe gets all numbers, one vector per\n"
+    "line. --out stores them as tensor \"embeddings\". `ballast get minilm` downloads a suitable model.\n"
     "\n"
     "Examples:\n"
     "  ballast embed minilm --text 'A man is eating' --text 'Someone has a meal' --similarity\n"
@@ -255,15 +253,15 @@ constexpr const char* kEmbedFooter =
 }  // namespace
 
 RunCommand add_embed(CLI::App& program, Console& console) {
-  Command command(program, "embed", "Turn texts into vectors, and compare them");
+  Command command(program, "embed", "Turn texts into vectors and compare them");
   auto flags = std::make_shared<EmbedFlags>();
-  command.path("MODEL", flags->model.path, "A model that embeds texts: a folder, a file, or the name of a fetched one");
-  command.texts("--text", "TEXT", flags->texts, "A text; may be given several times");
-  command.text("--file", "FILE", flags->file, "A file of texts, one a line; - reads standard input");
-  command.text("--tokenizer", "FILE", flags->tokenizer, "tokenizer.json, unless it stands beside MODEL");
-  command.text("--out", "FILE", flags->out, "Keep the vectors: .npy, .npz, .safetensors or .gten");
-  command.flag("--overwrite", flags->overwrite, "Replace what stands at --out");
-  command.flag("--similarity", flags->similarity, "Print how alike the texts are: cosines, each with each");
+  command.path("MODEL", flags->model.path, "Embedding model: a folder, a file, or the name of a downloaded model");
+  command.texts("--text", "TEXT", flags->texts, "Embed this text; may be repeated");
+  command.text("--file", "FILE", flags->file, "Embed each line of this file; - reads standard input");
+  command.text("--tokenizer", "FILE", flags->tokenizer, "Use this tokenizer (default: the model's own)");
+  command.text("--out", "FILE", flags->out, "Store the vectors: .npy, .npz, .safetensors or .gten");
+  command.flag("--overwrite", flags->overwrite, "Replace an existing --out file");
+  command.flag("--similarity", flags->similarity, "Print the cosine similarity of every pair");
   add_model_flags(command, flags->model);
   command.json(flags->json);
   command.footer(kEmbedFooter);

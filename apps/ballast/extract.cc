@@ -171,18 +171,18 @@ std::string extract_json(const ExtractFlags& flags, const ConvertReport& report)
 
 void print_extract(const ExtractFlags& flags, ConvertReport report, Console& console) {
   const bool dry = flags.output.options.dry_run;
-  print_line(console, Paint::kBold, dry ? "would extract" : "extracted",
-             fmt::format("{}, {} from {} to {} ({})", counted(report.tensors, "tensor"), mib(report.payload_bytes),
-                         flags.source, flags.each.empty() ? flags.output.path : flags.each, report.target_format));
+  print_line(
+      console, Paint::kBold, dry ? "would extract" : "extracted",
+      fmt::format("{}, {} from {} to {} ({})", counted(report.tensors, "tensor"), human_size(report.payload_bytes),
+                  flags.source, flags.each.empty() ? flags.output.path : flags.each, report.target_format));
   if (!flags.each.empty()) report.written.files.clear();  // as many as tensors
   print_convert_report(report, flags.output.options, console);
 }
 
 constexpr const char* kExtractFooter =
-    "Without NAME and --only, all tensors. Metadata and config go along where the format has a field for them; an "
-    ".npy\n"
-    "file holds the array alone. --each makes a new folder, whole or not at all; in its file names, everything but\n"
-    "letters, digits, '.', '-' and '_' becomes %XX.\n"
+    "Without NAME and --only, extracts all tensors. Metadata and config are kept if the format can store them; an\n"
+    ".npy file holds only the array. --each creates a new folder; in its file names every character except letters,\n"
+    "digits, '.', '-' and '_' becomes %XX.\n"
     "\n"
     "Examples:\n"
     "  ballast extract model.safetensors -o embedding.npy wte.weight\n"
@@ -194,15 +194,16 @@ constexpr const char* kExtractFooter =
 }  // namespace
 
 RunCommand add_extract(CLI::App& program, Console& console) {
-  Command command(program, "extract", "Chosen tensors into a file of any format");
+  Command command(program, "extract", "Copy selected tensors to a file of any format");
   auto flags = std::make_shared<ExtractFlags>();
-  command.path("PATH", flags->source, "Where from; - is standard input").or_model();
-  command.optional_texts("NAME", flags->names, "Tensors by their exact names");
-  const Flag out = command.text("-o,--output", "OUT", flags->output.path,
-                                "Where to; its extension tells the format unless --to does; - is standard output");
-  command.text("--each", "DIR", flags->each, "One .npy file per tensor, in this new folder").excludes(out);
-  command.patterns("--only", flags->only, "Tensors whose name this finds; may be repeated");
-  command.patterns("--exclude", flags->exclude, "Leave out tensors whose name this finds; may be repeated");
+  command.path("PATH", flags->source, "Source file; - is standard input").or_model();
+  command.optional_texts("NAME", flags->names, "Exact names of tensors");
+  const Flag out =
+      command.text("-o,--output", "OUT", flags->output.path,
+                   "Output file; its extension determines the format unless --to does; - is standard output");
+  command.text("--each", "DIR", flags->each, "Write one .npy file per tensor into this new folder").excludes(out);
+  command.patterns("--only", flags->only, "Extract tensors whose name matches; may be repeated");
+  command.patterns("--exclude", flags->exclude, "Skip tensors whose name matches; may be repeated");
   add_output_flags(command, flags->output);
   command.json(flags->json);
   command.footer(kExtractFooter);

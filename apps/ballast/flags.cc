@@ -6,8 +6,11 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <random>
 
 #include "apps/ballast/model_cache.h"
+#include "apps/ballast/parse_size.h"
+#include "apps/ballast/text.h"
 
 namespace ballast::cli {
 
@@ -18,7 +21,7 @@ std::string check_count(const std::string& text, uint64_t least, uint64_t most) 
   uint64_t value = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, failure] = std::from_chars(text.data(), end, value);
-  if (failure != std::errc() || stop != end) return fmt::format("\"{}\" is no whole number", text);
+  if (failure != std::errc() || stop != end) return fmt::format("\"{}\" is not a whole number", text);
   if (value >= least && value <= most) return {};
   if (most == UINT64_MAX) return fmt::format("{} is below {}", value, least);
   return fmt::format("{} is not between {} and {}", value, least, most);
@@ -28,7 +31,7 @@ std::string check_real(const std::string& text, double least) {
   double value = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, failure] = std::from_chars(text.data(), end, value);
-  if (failure != std::errc() || stop != end || std::isnan(value)) return fmt::format("\"{}\" is no number", text);
+  if (failure != std::errc() || stop != end || std::isnan(value)) return fmt::format("\"{}\" is not a number", text);
   return value >= least ? "" : fmt::format("{} is below {}", text, least);
 }
 
@@ -107,9 +110,22 @@ Flag Command::real(const std::string& name, const std::string& placeholder, doub
   }));
 }
 
+Flag Command::seed(const std::string& name, uint64_t& value, const std::string& help) {
+  const auto draw = [](std::string& text) -> std::string {
+    if (text == "random") text = std::to_string(std::random_device()());
+    return check_count(text, 0, UINT64_MAX);
+  };
+  return Flag(app_.add_option(name, value, help)->option_text("N")->transform(CLI::Validator(draw, "")));
+}
+
 Flag Command::size(const std::string& name, uint64_t& bytes, const std::string& help) {
-  return Flag(
-      app_.add_option(name, bytes, help)->option_text("SIZE")->transform(CLI::AsSizeValue(/*kb_is_1000=*/true)));
+  const auto in_bytes = [](std::string& text) -> std::string {
+    const auto size = parse_size(text);
+    if (!size) return fmt::format("\"{}\" is not a size; write 500MB or 2GiB", text);
+    text = std::to_string(*size);
+    return "";
+  };
+  return Flag(app_.add_option(name, bytes, help)->option_text("SIZE")->transform(CLI::Validator(in_bytes, "")));
 }
 
 // Words are taken in any case: people write Q8_0 and F16 as well.
@@ -121,17 +137,24 @@ Flag Command::word(const std::string& name, const std::string& placeholder, std:
     };
     choose(static_cast<size_t>(std::ranges::find_if(words, is_meant) - words.begin()));
   };
-  return Flag(app_.add_option_function<std::string>(name, find, help)
-                  ->option_text(placeholder)
-                  ->check(CLI::IsMember(words, CLI::ignore_case)));
+  const auto check = [words](std::string& word) -> std::string {
+    const auto is_meant = [&](const std::string& known) {
+      return CLI::detail::to_lower(known) == CLI::detail::to_lower(word);
+    };
+    if (std::ranges::any_of(words, is_meant)) return "";
+    const std::string_view meant = nearest(word, words);
+    return meant.empty() ? fmt::format("\"{}\" is not one of {}", word, fmt::join(words, ", "))
+                         : fmt::format("there is no \"{}\"; did you mean \"{}\"?", word, meant);
+  };
+  // The description is where completions find the words.
+  CLI::Validator member(check, fmt::format("{{{}}}", fmt::join(words, ",")));
+  return Flag(app_.add_option_function<std::string>(name, find, help)->option_text(placeholder)->check(member));
 }
 
-Flag Command::json(bool& value) {
-  return flag("--json", value, "Print one JSON object for programs (docs/command.md)");
-}
+Flag Command::json(bool& value) { return flag("--json", value, "Print the result as JSON (see: ballast help json)"); }
 
 Flag Command::threads(unsigned& value) {
-  return Flag(app_.add_option("--threads", value, "Use at most N threads; all processors unless given")
+  return Flag(app_.add_option("--threads", value, "Use at most N threads (default: all processors)")
                   ->option_text("N")
                   ->check([](const std::string& text) { return check_count(text, 1, 1024); }));
 }

@@ -51,7 +51,7 @@ void print_formats(Console& console) {
 }  // namespace
 
 RunCommand add_formats(CLI::App& program, Console& console) {
-  Command command(program, "formats", "List the formats that can be read and written");
+  Command command(program, "formats", "List supported file formats");
   auto json = std::make_shared<bool>(false);
   command.json(*json);
   command.footer("Examples:\n  ballast formats\n  ballast formats --json\n");

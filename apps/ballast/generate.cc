@@ -8,6 +8,7 @@
 #include "apps/ballast/interrupt.h"
 #include "apps/ballast/json_output.h"
 #include "apps/ballast/model_flags.h"
+#include "apps/ballast/progress_bar.h"
 #include "apps/ballast/sampling_flags.h"
 #include "apps/ballast/seconds_now.h"
 #include "apps/ballast/streams.h"
@@ -49,6 +50,7 @@ struct Written {
   std::vector<SampledToken> tokens;
   std::string text;
   std::string_view stop;
+  std::optional<uint64_t> seed;  // where anything was drawn
   bool interrupted = false;
   Timings timings;
 };
@@ -58,14 +60,14 @@ struct Written {
 Result<std::vector<TokenId>> make_prompt(const GenerateFlags& flags, const Tokenizer* tokenizer) {
   if (!flags.tokens.empty()) return parse_token_list(flags.tokens);
   std::string text = flags.prompt;
-  if (is_stream(text)) BALLAST_CHECK(assign(text, read_text_input()));
+  if (is_stream(text)) BALLAST_CHECK(assign(text, read_prompt_input()));
   BALLAST_TRY(std::vector<TokenId> ids, tokenizer->encode(text));
   if (!ids.empty()) return ids;
   // Nothing said: the model begins a text of its own.
   if (const auto start = tokenizer->marks().begin) return std::vector<TokenId>{*start};
   if (const auto start = tokenizer->find(kEndOfText)) return std::vector<TokenId>{*start};
   return make_error(ErrorCode::kInvalidArgument,
-                    "the prompt is empty, and the tokenizer has no mark to begin a text with");
+                    "the prompt is empty, and the tokenizer has no begin-of-text token to start from");
 }
 
 // ---------------------------------------------------------------- writing
@@ -102,6 +104,19 @@ class Voice {
   StopText stops_;
 };
 
+// Shows how far a long prompt is. The bar is gone when the first token is written.
+Result<Generator> start_generator(const CausalLm& model, Context& context, const std::vector<TokenId>& prompt,
+                                  GenerateOptions options, const Console& console) {
+  constexpr uint64_t kLongPrompt = 64;  // tokens; a shorter one is done before anybody has read the line
+  ProgressBar bar(console.errors(), ProgressUnit::kTokens);
+  options.on_prompt = [progress = bar.callback()](uint64_t done, uint64_t total) {
+    if (total >= kLongPrompt) progress({"reading the prompt", done, total});
+  };
+  BALLAST_TRY(Generator generator, Generator::start(model, context, prompt, options));
+  generator.forget_on_prompt();
+  return generator;
+}
+
 Result<Written> write(const GenerateFlags& flags, RunningModel& running, const Tokenizer* tokenizer, Console& console) {
   const CausalLm* model = running.model().as_causal_lm();
   Written written;
@@ -109,11 +124,13 @@ Result<Written> write(const GenerateFlags& flags, RunningModel& running, const T
   GenerateOptions options = flags.options;
   options.kv_cache = !flags.no_kv_cache;
   options.sampling.log_probabilities = flags.json;
+  if (options.sampling.temperature > 0) written.seed = options.sampling.seed;
   if (!flags.ignore_eos) options.stop_tokens = all_stop_tokens(running.model().stop_tokens(), tokenizer);
   const CancelScope cancel;
   options.cancelled = interrupted;
   double start = seconds_now();
-  BALLAST_TRY(Generator generator, Generator::start(*model, running.model().context(), written.prompt, options));
+  BALLAST_TRY(Generator generator,
+              start_generator(*model, running.model().context(), written.prompt, options, console));
   written.timings = {running.load_seconds(), seconds_now() - start, 0, 0};
   Voice voice(tokenizer, flags.stop);
   const auto show = [&](const std::string& text) {
@@ -162,6 +179,8 @@ std::string generate_json(const RunningModel& running, const Written& written) {
   for (const SampledToken& token : written.tokens) json.real(token.log_probability);
   json.end_array();
   add_text(json, "stop", written.stop);
+  if (written.seed) add_number(json, "seed", *written.seed);
+  else add_null(json, "seed");
   json.key("timings").begin_object();
   json.key("load_ms").real(written.timings.load * 1e3).key("prefill_ms").real(written.timings.prefill * 1e3);
   json.key("decode_ms").real(written.timings.decode * 1e3);
@@ -174,9 +193,10 @@ std::string generate_json(const RunningModel& running, const Written& written) {
 void print_end(const Written& written, Console& console) {
   console.out() += '\n';
   console.remark(fmt::format(
-      "load {:.0f} ms · prompt {}, {:.0f} tokens/s · {}, {:.1f} tokens/s · {}\n", written.timings.load * 1e3,
+      "load {:.0f} ms · prompt {}, {:.0f} tokens/s · {}, {:.1f} tokens/s · {}{}\n", written.timings.load * 1e3,
       counted(written.prompt.size(), "token"), rate(written.prompt.size(), written.timings.prefill),
-      counted(written.tokens.size(), "token"), rate(written.timings.decoded, written.timings.decode), written.stop));
+      counted(written.tokens.size(), "token"), rate(written.timings.decoded, written.timings.decode), written.stop,
+      written.seed ? fmt::format(" · seed {}", *written.seed) : ""));
 }
 
 int write_once(const GenerateFlags& flags, RunningModel& running, const Tokenizer* tokenizer, Console& console) {
@@ -222,7 +242,7 @@ int write_batch(const GenerateFlags& flags, RunningModel& running, const Tokeniz
 Status check_prompts(const GenerateFlags& flags) {
   const int given = int{!flags.tokens.empty()} + int{!flags.prompt.empty()} + int{!flags.prompts.empty()};
   if (given <= 1) return {};
-  return make_error(ErrorCode::kInvalidArgument, "--prompt, --prompts and --tokens exclude each other");
+  return make_error(ErrorCode::kInvalidArgument, "--prompt, --prompts and --tokens cannot be combined");
 }
 
 int generate(GenerateFlags flags, Console& console) {
@@ -247,9 +267,9 @@ int generate(GenerateFlags flags, Console& console) {
 }
 
 constexpr const char* kGenerateFooter =
-    "Without MODEL, the small model that comes with Ballast writes. The text goes to standard output as it is made, "
-    "the\n"
-    "times to standard error. The same seed gives the same text, whatever the number of threads.\n"
+    "Continues a prompt. Without MODEL, uses the small model that comes with Ballast. The text goes to standard "
+    "output\n"
+    "as it is generated, timings go to standard error. The same seed gives the same text on any number of threads.\n"
     "\n"
     "Examples:\n"
     "  ballast generate\n"
@@ -262,26 +282,26 @@ constexpr const char* kGenerateFooter =
 }  // namespace
 
 RunCommand add_generate(CLI::App& program, Console& console) {
-  auto shared = std::make_shared<Command>(program, "generate", "Continue a text");
+  auto shared = std::make_shared<Command>(program, "generate", "Generate text from a prompt");
   Command& command = *shared;
   auto flags = std::make_shared<GenerateFlags>();
   GenerateOptions& options = flags->options;
-  command.optional_path("MODEL", flags->model.path, "A checkpoint of a text model");
-  command.text("--prompt", "TEXT", flags->prompt, "What to go on from; - reads it from standard input");
-  command.text("--prompts", "FILE", flags->prompts, "A prompt a line; prints a JSON object a line");
-  command.texts("--tokens", "IDS", flags->tokens, "The same as numbers: 1,2,3");
-  command.text("--tokenizer", "FILE", flags->tokenizer, "tokenizer.json or vocab.json, unless it stands beside MODEL");
+  command.optional_path("MODEL", flags->model.path, "A text model: file or folder");
+  command.text("--prompt", "TEXT", flags->prompt, "Text to continue; - reads standard input");
+  command.text("--prompts", "FILE", flags->prompts, "Read one prompt per line; print one JSON object per line");
+  command.texts("--tokens", "IDS", flags->tokens, "Give the prompt as token ids: 1,2,3");
+  command.text("--tokenizer", "FILE", flags->tokenizer, "Use this tokenizer (default: the model's own)");
   add_sampling_flags(command, flags->sampling, options.max_tokens);
-  command.texts("--stop", "TEXT", flags->stop, "End where this appears; may be repeated");
-  command.flag("--ignore-eos", flags->ignore_eos, "Go on behind the end of a text");
-  const Flag cached = command.flag("--kv-cache", flags->kv_cache, "Keep keys and values, which is the default");
-  command.flag("--no-kv-cache", flags->no_kv_cache, "Compute everything anew for each token").excludes(cached);
-  command.count("--kv-cache-capacity", "N", options.cache_capacity, "Room for N tokens from the start, never more", 1);
+  command.texts("--stop", "TEXT", flags->stop, "Stop at this text; may be repeated");
+  command.flag("--ignore-eos", flags->ignore_eos, "Continue past end-of-text tokens");
+  const Flag cached = command.flag("--kv-cache", flags->kv_cache, "Use the KV cache (default)");
+  command.flag("--no-kv-cache", flags->no_kv_cache, "Recompute everything for each token").excludes(cached);
+  command.count("--kv-cache-capacity", "N", options.cache_capacity, "Allocate the KV cache for N tokens up front", 1);
   command.choice("--kv-cache-dtype", "TYPE", options.cache_dtype,
                  std::vector<std::pair<std::string, DType>>{{"f32", DType::kF32}, {"f16", DType::kF16}},
-                 "Type of cached keys and values: f32 (default) or f16");
-  command.count("--warmup-tokens", "N", flags->warmup_tokens, "Leave the first N tokens out of the speed that is told");
-  command.flag("--context-shift", options.context_shift, "At the end of the context, forget its beginning");
+                 "Store the KV cache as f32 (default) or f16");
+  command.count("--warmup-tokens", "N", flags->warmup_tokens, "Exclude the first N tokens from the reported speed");
+  command.flag("--context-shift", options.context_shift, "When the context is full, drop its oldest tokens");
   add_model_flags(command, flags->model);
   command.json(flags->json);
   command.footer(kGenerateFooter);

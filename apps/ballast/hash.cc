@@ -9,6 +9,7 @@
 #include "apps/ballast/flags.h"
 #include "apps/ballast/json_output.h"
 #include "apps/ballast/progress_bar.h"
+#include "apps/ballast/several_files.h"
 #include "apps/ballast/streams.h"
 #include "apps/ballast/table.h"
 #include "apps/ballast/text.h"
@@ -21,7 +22,7 @@ namespace ballast::cli {
 namespace {
 
 struct HashFlags {
-  std::string path;
+  std::vector<std::string> paths;
   bool write = false;
   bool check = false;
   bool json = false;
@@ -41,13 +42,14 @@ Result<Manifest> expected_manifest(const std::string& path) {
   return manifest;
 }
 
-Result<Hashed> hash(const HashFlags& flags, Console& console) {
-  if (is_stream(flags.path) && (flags.write || flags.check)) {
-    return make_error(ErrorCode::kInvalidArgument, "standard input has no place beside it for a manifest");
+Result<Hashed> hash(const std::string& path, const HashFlags& flags, Console& console) {
+  if (reads_once(path) && (flags.write || flags.check)) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("{}: a pipe has no place for a manifest beside it", path));
   }
-  BALLAST_TRY(const Archive archive, open_input(flags.path));
+  BALLAST_TRY(const Archive archive, open_input(path));
   Manifest expected;
-  if (flags.check) BALLAST_CHECK(assign(expected, expected_manifest(flags.path)));  // before the long work
+  if (flags.check) BALLAST_CHECK(assign(expected, expected_manifest(path)));  // before the long work
   Hashed hashed;
   {
     ProgressBar bar(console.errors());
@@ -59,7 +61,7 @@ Result<Hashed> hash(const HashFlags& flags, Console& console) {
   }
   hashed.format = archive.description().format;
   if (flags.check) hashed.differences = compare_manifest(expected, hashed.manifest);
-  if (flags.write) BALLAST_CHECK(write_manifest(flags.path, hashed.manifest));
+  if (flags.write) BALLAST_CHECK(write_manifest(path, hashed.manifest));
   return hashed;
 }
 
@@ -71,13 +73,13 @@ std::vector<size_t> by_name(const Manifest& manifest) {
   return order;
 }
 
-std::string hash_json(const HashFlags& flags, const Hashed& hashed) {
+std::string hash_json(const std::string& path, const HashFlags& flags, const Hashed& hashed) {
   JsonWriter json;
   json.begin_object();
-  add_text(json, "path", flags.path);
+  add_text(json, "path", path);
   add_text(json, "format", hashed.format);
   add_text(json, "digest", to_hex(hashed.manifest.archive));
-  if (flags.write || flags.check) add_text(json, "manifest", manifest_path(flags.path));
+  if (flags.write || flags.check) add_text(json, "manifest", manifest_path(path));
   if (flags.check) {
     add_boolean(json, "matches", hashed.differences.empty());
     json.key("differences").begin_array();
@@ -93,23 +95,22 @@ std::string hash_json(const HashFlags& flags, const Hashed& hashed) {
     json.end_object();
   }
   json.end_array().end_object();
-  return json.take() + '\n';
+  return json.take();
 }
 
-void print_check(const HashFlags& flags, const Hashed& hashed, Console& console) {
+void print_check(const std::string& path, const Hashed& hashed, Console& console) {
   std::string& out = console.out();
-  const std::string manifest = printable(manifest_path(flags.path));
+  const std::string manifest = printable(manifest_path(path));
   if (hashed.differences.empty()) {
-    out += fmt::format("{}: {} {}\n", printable(flags.path), painted(console.output(), Paint::kGreen, "matches"),
-                       manifest);
+    out += fmt::format("{}: {} {}\n", printable(path), painted(console.output(), Paint::kGreen, "matches"), manifest);
     return;
   }
-  out += fmt::format("{}: {} {}\n", printable(flags.path), painted(console.output(), Paint::kRed, "does not match"),
-                     manifest);
+  out +=
+      fmt::format("{}: {} {}\n", printable(path), painted(console.output(), Paint::kRed, "does not match"), manifest);
   for (const std::string& difference : hashed.differences) out += fmt::format("  {}\n", printable(difference));
 }
 
-void print_digests(const HashFlags& flags, const Hashed& hashed, Console& console) {
+void print_digests(const std::string& path, const HashFlags& flags, const Hashed& hashed, Console& console) {
   std::string& out = console.out();
   for (const size_t i : by_name(hashed.manifest)) {
     const ManifestTensor& tensor = hashed.manifest.tensors[i];
@@ -120,42 +121,46 @@ void print_digests(const HashFlags& flags, const Hashed& hashed, Console& consol
     out += '\n';
   }
   append_painted(out, console.output(), Paint::kBold, to_hex(hashed.manifest.archive));
-  out += fmt::format("  archive digest of {}\n", printable(flags.path));
-  if (flags.write) out += fmt::format("wrote {}\n", printable(manifest_path(flags.path)));
+  out += fmt::format("  archive digest of {}\n", printable(path));
+  if (flags.write) out += fmt::format("wrote {}\n", printable(manifest_path(path)));
+}
+
+Result<FileOutcome> hash_file(const std::string& path, const HashFlags& flags, Console& console) {
+  BALLAST_TRY(const Hashed hashed, hash(path, flags, console));
+  FileOutcome outcome{hashed.differences.empty() ? kExitYes : kExitNo};
+  if (flags.json) outcome.json = hash_json(path, flags, hashed);
+  else if (flags.check) print_check(path, hashed, console);
+  else print_digests(path, flags, hashed, console);
+  return outcome;
 }
 
 constexpr const char* kHashFooter =
-    "Digests are BLAKE3 over type, shape and values; they are the same in every format and order, so that equal "
-    "archive\n"
-    "digests mean equal tensors. --write keeps them in <PATH>.ballast.json; --check compares with that, exit code 1 "
-    "when\n"
-    "something differs.\n"
+    "Digests are BLAKE3 over type, shape and values. They do not depend on the format or the order of the tensors:\n"
+    "equal archive digests mean equal tensors. --write stores them in <PATH>.ballast.json; --check compares with that\n"
+    "file and exits with 1 if anything differs.\n"
     "\n"
     "Examples:\n"
     "  ballast hash model.safetensors\n"
     "  ballast hash model.safetensors --write\n"
     "  ballast hash model.safetensors --check\n"
-    "  ballast hash model.npz --json | jq -r .digest\n";
+    "  ballast hash model.npz --json | jq -r .digest\n"
+    "  ballast hash model.npz model.bpk --json | jq -r '.files[].digest'\n";
 
 }  // namespace
 
 RunCommand add_hash(CLI::App& program, Console& console) {
-  Command command(program, "hash", "Digests of the tensors and of the whole archive");
+  Command command(program, "hash", "Compute digests of tensors and whole files");
   auto flags = std::make_shared<HashFlags>();
-  command.path("PATH", flags->path, "What to digest").or_model();
-  const Flag write = command.flag("--write", flags->write, "Keep the digests in <PATH>.ballast.json");
+  command.paths("PATH", flags->paths, "Files to digest").or_model();
+  const Flag write = command.flag("--write", flags->write, "Store the digests in <PATH>.ballast.json");
   command.flag("--check", flags->check, "Compare with <PATH>.ballast.json").excludes(write);
-  command.flag("--sha256", flags->options.sha256, "Also SHA-256 of each tensor's bytes");
+  command.flag("--sha256", flags->options.sha256, "Also compute SHA-256 of each tensor's bytes");
   command.threads(flags->options.threads);
   command.json(flags->json);
   command.footer(kHashFooter);
   return [flags, &console] {
-    const Result<Hashed> hashed = hash(*flags, console);
-    if (!hashed) return console.fail(hashed.error(), flags->json);
-    if (flags->json) console.out() += hash_json(*flags, *hashed);
-    else if (flags->check) print_check(*flags, *hashed, console);
-    else print_digests(*flags, *hashed, console);
-    return hashed->differences.empty() ? kExitYes : kExitNo;
+    return look_at_files(flags->paths, flags->json, console,
+                         [&](const std::string& path) { return hash_file(path, *flags, console); });
   };
 }
 

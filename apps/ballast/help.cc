@@ -52,7 +52,7 @@ int show_topic(const CLI::App& program, const std::string& name, Console& consol
 }  // namespace
 
 RunCommand add_help(CLI::App& program, Console& console) {
-  Command command(program, "help", "Explain a topic or a command; without one, list them");
+  Command command(program, "help", "Show help for a topic or command, or list them all");
   auto topic = std::make_shared<std::string>();
   command.optional_path("TOPIC", *topic, "A topic or a command");
   command.footer(

@@ -95,7 +95,7 @@ void print_import(const ImportFlags& flags, const ConvertReport& report, Console
   const HuggingFaceReport& adapted = flags.huggingface.report();
   print_line(console, Paint::kBold, flags.output.options.dry_run ? "would import" : "imported",
              fmt::format("{} as a {} model to {}: {}, {}", flags.source, adapted.kind, flags.output.path,
-                         counted(report.tensors, "tensor"), mib(report.payload_bytes)));
+                         counted(report.tensors, "tensor"), human_size(report.payload_bytes)));
   console.out() += fmt::format("config {}\n", printable(adapted.config_text));
   Table table({{"parameter"}, {"from", Align::kLeft, true}, {"how"}, {"tensors", Align::kRight}});
   for (const MappedNames& row : adapted.mapped) {

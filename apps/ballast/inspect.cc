@@ -8,6 +8,7 @@
 #include "apps/ballast/commands.h"
 #include "apps/ballast/flags.h"
 #include "apps/ballast/progress_bar.h"
+#include "apps/ballast/several_files.h"
 #include "apps/ballast/streams.h"
 #include "apps/ballast/tensor_choice.h"
 #include "apps/ballast/tree.h"
@@ -21,10 +22,11 @@ namespace ballast::cli {
 namespace {
 
 struct InspectOptions {
-  std::string path;
+  std::vector<std::string> paths;
   std::vector<std::string> only;
   InspectSort sort = InspectSort::kStored;
   bool flat = false;
+  bool all = false;
   bool full = false;
   uint64_t context = 0;
   bool hash = false;
@@ -57,26 +59,36 @@ Result<std::vector<TensorDigest>> hash_tensors(const Archive& archive, unsigned 
   return digest_tensors(archive, options);
 }
 
-Status inspect(const InspectOptions& options, Console& console) {
-  BALLAST_TRY(const Archive archive, open_input(options.path));
+Result<FileOutcome> inspect(const std::string& path, const InspectOptions& options, Console& console) {
+  BALLAST_TRY(const Archive archive, open_input(path));
   BALLAST_TRY(std::vector<size_t> shown, select_tensors(archive, options.only));
   sort_tensors(archive, options.sort, shown);
-  Inspection inspection{options.path, archive,      std::move(shown), {},           options.hash,
-                        {},           options.sort, options.flat,     options.full, options.context};
+  Inspection inspection{.path = path,
+                        .archive = archive,
+                        .shown = std::move(shown),
+                        .digests = {},
+                        .hashed = options.hash,
+                        .tied = {},
+                        .sort = options.sort,
+                        .flat = options.flat,
+                        .all = options.all,
+                        .full = options.full,
+                        .context = options.context};
   if (options.hash) BALLAST_CHECK(assign(inspection.digests, hash_tensors(archive, options.threads, console)));
   inspection.tied = options.hash ? tied_by_digest(archive, inspection.digests) : tied_by_extent(archive);
-  if (options.json) console.out() = inspection_json(inspection);
-  else print_inspection(inspection, console);
-  return {};
+  if (options.json) return FileOutcome{kExitYes, inspection_json(inspection)};
+  print_inspection(inspection, console);
+  return FileOutcome{};
 }
 
 constexpr const char* kInspectFooter =
-    "PATH is a file of any known format (found by content, not by name), a folder or an *.index.json of shards, or "
-    "the\n"
-    "common prefix of a pair such as model.json and model.npz. Only the header is read, unless --hash asks for more.\n"
+    "PATH is a file of any known format (recognised by its content, not its name), a folder or *.index.json of\n"
+    "shards, or the common prefix of a pair such as model.json and model.npz; - is standard input. Only headers are\n"
+    "read unless you ask for --hash. Layers with the same tensors are folded into one entry.\n"
     "\n"
     "Examples:\n"
     "  ballast inspect model.safetensors\n"
+    "  ballast inspect model.safetensors model.bpk --all\n"
     "  ballast inspect model.bpk --flat --sort size | head\n"
     "  ballast inspect checkpoint.gptrs --only '^blocks\\.0\\.' --hash\n"
     "  ballast inspect model.npz --json | jq '.tensors[].name'\n";
@@ -98,21 +110,22 @@ std::optional<ModelSummary> model_of(const Inspection& inspection) {
 RunCommand add_inspect(CLI::App& program, Console& console) {
   Command command(program, "inspect", "Show what is in a weight file");
   auto options = std::make_shared<InspectOptions>();
-  command.path("PATH", options->path, "What to look at").or_model();
-  command.flag("--flat", options->flat, "One line per tensor instead of a tree");
-  command.flag("--full", options->full, "Show long metadata values and lists whole");
-  command.count("--context", "N", options->context, "Tell the memory that a model needs with N tokens", 1);
+  command.paths("PATH", options->paths, "Files to inspect").or_model();
+  command.flag("--all", options->all, "List every tensor instead of folding identical layers");
+  command.flag("--flat", options->flat, "Print one line per tensor instead of a tree");
+  command.flag("--full", options->full, "Print long metadata values and lists in full");
+  command.count("--context", "N", options->context, "Estimate the memory needed to run with N tokens", 1);
   command.choice("--sort", "KEY", options->sort,
                  {{"name", InspectSort::kName}, {"size", InspectSort::kSize}, {"offset", InspectSort::kOffset}},
-                 "Order by name, size (largest first) or offset in the file");
-  command.patterns("--only", options->only, "Show only tensors whose name this finds; may be repeated");
+                 "Sort by name, size (largest first) or offset in the file");
+  command.patterns("--only", options->only, "Show only tensors whose name matches; may be repeated");
   command.flag("--hash", options->hash, "Read all tensors and show their digests");
   command.threads(options->threads);
   command.json(options->json);
   command.footer(kInspectFooter);
   return [options, &console] {
-    const Status status = inspect(*options, console);
-    return status ? kExitYes : console.fail(status.error(), options->json);
+    return look_at_files(options->paths, options->json, console,
+                         [&](const std::string& path) { return inspect(path, *options, console); });
   };
 }
 

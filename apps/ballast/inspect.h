@@ -23,6 +23,7 @@ struct Inspection {
   std::vector<TiedGroup> tied;  // by content when `hashed`, otherwise those that share their bytes
   InspectSort sort = InspectSort::kStored;
   bool flat = false;
+  bool all = false;      // layers that are built alike have their own lines
   bool full = false;     // long metadata stands there whole
   uint64_t context = 0;  // tokens to tell the memory for; 0: as many as the model takes
 };

@@ -201,7 +201,7 @@ std::string inspection_json(const Inspection& inspection) {
   json.end_array();
   add_tied(json, archive, inspection.tied);
   json.end_object();
-  return json.take() + '\n';
+  return json.take();
 }
 
 }  // namespace ballast::cli

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "apps/ballast/inspect.h"
+#include "apps/ballast/numpy_text.h"
 #include "apps/ballast/running_memory.h"
 #include "apps/ballast/table.h"
 #include "apps/ballast/text.h"
@@ -46,7 +47,8 @@ struct ValueText {
 
 std::string size_text(const Archive& archive) {
   const uint64_t bytes = archive.stored_size();
-  std::string text = fmt::format("{} ({} bytes)", mib(bytes), grouped(bytes));
+  std::string text = human_size(bytes);
+  if (bytes >= 1024) text += fmt::format(" ({} bytes)", grouped(bytes));
   if (archive.sources().size() > 1) text += fmt::format(" in {} files", archive.sources().size());
   return text;
 }
@@ -91,8 +93,8 @@ std::string memory_text(const Inspection& inspection, const ModelSummary& model)
   const uint64_t tokens = inspection.context != 0 ? inspection.context : model.context.value_or(0);
   const auto memory = running_memory(inspection.archive.description(), model, tokens);
   if (!memory || tokens == 0) return "";
-  return fmt::format("{} with {} in the cache (f32), which takes {} of it", mib(memory->total),
-                     counted(tokens, "token"), mib(memory->cache));
+  return fmt::format("{} with {} in the cache (f32), which takes {} of it", human_size(memory->total),
+                     counted(tokens, "token"), human_size(memory->cache));
 }
 
 void print_model(const Inspection& inspection, Console& console) {
@@ -217,9 +219,9 @@ void print_totals(const Inspection& inspection, Console& console) {
     all.add(tensor);
   }
   console.heading("totals");
-  Table table({{"dtype"}, {"tensors", Align::kRight}, {"elements", Align::kRight}, {"MiB", Align::kRight}});
+  Table table({{"dtype"}, {"tensors", Align::kRight}, {"elements", Align::kRight}, {"size", Align::kRight}});
   const auto add_row = [&](std::string_view name, const Total& total) {
-    table.add_row(name, grouped(total.tensors), grouped(total.elements), mib_digits(total.bytes, all.bytes));
+    table.add_row(name, grouped(total.tensors), grouped(total.elements), human_size(total.bytes));
   };
   size_t kinds = 0;
   for (const DTypeInfo& info : all_dtypes()) {
@@ -234,29 +236,22 @@ void print_totals(const Inspection& inspection, Console& console) {
 
 // ---------------------------------------------------------------- tensors
 
-uint64_t largest_tensor(const Inspection& inspection) {
-  uint64_t largest = 0;
-  for (const size_t i : inspection.shown) largest = std::max(largest, inspection.archive.tensors()[i].byte_size);
-  return largest;
-}
-
 std::string digest_text(const Inspection& inspection, size_t index) {
   return inspection.hashed ? to_hex(inspection.digests[index].blake3) : std::string();
 }
 
 void append_flat(const Inspection& inspection, Console& console) {
-  Table table({{"name", Align::kLeft, true},
+  Table table({name_column("name"),
                {"dtype"},
                {"shape"},
-               {"offset", Align::kRight},
-               {"MiB", Align::kRight},
+               spare_column("offset", 2),
+               {"size", Align::kRight},
                {inspection.hashed ? "blake3" : ""}});
   table.reserve(inspection.shown.size());
-  const uint64_t largest = largest_tensor(inspection);
   for (const size_t index : inspection.shown) {
     const TensorInfo& tensor = inspection.archive.tensors()[index];
-    table.add_row(printable(tensor.name), dtype_name(tensor.dtype), tensor.shape.to_string(),
-                  std::to_string(inspection.archive.extent(index).offset), mib_digits(tensor.byte_size, largest),
+    table.add_row(printable(tensor.name), printable(shown_type(tensor)), tensor.shape.to_string(),
+                  std::to_string(inspection.archive.extent(index).offset), human_size(tensor.byte_size),
                   Cell(digest_text(inspection, index), Paint::kDim));
   }
   table.append_to(console.out(), console.output());
@@ -270,10 +265,20 @@ TreeOrder tree_order(InspectSort sort) {
   }
 }
 
+// Where order or digests matter, every tensor has its line.
+bool folds(const Inspection& inspection) {
+  return !inspection.all && !inspection.hashed && tree_order(inspection.sort) == TreeOrder::kByName;
+}
+
+bool built_alike(const Inspection& inspection, size_t a, size_t b) {
+  const auto tensors = inspection.archive.tensors();
+  const TensorInfo &one = tensors[inspection.shown[a]], &other = tensors[inspection.shown[b]];
+  return one.type_name() == other.type_name() && one.shape == other.shape && one.byte_size == other.byte_size;
+}
+
 void append_tree(const Inspection& inspection, Console& console) {
   std::vector<TreeItem> items;
   items.reserve(inspection.shown.size());
-  const uint64_t largest = largest_tensor(inspection);
   for (const size_t index : inspection.shown) {
     const TensorInfo& tensor = inspection.archive.tensors()[index];
     items.push_back({tensor.name, tensor.byte_size, items.size()});
@@ -281,21 +286,23 @@ void append_tree(const Inspection& inspection, Console& console) {
   Table table({{"name", Align::kLeft, true},
                {"dtype"},
                {"shape"},
-               {"MiB", Align::kRight},
+               {"size", Align::kRight},
                {inspection.hashed ? "blake3" : ""}});
-  const std::vector<TreeLine> lines = make_tree(items, tree_order(inspection.sort));
+  std::vector<TreeLine> lines = make_tree(items, tree_order(inspection.sort));
+  if (folds(inspection)) lines = fold_repeats(lines, [&](size_t a, size_t b) { return built_alike(inspection, a, b); });
   table.reserve(lines.size());
   for (const TreeLine& line : lines) {
     std::string label(2 * line.depth, ' ');
-    label += printable(line.label);
+    label += printable(line.folded.empty() ? line.label : line.folded);
+    const std::string times = line.repeats > 1 ? fmt::format("{} x ", line.repeats) : "";
     if (line.item) {
       const size_t index = inspection.shown[*line.item];
       const TensorInfo& tensor = inspection.archive.tensors()[index];
-      table.add_row(std::move(label), dtype_name(tensor.dtype), tensor.shape.to_string(),
-                    mib_digits(line.bytes, largest), Cell(digest_text(inspection, index), Paint::kDim));
+      table.add_row(std::move(label), printable(shown_type(tensor)), times + tensor.shape.to_string(),
+                    human_size(line.bytes), Cell(digest_text(inspection, index), Paint::kDim));
     } else {
-      table.add_row(Cell(std::move(label), Paint::kCyan), "", Cell(counted(line.items, "tensor"), Paint::kDim),
-                    Cell(mib_digits(line.bytes, largest), Paint::kDim), "");
+      table.add_row(Cell(std::move(label), Paint::kCyan), "", Cell(times + counted(line.items, "tensor"), Paint::kDim),
+                    Cell(human_size(line.bytes), Paint::kDim), "");
     }
   }
   table.append_to(console.out(), console.output());

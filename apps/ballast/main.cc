@@ -11,6 +11,7 @@
 #include "apps/ballast/interrupt.h"
 #include "apps/ballast/text.h"
 #include "apps/ballast/topics.h"
+#include "apps/ballast/usage_error.h"
 
 namespace ballast::cli {
 
@@ -18,17 +19,17 @@ namespace {
 
 constexpr std::string_view kProgramExamples =
     "Examples:\n"
-    "  ballast inspect model.safetensors          what is in this file?\n"
-    "  ballast convert model.bpk out.safetensors  the same weights in another format\n"
-    "  ballast generate --prompt 'It was'         let the model that comes with Ballast write\n"
-    "  ballast convert --help                     flags and examples of a command\n"
-    "  ballast help patterns                      one of the topics that `ballast help` lists\n"
+    "  ballast inspect model.safetensors          show what a file contains\n"
+    "  ballast convert model.bpk out.safetensors  convert to another format\n"
+    "  ballast generate --prompt 'It was'         generate text with the built-in model\n"
+    "  ballast convert --help                     show options and examples of a command\n"
+    "  ballast help patterns                      read about a topic; `ballast help` lists them\n"
     "\n"
     "Exit codes:\n";
 constexpr std::string_view kEnvironment =
     "\n"
     "Environment:\n"
-    "  NO_COLOR  when set, no colours     COLUMNS  width of the terminal\n";
+    "  NO_COLOR  disable colours     COLUMNS  terminal width\n";
 
 std::string program_footer() { return fmt::format("{}{}{}", kProgramExamples, exit_code_table(), kEnvironment); }
 
@@ -42,19 +43,25 @@ class HelpFormatter : public CLI::Formatter {
     label("Positionals", "Arguments");
   }
   std::string make_footer(const CLI::App*) const override { return ""; }
+  // Without the parser's "Excludes:" and "Needs:"; descriptions say what matters.
+  std::string make_option_opts(const CLI::Option* option) const override {
+    return option->get_option_text().empty() ? "" : " " + option->get_option_text();
+  }
 };
 
 class Program {
  public:
   explicit Program(Console& console)
-      : console_(console), app_("Stores, checks and converts weight files, and runs the models in them.", "ballast") {
+      : console_(console), app_("Inspect, convert, run and train neural networks.", "ballast") {
     app_.set_help_flag("-h,--help", "Print this help");
-    app_.set_version_flag("--version", version_text, "Print version, build and CPU features found");
+    app_.set_version_flag("--version", version_text, "Print version, build and CPU features");
     app_.require_subcommand(1);
     app_.footer(program_footer());
     app_.formatter(std::make_shared<HelpFormatter>());
     for (const AddCommand add : kCommands) runs_.push_back(add(app_, console_));
     for (CLI::App* command : commands()) command->group("Commands");
+    add_verbosity(app_);
+    for (CLI::App* command : commands()) add_verbosity(*command);
   }
 
   int run(std::vector<std::string> arguments) {
@@ -67,6 +74,18 @@ class Program {
       return explain(error);
     }
     return chosen_run()();
+  }
+
+  // -q and -v of every command that has work to show; before the command they do, too.
+  void add_verbosity(CLI::App& app) {
+    constexpr std::string_view kOnlyLists[] = {"formats", "models", "ops", "backends", "help", "completions", "man"};
+    if (std::ranges::find(kOnlyLists, app.get_name()) != std::end(kOnlyLists)) return;
+    if (app.get_option_no_throw("--quiet") == nullptr)
+      app.add_flag_callback(
+          "-q,--quiet", [this] { console_.set_quiet(); }, "Hide progress, notes and timings");
+    if (app.get_option_no_throw("--verbose") == nullptr)
+      app.add_flag_callback(
+          "-v,--verbose", [this] { console_.set_verbose(); }, "Report time and memory used");
   }
 
  private:
@@ -114,34 +133,11 @@ class Program {
       console_.out() += version_text();
       return kExitYes;
     }
+    const bool no_command = error.get_exit_code() == static_cast<int>(CLI::ExitCodes::RequiredError);
+    if (&chosen() == &app_ && no_command && app_.remaining().empty()) return ask_for_command();
     const std::string name = &chosen() == &app_ ? "ballast" : "ballast " + chosen().get_name();
-    console_.complain(fmt::format("{}\nTry: {} --help", usage_error_text(error), name));
+    console_.complain(fmt::format("{}\nTry: {} --help", usage_error_text(error, app_, chosen()), name));
     return kExitFailed;
-  }
-
-  // "--system: 1 required TEXT missing", as the parser has it.
-  static std::string missing_value_text(const CLI::ParseError& error) {
-    constexpr std::string_view kBefore = ": 1 required ", kBehind = " missing";
-    const std::string_view text = error.what();
-    const size_t at = text.find(kBefore);
-    if (at == std::string_view::npos || !text.ends_with(kBehind)) return std::string(text);
-    const size_t begin = at + kBefore.size();
-    return fmt::format("{} needs a value: {} {}", text.substr(0, at), text.substr(0, at),
-                       text.substr(begin, text.size() - kBehind.size() - begin));
-  }
-
-  std::string usage_error_text(const CLI::ParseError& error) {
-    const auto remaining = app_.remaining(/*recurse=*/true);
-    if (error.get_exit_code() == static_cast<int>(CLI::ExitCodes::ArgumentMismatch)) return missing_value_text(error);
-    if (error.get_exit_code() != static_cast<int>(CLI::ExitCodes::ExtrasError) || remaining.empty())
-      return error.what();
-    const std::string& word = remaining.front();
-    if (!word.starts_with('-')) return fmt::format("\"{}\" is one argument too many", word);
-    std::vector<std::string> names;
-    for (const CLI::Option* option : chosen().get_options()) names.push_back(option->get_name());
-    const std::string_view meant = nearest(word.substr(0, word.find('=')), names);
-    return meant.empty() ? fmt::format("there is no option {}", word)
-                         : fmt::format("there is no option {}; did you mean {}?", word, meant);
   }
 
   Console& console_;

@@ -135,7 +135,7 @@ void print_merge(const MergeFlags& flags, const Merged& merged, Console& console
   print_line(console, Paint::kBold, flags.output.options.dry_run ? "would merge" : "merged",
              fmt::format("{} into {} ({}): {}, {}", counted(flags.sources.size(), "file"), flags.output.path,
                          merged.report.target_format, counted(merged.report.tensors, "tensor"),
-                         mib(merged.report.payload_bytes)));
+                         human_size(merged.report.payload_bytes)));
   if (merged.merge.equal != 0) {
     print_line(console, Paint::kDim, "note:",
                fmt::format("{} in several files with the same content", counted(merged.merge.equal, "tensor")));
@@ -150,13 +150,10 @@ void print_merge(const MergeFlags& flags, const Merged& merged, Console& console
 }
 
 constexpr const char* kMergeFooter =
-    "The union of all tensors, in the order of the files. A name that stands in several files with the same type, "
-    "shape\n"
-    "and bytes is written once; with different content it is an error, unless --prefer says which one counts or "
-    "--prefix\n"
-    "keeps them apart. Metadata follows the same rule. A model config is kept when there is one, and the result runs "
-    "in\n"
-    "the format of its parts; --container-only merges into any format.\n"
+    "Writes all tensors in the order of the files. A name that occurs in several files with identical content is\n"
+    "written once; with different content it is an error unless --prefer chooses one or --prefix renames them.\n"
+    "Metadata follows the same rule. The model config is kept if there is exactly one, and the result runs in the\n"
+    "format of its parts; --container-only merges into any format.\n"
     "\n"
     "Examples:\n"
     "  ballast merge encoder.safetensors decoder.safetensors -o model.safetensors\n"
@@ -166,16 +163,18 @@ constexpr const char* kMergeFooter =
 }  // namespace
 
 RunCommand add_merge(CLI::App& program, Console& console) {
-  Command command(program, "merge", "Put the tensors of several files into one");
+  Command command(program, "merge", "Combine the tensors of several files");
   auto flags = std::make_shared<MergeFlags>();
-  command.paths("PATH", flags->sources, "What to merge; - is standard input");
-  command.text("-o,--output", "OUT", flags->output.path,
-               "Where to; its extension tells the format unless --to does; a folder (ending in /) for a Hugging Face "
-               "model; - is standard output");
+  command.paths("PATH", flags->sources, "Files to merge; - is standard input");
+  command.text(
+      "-o,--output", "OUT", flags->output.path,
+      "Output file; its extension determines the format unless --to does; a folder (ending in /) for a Hugging Face "
+      "model; - is standard output");
   command.choice("--prefer", "WHICH", flags->prefer, {{"first", Prefer::kFirst}, {"last", Prefer::kLast}},
                  "Where files disagree, take the first or the last");
-  command.texts("--prefix", "FILE=TEXT", flags->prefixes, "Put this in front of the names of one file's tensors");
-  command.text("--config-from", "FILE", flags->config_from, "Take the model config of this file, or place (1, 2, ...)");
+  command.texts("--prefix", "FILE=TEXT", flags->prefixes, "Prefix the tensor names of one file");
+  command.text("--config-from", "FILE", flags->config_from,
+               "Take the model config from this file, or position (1, 2, ...)");
   add_container_flag(command, flags->output);
   add_output_flags(command, flags->output);
   command.json(flags->json);

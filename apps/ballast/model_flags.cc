@@ -5,10 +5,10 @@
 
 #include <charconv>
 #include <chrono>
-#include <cmath>
 #include <filesystem>
 
 #include "apps/ballast/model_cache.h"
+#include "apps/ballast/parse_size.h"
 #include "apps/ballast/text.h"
 #include "ballast/base/json.h"
 #include "ballast/io/file.h"
@@ -19,16 +19,6 @@ namespace ballast::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-// 1000 for "kb", 1024 for "kib", and so on; 0 for what is no unit.
-double unit_factor(std::string unit) {
-  for (char& c : unit) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  if (unit.empty() || unit == "b") return 1;
-  const size_t power = std::string_view("kmgt").find(unit.front());
-  const std::string_view rest = std::string_view(unit).substr(1);
-  if (power == std::string_view::npos || (!rest.empty() && rest != "b" && rest != "i" && rest != "ib")) return 0;
-  return std::pow(rest.starts_with('i') ? 1024.0 : 1000.0, static_cast<double>(power + 1));
-}
 
 // "64MiB", "500MB", "0.25", "25%"
 Status parse_budget(const std::string& text, LoadOptions& options) {
@@ -49,9 +39,9 @@ Status parse_budget(const std::string& text, LoadOptions& options) {
     options.param_budget_fraction = number;
     return {};
   }
-  const double bytes = number * unit_factor(unit);
-  if (unit_factor(unit) == 0 || bytes >= 0x1p63) return refuse();
-  options.param_budget = static_cast<uint64_t>(bytes);
+  const auto bytes = parse_size(text);
+  if (!bytes) return refuse();
+  options.param_budget = *bytes;
   return {};
 }
 
@@ -77,7 +67,7 @@ std::string unused_note(const std::vector<std::string>& names, std::string_view 
   std::string text;
   for (size_t i = 0; i < std::min(names.size(), kShown); ++i) text += (i == 0 ? "" : ", ") + printable(names[i]);
   if (names.size() > kShown) text += fmt::format(" and {} more", names.size() - kShown);
-  return fmt::format("note: {} of the file {} no part of a {} model: {}\n", counted(names.size(), "tensor"),
+  return fmt::format("note: {} of the file {} not used by the {} model: {}\n", counted(names.size(), "tensor"),
                      names.size() == 1 ? "is" : "are", kind, text);
 }
 
@@ -95,15 +85,15 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 }  // namespace
 
 void add_model_flags(Command& command, ModelFlags& flags) {
-  command.text("--backend", "NAME", flags.load.backend, "What computes; `ballast backends` lists them");
+  command.text("--backend", "NAME", flags.load.backend, "Compute with this backend; `ballast backends` lists them");
   command.threads(flags.load.threads);
   command.choice("--numerics", "HOW", flags.load.numerics, {{"fast", Numerics::kFast}, {"exact", Numerics::kExact}},
-                 "Products with weights in blocks: by integers (fast, the default), or in f32 (exact)");
-  command.text("--param-budget", "SIZE", flags.budget, "Parameters take at most this much memory: 64MiB, or 25%");
+                 "Arithmetic for quantised weights: fast (integer, default) or exact (f32)");
+  command.text("--param-budget", "SIZE", flags.budget, "Limit the memory for parameters: 64MiB, or 25%");
   command.texts("--override", "FUNCTIONAL=POLICY", flags.overrides,
-                "Implementation to use: force=NAME or benchmark; `ballast ops` lists them");
-  command.text("--config", "FILE", flags.config_path, "Model config (JSON), for files that carry none");
-  command.flag("--stats", flags.stats, "Say at the end what the parameters cost: memory, reads, waits");
+                "Choose an implementation: force=NAME or benchmark; `ballast ops` lists them");
+  command.text("--config", "FILE", flags.config_path, "Read the model config (JSON) from here, for files without one");
+  command.flag("--stats", flags.stats, "Report memory, reads and waits at the end");
   command.text("--profile", "FILE", flags.profile_path, "Write a timeline of all operations (Chrome trace)");
 }
 
@@ -120,7 +110,7 @@ Result<std::string> default_model_path() {
     }
   }
   return make_error(ErrorCode::kNotFound,
-                    "no model was named, and the one that comes with Ballast is not beside the program; name one");
+                    "no model was given, and the model that comes with Ballast is not installed; give one");
 }
 
 // ---------------------------------------------------------------- profile
@@ -204,12 +194,12 @@ Status RunningModel::finish(Console& console) {
   if (!stats_) return {};
   const ResidencyStats stats = model_->residency();
   std::string text = fmt::format("parameters  {} of {} in {}\n", counted(report.params, "tensor"),
-                                 mib(report.param_bytes), printable(path_));
+                                 human_size(report.param_bytes), printable(path_));
   if (stats.budget == 0) {
     text += "memory      mapped, no budget\n";
   } else {
-    text += fmt::format("memory      peak {} of a budget of {}\n", mib(stats.peak), mib(stats.budget));
-    text += fmt::format("read        {}; {} hits, {} misses, {} evictions\n", mib(stats.bytes_read),
+    text += fmt::format("memory      peak {} of a budget of {}\n", human_size(stats.peak), human_size(stats.budget));
+    text += fmt::format("read        {}; {} hits, {} misses, {} evictions\n", human_size(stats.bytes_read),
                         grouped(stats.hits), grouped(stats.misses), grouped(stats.evictions));
     text += fmt::format("waits       {} for the disk, {:.3f} s\n", grouped(stats.waits), stats.wait_seconds);
   }
@@ -217,8 +207,8 @@ Status RunningModel::finish(Console& console) {
     text += fmt::format("blocks      {} times activations: {}\n", dtype_name(dtype),
                         model_->backend().block_arithmetic(dtype, model_->context().numerics));
   }
-  text += fmt::format("activations {}\n", mib(model_->workspace().peak_bytes()));
-  text += fmt::format("process     peak {}\n", mib(process_peak()));
+  text += fmt::format("activations {}\n", human_size(model_->workspace().peak_bytes()));
+  text += fmt::format("process     peak {}\n", human_size(process_peak()));
   for (const BenchmarkChoice& choice : model_->registry().benchmark_choices()) {
     text += fmt::format("chose       {} for {} {} ({:.3f} ms)\n", choice.implementation, choice.functional,
                         choice.arguments, choice.seconds * 1e3);
@@ -249,8 +239,9 @@ Result<std::vector<TokenId>> parse_token_list(const std::vector<std::string>& te
       TokenId id = 0;
       const auto [end, failure] = std::from_chars(word.data(), word.data() + word.size(), id);
       if (failure != std::errc() || end != word.data() + word.size()) {
-        return make_error(ErrorCode::kInvalidArgument,
-                          fmt::format("{}: \"{}\" is no token; write numbers with commas: 1,2,3", flag, word));
+        return make_error(
+            ErrorCode::kInvalidArgument,
+            fmt::format("{}: \"{}\" is not a token id; write numbers separated by commas: 1,2,3", flag, word));
       }
       ids.push_back(id);
     }

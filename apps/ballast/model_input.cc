@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cctype>
+#include <filesystem>
+
 #include "apps/ballast/image_file.h"
 #include "apps/ballast/streams.h"
 #include "ballast/archive/open.h"
@@ -16,9 +20,9 @@ Error refuse(std::string text) { return make_error(ErrorCode::kInvalidArgument, 
 
 Status check_exclusive(const InputFlags& flags) {
   const int given =
-      int{!flags.tokens.empty()} + int{!flags.text.empty()} + int{!flags.image.empty()} + int{!flags.archive.empty()};
-  if (given > 1) return refuse("--tokens, --text, --image and --input exclude each other: give one of them");
-  if (flags.text.empty() && !flags.tokenizer.empty()) return refuse("--tokenizer is only of use with --text");
+      int{!flags.tokens.empty()} + int{!flags.text.empty()} + int{!flags.images.empty()} + int{!flags.archive.empty()};
+  if (given > 1) return refuse("--tokens, --text, --image and --input cannot be combined: give one of them");
+  if (flags.text.empty() && !flags.tokenizer.empty()) return refuse("--tokenizer needs --text");
   return {};
 }
 
@@ -30,7 +34,7 @@ Result<ModelInput> text_input(const InputFlags& flags, RunningModel& running) {
   if (flags.text.empty()) return refuse("a text model needs --tokens 1,2,3 or --text TEXT");
   BALLAST_TRY(const Tokenizer tokenizer, find_tokenizer(flags.tokenizer, running.path()));
   std::string text = flags.text;
-  if (is_stream(text)) BALLAST_CHECK(assign(text, read_text_input()));
+  if (is_stream(text)) BALLAST_CHECK(assign(text, read_prompt_input()));
   BALLAST_TRY(std::vector<TokenId> ids, tokenizer.encode(text));
   return ModelInput(TokenInput{std::move(ids)});
 }
@@ -40,7 +44,7 @@ Result<ModelInput> archive_input(const InputFlags& flags, bool takes_values, Wor
   BALLAST_TRY(const Archive archive, open_archive(flags.archive));
   const auto index = archive.find(flags.archive_key);
   if (!index) {
-    return make_error(ErrorCode::kNotFound, fmt::format("{}: there is no tensor \"{}\"; --input-key names another",
+    return make_error(ErrorCode::kNotFound, fmt::format("{}: there is no tensor \"{}\"; choose one with --input-key",
                                                         flags.archive, flags.archive_key));
   }
   const TensorInfo& info = archive.tensors()[*index];
@@ -66,7 +70,7 @@ Result<ModelInput> image_input(const InputFlags& flags, const ImageClassifier& m
   }
   constexpr uint64_t kMost = 1 << 16;
   if (flags.batch == 0 || flags.batch > kMost || size > kMost) {
-    return refuse(fmt::format("--batch {} of --image-size {} is no input", flags.batch, size));
+    return refuse(fmt::format("--batch {} with --image-size {} is too large or empty", flags.batch, size));
   }
   const Dims dims{flags.batch, model.channels(), size, size};
   BALLAST_TRY(Tensor noise, workspace.from(seeded_normals(flags.seed, dims.count()), dims));
@@ -76,16 +80,41 @@ Result<ModelInput> image_input(const InputFlags& flags, const ImageClassifier& m
 }  // namespace
 
 void add_input_flags(Command& command, InputFlags& flags) {
-  command.texts("--tokens", "IDS", flags.tokens, "Input of a text model: 1,2,3");
-  command.text("--text", "TEXT", flags.text, "The same as text; - reads it from standard input");
-  command.text("--tokenizer", "FILE", flags.tokenizer, "tokenizer.json or vocab.json, unless it stands beside MODEL");
-  command.text("--image", "FILE", flags.image, "Input of an image model: a PNG or JPEG picture");
+  command.texts("--tokens", "IDS", flags.tokens, "Feed a text model token ids: 1,2,3");
+  command.text("--text", "TEXT", flags.text, "Feed a text model this text; - reads standard input");
+  command.text("--tokenizer", "FILE", flags.tokenizer, "Use this tokenizer (default: the model's own)");
+  command.texts("--image", "FILE", flags.images, "Feed an image model a PNG or JPEG file");
   command.text("--input", "FILE", flags.archive,
-               "The same as a tensor [n, channels, height, width] in a file; any shape for a .netcl model");
-  command.text("--input-key", "NAME", flags.archive_key, "Name of that tensor (input)");
-  command.count("--seed", "N", flags.seed, "An image model without input gets noise of this seed (0)");
-  command.count("--batch", "N", flags.batch, "How many images of noise (1)");
-  command.count("--image-size", "N", flags.image_size, "Sides of images, unless the model's own");
+               "Feed a tensor from a file: [n, channels, height, width]; any shape for a .netcl model");
+  command.text("--input-key", "NAME", flags.archive_key, "Name of that tensor (default: input)");
+  command.count("--seed", "N", flags.seed, "Seed of the noise that an image model gets without input (0)");
+  command.count("--batch", "N", flags.batch, "Number of noise images (1)");
+  command.count("--image-size", "N", flags.image_size, "Resize images to N x N (default: the model's size)");
+}
+
+Result<std::vector<std::string>> image_files(const std::vector<std::string>& images) {
+  namespace fs = std::filesystem;
+  std::vector<std::string> files;
+  for (const std::string& path : images) {
+    std::error_code failure;
+    if (!fs::is_directory(path, failure)) {
+      files.push_back(path);
+      continue;
+    }
+    std::vector<std::string> found;
+    for (fs::directory_iterator at(path, failure), end; !failure && at != end; at.increment(failure)) {
+      std::string extension = at->path().extension().string();
+      for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      if (extension == ".png" || extension == ".jpg" || extension == ".jpeg") found.push_back(at->path().string());
+    }
+    if (failure)
+      return make_error(ErrorCode::kIo, fmt::format("{}: cannot list the folder: {}", path, failure.message()));
+    if (found.empty())
+      return make_error(ErrorCode::kNotFound, fmt::format("{}: the folder holds no PNG or JPEG file", path));
+    std::ranges::sort(found);
+    files.insert(files.end(), found.begin(), found.end());
+  }
+  return files;
 }
 
 Result<ModelInput> make_input(const InputFlags& flags, RunningModel& running) {
@@ -103,7 +132,7 @@ Result<ModelInput> make_input(const InputFlags& flags, RunningModel& running) {
     return archive_input(flags, takes_values, model.workspace());
   }
   if (takes_values && !has_images) {
-    return refuse("the model takes a tensor: give a file that holds it with --input, and its name with --input-key");
+    return refuse("the model needs a tensor: give a file with --input and the tensor's name with --input-key");
   }
   if (const ImageClassifier* classifier = model.as_image_classifier())
     return image_input(flags, *classifier, model.workspace());

@@ -13,7 +13,8 @@ struct InputFlags {
   std::vector<std::string> tokens;
   std::string text;
   std::string tokenizer;
-  std::string image;
+  std::vector<std::string> images;  // as given: files and folders of them
+  std::string image;                // the one to read now; `image_files` lists them
   std::string archive;
   std::string archive_key = "input";
   uint64_t seed = 0;
@@ -22,6 +23,9 @@ struct InputFlags {
 };
 
 void add_input_flags(Command& command, InputFlags& flags);
+
+// The pictures among `images`: files as they are, of folders their PNG and JPEG files by name.
+Result<std::vector<std::string>> image_files(const std::vector<std::string>& images);
 
 // The input that the flags describe, for a model of this capability. An image model without any gets noise.
 Result<ModelInput> make_input(const InputFlags& flags, RunningModel& running);

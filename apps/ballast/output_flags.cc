@@ -28,15 +28,15 @@ Result<std::string> read_config(const std::string& path) {
 void add_output_flags(Command& command, OutputFlags& flags) {
   ConvertOptions& options = flags.options;
   WriteOptions& write = options.write.format;
-  command.text("--to", "FORMAT", flags.format, "Format to write; `ballast formats` lists them");
-  command.flag("--allow-lossy", options.allow_lossy, "Go on where something cannot be kept, and say what was lost");
-  command.flag("--dry-run", options.dry_run, "Say what would be done and lost; write nothing");
-  command.flag("--overwrite", options.write.commit.overwrite, "Replace what stands there");
-  command.flag("--compress", write.compress, "Deflate (npz)");
-  command.text("--target", "NAME", write.target, "Which readers it is for: burn-0.20 (burnpack), numpy (npz)");
-  command.flag("--allow-half", write.allow_half, "Write f16 and bf16 although gpt.rs refuses them");
-  command.flag("--no-tie", flags.no_tie, "Store tensors that hold the same bytes once each");
-  command.flag("--no-sync", flags.no_sync, "Do not wait until the disk has it: quicker, not durable");
+  command.text("--to", "FORMAT", flags.format, "Write this format; `ballast formats` lists them");
+  command.flag("--allow-lossy", options.allow_lossy, "Continue if something cannot be stored, and report the loss");
+  command.flag("--dry-run", options.dry_run, "Report what would be written and lost without writing");
+  command.flag("--overwrite", options.write.commit.overwrite, "Replace an existing destination");
+  command.flag("--compress", write.compress, "Compress (npz)");
+  command.text("--target", "NAME", write.target, "Write for older readers: burn-0.20 (burnpack), numpy (npz)");
+  command.flag("--allow-half", write.allow_half, "Write f16 and bf16 even though gpt.rs cannot read them");
+  command.flag("--no-tie", flags.no_tie, "Store duplicate tensors separately");
+  command.flag("--no-sync", flags.no_sync, "Do not wait for the disk: faster, less durable");
   command.threads(options.threads);
 }
 

@@ -22,8 +22,6 @@ void write_to_terminal(std::string_view text) {
   [[maybe_unused]] const ssize_t ignored = ::write(STDERR_FILENO, text.data(), text.size());
 }
 
-double to_mib(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
-
 std::string bar(double fraction, size_t width) {
   const auto filled = static_cast<size_t>(fraction * static_cast<double>(width));
   return fmt::format("[{}{}]", std::string(filled, '#'), std::string(width - filled, '.'));
@@ -31,8 +29,20 @@ std::string bar(double fraction, size_t width) {
 
 }  // namespace
 
-ProgressBar::ProgressBar(const Terminal& terminal)
-    : terminal_(terminal), activity_start_(Clock::now()), next_draw_(activity_start_ + kPatience) {}
+// Prompts come in few large pieces, so the first of them is shown at once.
+ProgressBar::ProgressBar(const Terminal& terminal, ProgressUnit unit)
+    : terminal_(terminal),
+      unit_(unit),
+      activity_start_(Clock::now()),
+      next_draw_(activity_start_ + (unit == ProgressUnit::kTokens ? milliseconds{0} : kPatience)) {}
+
+std::string ProgressBar::amount(uint64_t count) const {
+  return unit_ == ProgressUnit::kBytes ? human_size(count) : counted(count, "token");
+}
+
+std::string ProgressBar::part_of(uint64_t done, uint64_t total) const {
+  return fmt::format("{} of {}", unit_ == ProgressUnit::kBytes ? human_size(done) : grouped(done), amount(total));
+}
 
 ProgressBar::~ProgressBar() {
   if (drawn_) write_to_terminal(kEraseLine);
@@ -54,16 +64,17 @@ bool ProgressBar::on_update(const ProgressUpdate& update) {
 void ProgressBar::draw(const ProgressUpdate& update, Clock::time_point now) {
   next_draw_ = now + kRedraw;
   const double seconds = std::chrono::duration<double>(now - activity_start_).count();
-  const double rate = seconds > 0 ? to_mib(update.done - std::min(done_at_start_, update.done)) / seconds : 0;
+  const auto fresh = static_cast<double>(update.done - std::min(done_at_start_, update.done));
+  const double rate = seconds > 0 ? fresh / seconds : 0;
+  const std::string speed = rate > 0 ? amount(static_cast<uint64_t>(rate)) + "/s" : "";
   std::string line;
   if (update.total == 0) {
-    line = fmt::format("{} {:.1f} MiB  {:.0f} MiB/s", activity_, to_mib(update.done), rate);
+    line = fmt::format("{} {}  {}", activity_, amount(update.done), speed);
   } else {
     const uint64_t done = std::min(update.done, update.total);
     const double fraction = static_cast<double>(done) / static_cast<double>(update.total);
-    const std::string left = rate > 0 ? clock_time(to_mib(update.total - done) / rate) + " left" : "";
-    line = fmt::format("{:3.0f}%  {:.1f} of {:.1f} MiB  {:.0f} MiB/s  {}", fraction * 100, to_mib(done),
-                       to_mib(update.total), rate, left);
+    const std::string left = rate > 0 ? clock_time(static_cast<double>(update.total - done) / rate) + " left" : "";
+    line = fmt::format("{:3.0f}%  {}  {}  {}", fraction * 100, part_of(done, update.total), speed, left);
     const size_t width = terminal_.width == 0 ? kAssumedWidth : terminal_.width;
     const size_t taken = activity_.size() + line.size() + 5;  // brackets, blanks, and the last column stays free
     constexpr size_t kShortest = 8, kLongest = 40;

@@ -10,11 +10,13 @@
 
 namespace ballast::cli {
 
+enum class ProgressUnit : unsigned char { kBytes, kTokens };
+
 // Lives while the work runs and, drawing or not, makes it cancellable. Its line is gone when it is destroyed.
 class ProgressBar {
  public:
   // `terminal`: what stands behind standard error.
-  explicit ProgressBar(const Terminal& terminal);
+  explicit ProgressBar(const Terminal& terminal, ProgressUnit unit = ProgressUnit::kBytes);
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
@@ -29,8 +31,12 @@ class ProgressBar {
 
   bool on_update(const ProgressUpdate& update);
   void draw(const ProgressUpdate& update, Clock::time_point now);
+  std::string amount(uint64_t count) const;
+  // "1.2 of 8.66 KiB", "512 of 2,048 tokens"
+  std::string part_of(uint64_t done, uint64_t total) const;
 
   Terminal terminal_;
+  ProgressUnit unit_;
   CancelScope cancel_;
   std::string activity_;
   Clock::time_point activity_start_;

@@ -225,8 +225,8 @@ void print_quantize(const QuantizeFlags& flags, const ConvertReport& report, Con
   const double share = totals.before == 0 ? 1 : static_cast<double>(totals.after) / static_cast<double>(totals.before);
   print_calibration(flags.calibration, totals.calibrated, console);
   print_line(console, Paint::kBold, "types:", types_text(totals.types));
-  std::string sizes = fmt::format("{} before, {} after ({:.1f} %, {:.2f} bits per weight)", mib(totals.before),
-                                  mib(totals.after), 100 * share, totals.bits_per_weight());
+  std::string sizes = fmt::format("{} before, {} after ({:.1f} %, {:.2f} bits per weight)", human_size(totals.before),
+                                  human_size(totals.after), 100 * share, totals.bits_per_weight());
   if (totals.error.count != 0) {
     sizes += fmt::format("; rmse {}, largest error {}, relative {}", error_text(totals.error.rmse()),
                          error_text(totals.error.max_abs), error_text(totals.error.relative()));

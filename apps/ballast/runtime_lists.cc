@@ -93,7 +93,7 @@ void print_backends(Console& console) {
     table.add_row(Cell(backend->name, Paint::kBold), backend->level(), backend->summary);
   }
   table.append_to(console.out(), console.output());
-  console.out() += "\nProducts with weights in blocks:\n";
+  console.out() += "\nArithmetic for quantised weights:\n";
   Table blocks({{"backend"}, {"--numerics"}, {"arithmetic"}, {"types", Align::kLeft, true}});
   for (const Backend* backend : all_backends()) {
     for (const Numerics numerics : {Numerics::kFast, Numerics::kExact}) {
@@ -159,29 +159,29 @@ RunCommand add_list(CLI::App& program, Console& console, const List& list) {
 RunCommand add_models(CLI::App& program, Console& console) {
   return add_list(
       program, console,
-      {"models", "List the kinds of models that can be run",
+      {"models", "List the kinds of models that Ballast runs",
        "A checkpoint names its kind in its config.\n\nExamples:\n  ballast models\n  ballast models --json\n",
        print_models, models_json});
 }
 
 RunCommand add_ops(CLI::App& program, Console& console) {
-  return add_list(
-      program, console,
-      {"ops", "List the functionals that models are made of",
-       "--override FUNCTIONAL=force=IMPLEMENTATION or FUNCTIONAL=benchmark chooses among implementations; a\n"
-       "config may name a functional by its whole key, which --json shows.\n\n"
-       "Examples:\n  ballast ops\n  ballast ops --json\n",
-       print_ops, ops_json});
+  return add_list(program, console,
+                  {"ops", "List operations and their implementations",
+                   "--override OPERATION=force=IMPLEMENTATION or OPERATION=benchmark chooses an implementation. A "
+                   "model config can\n"
+                   "name an operation by its full key, which --json shows.\n\n"
+                   "Examples:\n  ballast ops\n  ballast ops --json\n",
+                   print_ops, ops_json});
 }
 
 RunCommand add_backends(CLI::App& program, Console& console) {
-  return add_list(
-      program, console,
-      {"backends", "List what can compute",
-       "The first is what runs unless --backend names another. Its level is the instruction set that it uses on\n"
-       "this machine. Below, what products with weights in blocks are computed with, for either --numerics.\n\n"
-       "Examples:\n  ballast backends\n  ballast backends --json\n",
-       print_backends, backends_json});
+  return add_list(program, console,
+                  {"backends", "List compute backends",
+                   "The first is the default; --backend chooses another. The level is the instruction set used on this "
+                   "machine. The\n"
+                   "second table shows the arithmetic for quantised weights with either --numerics.\n\n"
+                   "Examples:\n  ballast backends\n  ballast backends --json\n",
+                   print_backends, backends_json});
 }
 
 }  // namespace ballast::cli

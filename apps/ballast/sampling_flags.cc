@@ -11,18 +11,18 @@ namespace ballast::cli {
 
 void add_sampling_flags(Command& command, SamplingFlags& flags, uint64_t& max_tokens) {
   SamplerOptions& values = flags.values;
-  command.count("--max-tokens", "N", max_tokens, fmt::format("Write at most N tokens ({})", max_tokens));
-  command.flag("--greedy", flags.greedy, "Always choose the likeliest token; same as --temperature 0");
+  command.count("--max-tokens", "N", max_tokens, fmt::format("Generate at most N tokens ({})", max_tokens));
+  command.flag("--greedy", flags.greedy, "Always choose the most likely token; same as --temperature 0");
   // Its range is the sampler's business: with --greedy any number will do.
   command.real("--temperature", "T", values.temperature,
                fmt::format("0: greedy; < 1: more focused, > 1: more varied (the model's own, else {}; chat models {})",
                            usual_sampling(false).temperature, usual_sampling(true).temperature),
                -HUGE_VAL);
-  command.count("--top-k", "K", values.top_k, "Choose among the K likeliest tokens");
-  command.real("--top-p", "P", values.top_p, "Choose among the likeliest tokens that make up this share");
-  command.real("--min-p", "P", values.min_p, "Leave out tokens below this share of the likeliest one");
-  command.real("--repetition-penalty", "X", values.repetition_penalty, "> 1: repeat less of the last 64 tokens");
-  command.count("--seed", "N", values.seed, "Another seed, another text (0)");
+  command.count("--top-k", "K", values.top_k, "Sample from the K most likely tokens");
+  command.real("--top-p", "P", values.top_p, "Sample from the most likely tokens that add up to P");
+  command.real("--min-p", "P", values.min_p, "Ignore tokens below P times the most likely one");
+  command.real("--repetition-penalty", "X", values.repetition_penalty, "Penalise the last 64 tokens, if above 1");
+  command.seed("--seed", values.seed, "Seed for sampling: a number (0), or random; the seed used is reported");
 }
 
 SamplerOptions settle_sampling(SamplerOptions defaults, const SamplingFlags& flags) {

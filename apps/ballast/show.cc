@@ -7,6 +7,7 @@
 #include "apps/ballast/console.h"
 #include "apps/ballast/flags.h"
 #include "apps/ballast/json_output.h"
+#include "apps/ballast/numpy_text.h"
 #include "apps/ballast/streams.h"
 #include "apps/ballast/tensor_choice.h"
 #include "apps/ballast/text.h"
@@ -59,8 +60,9 @@ Result<std::vector<TensorSlice>> find_slices(const Archive& archive, const ShowF
     BALLAST_TRY(const std::vector<size_t> found, select_tensors(archive, flags.only));
     for (const size_t index : found) slices.push_back({index, {}, ""});
     if (slices.empty()) {
-      return make_error(ErrorCode::kNotFound, fmt::format("{}: --only finds no tensor; `ballast inspect {}` lists them",
-                                                          flags.path, flags.path));
+      return make_error(
+          ErrorCode::kNotFound,
+          fmt::format("{}: --only matches no tensor; `ballast inspect {}` lists them", flags.path, flags.path));
     }
   }
   if (slices.empty() && archive.tensors().size() == 1) slices.push_back({0, {}, ""});
@@ -103,17 +105,17 @@ class Show {
       if (auto layout = npy_layout(as_shown(tensor), {}); !layout) return std::move(layout).error();
       return {};
     }
-    if (is_arithmetic(tensor.dtype)) return {};
+    if (is_arithmetic(tensor.dtype) || numpy_type(tensor)) return {};
     if (is_block(tensor.dtype)) {
       return make_error(ErrorCode::kUnsupported,
-                        fmt::format("{}: tensor \"{}\" is {}, a type that can be carried but not computed; "
-                                    "--format raw gives its bytes",
+                        fmt::format("{}: tensor \"{}\" is {}, a type whose values cannot be decoded; "
+                                    "--format raw prints its bytes",
                                     flags_.path, tensor.name, dtype_name(tensor.dtype)));
     }
-    return make_error(ErrorCode::kUnsupported,
-                      fmt::format("{}: tensor \"{}\" is {}, whose values are not numbers this program can write; "
-                                  "--format raw gives its bytes",
-                                  flags_.path, tensor.name, tensor.type_name()));
+    return make_error(
+        ErrorCode::kUnsupported,
+        fmt::format("{}: tensor \"{}\" is {}, whose values cannot be printed; --format raw prints its bytes",
+                    flags_.path, tensor.name, tensor.type_name()));
   }
 
   // Values of blocks are f32.
@@ -127,16 +129,25 @@ class Show {
       case ShowFormat::kText: return print_text(slice, selection, first);
       case ShowFormat::kCsv:
         if (!first) console_.out() += '\n';
-        return write_csv({archive_, slice.tensor, selection}, console_.out(), flush_);
+        return with_elements(slice.tensor, selection,
+                             [&](const auto& elements) { return write_csv(elements, console_.out(), flush_); });
       case ShowFormat::kNpy: return write_npy(slice, selection);
       case ShowFormat::kRaw: return write_bytes(slice, selection);
     }
     return {};
   }
 
+  // Calls `write` with a stream of numbers or, for NumPy's strings and dates, of words.
+  template <typename Write>
+  Status with_elements(size_t tensor, const Selection& selection, Write&& write) const {
+    if (auto type = numpy_type(archive_.tensors()[tensor]))
+      return write(WordStream(archive_, tensor, selection, std::move(*type)));
+    return write(ValueStream(archive_, tensor, selection));
+  }
+
   std::string title(const TensorSlice& slice, const Selection& selection) const {
     const TensorInfo& tensor = archive_.tensors()[slice.tensor];
-    std::string text = fmt::format("  {} {}", dtype_name(tensor.dtype), selection.shape.to_string());
+    std::string text = fmt::format("  {} {}", shown_type(tensor), selection.shape.to_string());
     if (!slice.text.empty()) text += fmt::format(" of {}", tensor.shape.to_string());
     return text;
   }
@@ -150,12 +161,14 @@ class Show {
     const size_t width = console_.output().width != 0 ? console_.output().width : kWidthOfPipes;
     ArrayLayout layout{static_cast<size_t>(flags_.precision), width, 0, selection.shape};
     if (flags_.all || selection.elements <= kSummaryAbove) {
-      return write_array({archive_, slice.tensor, selection}, layout, out, flush_);
+      return with_elements(slice.tensor, selection,
+                           [&](const auto& elements) { return write_array(elements, layout, out, flush_); });
     }
     // Many short axes can still be too much at three values from each end.
     layout.edge = selection.edges(3).elements <= 10 * kSummaryAbove ? 3 : 1;
     const Selection edges = selection.edges(layout.edge);
-    return write_array({archive_, slice.tensor, edges}, layout, out, flush_);
+    return with_elements(slice.tensor, edges,
+                         [&](const auto& elements) { return write_array(elements, layout, out, flush_); });
   }
 
   Status print_json(const std::vector<TensorSlice>& slices) {
@@ -174,7 +187,8 @@ class Show {
       json.key("tensor_shape").numbers(tensor.shape.dims());
       add_text(json, "slice", slices[i].text);
       out += (i == 0 ? "" : ",") + json.take() + ",\"values\":";
-      BALLAST_CHECK(write_json_array({archive_, slices[i].tensor, selections_[i]}, out, flush_));
+      BALLAST_CHECK(with_elements(slices[i].tensor, selections_[i],
+                                  [&](const auto& elements) { return write_json_array(elements, out, flush_); }));
       out += '}';
     }
     out += "]}\n";
@@ -200,7 +214,8 @@ class Show {
 
   Status refuse_terminal() const {
     if (console_.output().interactive) {
-      return make_error(ErrorCode::kInvalidArgument, "bytes are not for a terminal: send them to a file or a pipe");
+      return make_error(ErrorCode::kInvalidArgument,
+                        "binary output would garble the terminal: redirect it to a file or a pipe");
     }
     return {};
   }
@@ -235,10 +250,10 @@ Status show(const ShowFlags& flags, Console& console) {
 }
 
 constexpr const char* kShowFooter =
-    "A slice follows the name as in NumPy: indexes, negative ones from the end, ranges a:b and a:b:step, \"...\" for "
-    "the\n"
-    "axes between. Only the bytes of the slice are read. Quote it, or the shell will look for files of that name.\n"
-    "Without --all, more than 1,000 values are shortened to the first and last three of each axis.\n"
+    "A slice follows the name as in NumPy: indexes (negative ones count from the end), ranges a:b and a:b:step, and\n"
+    "\"...\". Only the bytes of the slice are read. Quote it to protect it from the shell. Tensors with more than "
+    "1,000\n"
+    "values are abbreviated to the first and last three of each axis; --all prints everything.\n"
     "\n"
     "Examples:\n"
     "  ballast show model.safetensors 'blocks.0.weight[0:4, :]'\n"
@@ -250,17 +265,17 @@ constexpr const char* kShowFooter =
 }  // namespace
 
 RunCommand add_show(CLI::App& program, Console& console) {
-  Command command(program, "show", "Show the values of a tensor or of a slice of it");
+  Command command(program, "show", "Print the values of a tensor or a slice");
   auto flags = std::make_shared<ShowFlags>();
-  command.path("PATH", flags->path, "What to look into").or_model();
-  command.optional_texts("NAME", flags->names, "Tensors, each with a slice if wanted: 'weight[0:4, :]'");
-  command.patterns("--only", flags->only, "Show tensors whose name this finds; may be repeated");
-  command.flag("--all", flags->all, "Write every value, however many");
-  command.count("--precision", "N", flags->precision, "Digits after the point, at most; 8 unless given", 0, 20);
+  command.path("PATH", flags->path, "File to read").or_model();
+  command.optional_texts("NAME", flags->names, "Tensors, each with an optional slice: 'weight[0:4, :]'");
+  command.patterns("--only", flags->only, "Show tensors whose name matches; may be repeated");
+  command.flag("--all", flags->all, "Print every value");
+  command.count("--precision", "N", flags->precision, "Print at most N digits after the point (8)", 0, 20);
   const Flag format = command.choice(
       "--format", "FORMAT", flags->format,
       {{"text", ShowFormat::kText}, {"csv", ShowFormat::kCsv}, {"npy", ShowFormat::kNpy}, {"raw", ShowFormat::kRaw}},
-      "text, csv, or for a pipe npy or raw (little-endian bytes)");
+      "Print text, csv, npy or raw (little-endian bytes)");
   command.json(flags->json).excludes(format);
   command.footer(kShowFooter);
   return [flags, &console] {

@@ -245,7 +245,7 @@ void print_split(const SplitFlags& flags, const Split& split, Console& console) 
     if (names.size() == 1) {
       print_line(console, Paint::kGreen, dry ? "would write" : "wrote",
                  fmt::format("{}: {}, {}", names.front(), counted(part.report.tensors, "tensor"),
-                             mib(part.report.payload_bytes)));
+                             human_size(part.report.payload_bytes)));
     }
     print_convert_report(part.report, flags.output.options, console);
   }
@@ -256,13 +256,10 @@ void print_split(const SplitFlags& flags, const Split& split, Console& console) 
 }
 
 constexpr const char* kSplitFooter =
-    "OUT is a folder (made when it ends in / and is not there), whose files are named after PATH, or a pattern with "
-    "{}\n"
-    "where the part's name stands: 00001-of-00003, or what the first group of --by matched. Each part is a file of "
-    "its\n"
-    "own with the metadata and config of the whole; only --shard-size into a folder of safetensors makes shards with "
-    "an\n"
-    "index. All files appear, or none. Tensors that --by does not match go into the part \"rest\".\n"
+    "OUT is a folder (created if it ends in /), whose files are named after PATH, or a pattern in which {} becomes\n"
+    "the name of the part: 00001-of-00003, or what the first group of --by matched. Each part is a complete file with\n"
+    "the metadata and config of the source; --shard-size into a folder of safetensors writes shards with an index.\n"
+    "Either all files appear or none. Tensors that --by does not match go into the part \"rest\".\n"
     "\n"
     "The parts of a model do not run on their own: they are written with --container-only, and `ballast merge` puts "
     "them\n"
@@ -276,13 +273,15 @@ constexpr const char* kSplitFooter =
 }  // namespace
 
 RunCommand add_split(CLI::App& program, Console& console) {
-  Command command(program, "split", "Distribute the tensors of a file over several");
+  Command command(program, "split", "Distribute the tensors of a file over several files");
   auto flags = std::make_shared<SplitFlags>();
-  command.path("PATH", flags->source, "What to split; - is standard input").or_model();
-  command.text("-o,--output", "OUT", flags->output.path, "A folder, or a pattern with {}");
-  const Flag size = command.size("--shard-size", flags->shard_size, "A new file before this many bytes: 500MB, 2GiB");
-  const Flag count = command.count("--count", "N", flags->count, "So many files, as even as whole tensors allow", 1);
-  command.text("--by", "REGEX", flags->by, "One file per value of the first group").excludes(size).excludes(count);
+  command.path("PATH", flags->source, "File to split; - is standard input").or_model();
+  command.text("-o,--output", "OUT", flags->output.path, "Output folder, or a file name pattern with {}");
+  const Flag size = command.size("--shard-size", flags->shard_size, "Start a new file before this size: 500MB, 2GiB");
+  const Flag count = command.count("--count", "N", flags->count, "Write N files of similar size", 1);
+  command.text("--by", "REGEX", flags->by, "Write one file per value of the first group")
+      .excludes(size)
+      .excludes(count);
   Flag(count).excludes(size);
   add_container_flag(command, flags->output);
   add_output_flags(command, flags->output);

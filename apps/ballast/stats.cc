@@ -89,7 +89,7 @@ Result<Found> find_statistics(const StatsFlags& flags, const Archive& archive, C
   found.format = archive.description().format;
   BALLAST_CHECK(assign(found.selected, select_tensors(archive, flags.only)));
   if (found.selected.empty() && !archive.tensors().empty()) {
-    return make_error(ErrorCode::kNotFound, fmt::format("{}: --only finds no tensor; `ballast inspect {}` lists them",
+    return make_error(ErrorCode::kNotFound, fmt::format("{}: --only matches no tensor; `ballast inspect {}` lists them",
                                                         flags.path, flags.path));
   }
   ProgressBar bar(console.errors());
@@ -192,7 +192,7 @@ void add_row(Table& table, std::string name, std::string dtype, const TensorStat
   const Statistics& statistics = tensor.statistics;
   if (!tensor.measured) {
     table.add_row(std::move(name), std::move(dtype), "", "", "", "", "", "", "",
-                  Cell("carried only: no arithmetic in this type", Paint::kDim));
+                  Cell("no statistics for this type", Paint::kDim));
     return;
   }
   table.add_row(std::move(name), std::move(dtype), grouped(statistics.count), short_number(statistics.min),
@@ -202,15 +202,15 @@ void add_row(Table& table, std::string name, std::string dtype, const TensorStat
 }
 
 void print_table(const Archive& archive, const Found& found, Console& console) {
-  Table table({{"name", Align::kLeft, true},
-               {"dtype"},
-               {"count", Align::kRight},
+  Table table({name_column("name"),
+               {"dtype", Align::kLeft, false, false, 2},
+               spare_column("count", 3),
                {"min", Align::kRight},
                {"max", Align::kRight},
-               {"mean", Align::kRight},
+               spare_column("mean", 1),
                {"std", Align::kRight},
-               {"zeros", Align::kRight},
-               {"histogram"},
+               spare_column("zeros", 4),
+               {"histogram", Align::kLeft, false, false, 5},
                {""}});
   table.reserve(found.order.size() + 1);
   for (const size_t i : found.order) {
@@ -284,11 +284,9 @@ Status stats(const StatsFlags& flags, Console& console) {
 }
 
 constexpr const char* kStatsFooter =
-    "Reads every tensor once. The histogram of a tensor has linear bins from its smallest to its largest value, but "
-    "no\n"
-    "further than 4 standard deviations from the mean; what lies outside is counted. Min, max, mean and std are of "
-    "the\n"
-    "finite numbers; std is of the population, as NumPy's.\n"
+    "Reads every tensor once. Histograms have linear bins between a tensor's minimum and maximum, but at most 4\n"
+    "standard deviations from the mean; values outside are counted. Min, max, mean and std cover finite values only;\n"
+    "std is the population standard deviation, as in NumPy. On a narrow terminal some columns are left out.\n"
     "\n"
     "Examples:\n"
     "  ballast stats model.safetensors\n"
@@ -299,16 +297,16 @@ constexpr const char* kStatsFooter =
 }  // namespace
 
 RunCommand add_stats(CLI::App& program, Console& console) {
-  Command command(program, "stats", "Range, moments and distribution of every tensor");
+  Command command(program, "stats", "Compute statistics of every tensor");
   auto flags = std::make_shared<StatsFlags>();
-  command.path("PATH", flags->path, "What to measure").or_model();
-  command.patterns("--only", flags->only, "Measure only tensors whose name this finds; may be repeated");
+  command.path("PATH", flags->path, "File to measure").or_model();
+  command.patterns("--only", flags->only, "Measure only tensors whose name matches; may be repeated");
   command.choice("--sort", "KEY", flags->sort,
                  {{"name", StatsSort::kName},
                   {"size", StatsSort::kSize},
                   {"std", StatsSort::kStd},
                   {"absmax", StatsSort::kAbsMax}},
-                 "Order by name, size, std or absmax (largest first)");
+                 "Sort by name, size, std or absmax (largest first)");
   command.flag("--histogram", flags->histogram, "Draw a large histogram of every tensor");
   command.threads(flags->threads);
   command.json(flags->json);

@@ -1,4 +1,4 @@
-// "-" for a path: standard input and standard output.
+// Inputs that can be read only once ("-", named pipes, <(...)) and "-" as a destination.
 #pragma once
 
 #include <memory>
@@ -12,15 +12,19 @@ namespace ballast::cli {
 
 inline bool is_stream(const std::string& path) { return path == "-"; }
 
-// What `path` names, or what comes through standard input, which goes into a temporary file first (in TMPDIR) unless it
-// is a file already.
+// "-", or a path behind which a pipe is: a FIFO, <(...), /dev/stdin at the end of a pipeline.
+bool reads_once(const std::string& path);
+
+// What `path` names. What can be read only once goes into a temporary file first (in TMPDIR).
 Result<ResolvedPath> resolve_input(const std::string& path, FileAccess access);
 Result<Archive> open_input(const std::string& path, FileAccess access = FileAccess::kMapped);
 
-// All of standard input as text, such as a prompt; more than `most` bytes are an error.
+// All of standard input as text; more than `most` bytes are an error.
 Result<std::string> read_text_input(uint64_t most = uint64_t{64} << 20);
 // The same of a file; "-" is standard input.
 Result<std::string> read_text_input(const std::string& path, uint64_t most);
+// A prompt from standard input: the newline that echo and editors put at its end is no part of it.
+Result<std::string> read_prompt_input();
 
 // Several inputs of one command: standard input can be only one of them.
 Status refuse_repeated_stream(const std::vector<std::string>& paths);

@@ -77,15 +77,6 @@ size_t prefix_length(std::string_view text, size_t width) {
   return text.size();
 }
 
-// Decimals that show three digits of a number of MiB, as far as bytes make sense.
-int decimals_for(uint64_t bytes) {
-  constexpr uint64_t kMib = uint64_t{1} << 20;
-  if (bytes >= 100 * kMib) return 1;
-  if (bytes >= kMib) return 2;
-  if (bytes >= kMib / 10) return 3;
-  return bytes >= kMib / 1000 ? 5 : 6;
-}
-
 }  // namespace
 
 std::string printable(std::string_view text, bool keep_newlines) {
@@ -149,24 +140,6 @@ std::string shorten(std::string_view text, size_t width) {
   while (display_width(text.substr(tail)) > back) take_width(text, tail);
   return fmt::format("{}{}{}", text.substr(0, prefix_length(text, front)), kGap, text.substr(tail));
 }
-
-std::string mib_digits(uint64_t bytes, uint64_t largest) {
-  if (bytes == 0) return "0";
-  const int decimals = decimals_for(largest);
-  uint64_t scale = 1;
-  for (int i = 0; i < decimals; ++i) scale *= 10;
-  // In whole numbers: every line of a long listing comes here, and printing floating-point numbers is slow.
-  const uint64_t whole = bytes >> 20, rest = bytes & 0xFFFFF;
-  const uint64_t units = whole * scale + ((rest * scale + (1 << 19)) >> 20);
-  const bool tiny = units == 0;
-  std::string text = std::to_string(tiny ? 1 : units);
-  if (text.size() <= static_cast<size_t>(decimals))
-    text.insert(0, static_cast<size_t>(decimals) + 1 - text.size(), '0');
-  text.insert(text.size() - static_cast<size_t>(decimals), ".");
-  return tiny ? "<" + text : text;
-}
-
-std::string mib(uint64_t bytes) { return mib_digits(bytes, bytes) + " MiB"; }
 
 std::string human_size(uint64_t bytes) {
   constexpr std::array kUnits = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};

@@ -26,10 +26,8 @@ size_t display_width(std::string_view text);
 // At most `width` columns of a printable text: what is too long loses its middle to "...".
 std::string shorten(std::string_view text, size_t width);
 
-// "0.02 MiB", "<0.000001 MiB"
-std::string mib(uint64_t bytes);
-// The same without the unit and with as many digits as suit the largest number of its column.
-std::string mib_digits(uint64_t bytes, uint64_t largest);
+// Three digits in the unit that suits: "20 B", "8.66 KiB", "11.9 MiB", "1.21 GiB".
+std::string human_size(uint64_t bytes);
 
 // Three digits in the unit that suits: "20 B", "8.66 KiB", "11.9 MiB", "1.21 GiB".
 std::string human_size(uint64_t bytes);

@@ -17,7 +17,7 @@ void print_tied(const Archive& archive, std::span<const TiedGroup> groups, Conso
     console.out() += fmt::format("  {}  ", fmt::join(names, " = "));
     append_painted(console.out(), console.output(), Paint::kDim,
                    group.same_extent ? std::string("stored once")
-                                     : fmt::format("stored {} times, {} each", names.size(), mib(bytes)));
+                                     : fmt::format("stored {} times, {} each", names.size(), human_size(bytes)));
     console.out() += '\n';
   }
 }

@@ -150,13 +150,12 @@ Status tokenize(const TokenizeFlags& flags, Console& console) {
 }
 
 constexpr const char* kTokenizeFooter =
-    "Without MODEL and --tokenizer, the tokenizer of the small model that comes with Ballast is used. One token a "
-    "line:\n"
-    "its number and its bytes, escaped where a terminal cannot show them. What --ids prints, --decode and the --tokens "
-    "of\n"
-    "other commands take. Byte-level tokenizers encode any bytes, and --decode gives exactly them back. "
-    "docs/tokenizers.md\n"
-    "lists what is understood.\n"
+    "Without MODEL and --tokenizer, uses the tokenizer of the small model that comes with Ballast. Prints one token "
+    "per\n"
+    "line: its id and its text. --decode and the --tokens options of other commands accept what --ids prints.\n"
+    "Byte-level tokenizers encode any bytes, and --decode restores them exactly. docs/tokenizers.md lists the "
+    "supported\n"
+    "files.\n"
     "\n"
     "Examples:\n"
     "  ballast tokenize --text 'It is a truth universally acknowledged'\n"
@@ -170,22 +169,21 @@ constexpr const char* kTokenizeFooter =
 }  // namespace
 
 RunCommand add_tokenize(CLI::App& program, Console& console) {
-  auto command = std::make_shared<Command>(program, "tokenize", "Turn text into a model's tokens, and back");
+  auto command = std::make_shared<Command>(program, "tokenize", "Convert text to tokens and back");
   auto flags = std::make_shared<TokenizeFlags>();
-  command->optional_path("MODEL", flags->model, "A model with a tokenizer inside or beside it");
+  command->optional_path("MODEL", flags->model, "A model with a tokenizer");
   command->text("--tokenizer", "FILE", flags->tokenizer,
-                "tokenizer.json, tokenizer.model, a GGUF file, vocab.json with merges.txt beside it, or a folder");
-  command->text("--text", "TEXT", flags->text, "What to encode; - reads it from standard input");
-  command->text("--file", "FILE", flags->file, "The same from a file");
-  command->texts("--decode", "IDS", flags->decode, "Print the text of these tokens: 1,2,3; - reads them");
+                "Use this tokenizer: tokenizer.json, tokenizer.model, GGUF, vocab.json with merges.txt, or a folder");
+  command->text("--text", "TEXT", flags->text, "Encode this text; - reads standard input");
+  command->text("--file", "FILE", flags->file, "Encode the text of this file");
+  command->texts("--decode", "IDS", flags->decode, "Print the text of these tokens: 1,2,3; - reads standard input");
   command->flag("--plain", flags->plain,
-                "Marks such as <|endoftext|> are text like any other; decoding leaves them out");
-  command->text("--pair", "TEXT", flags->pair, "A second text, for models that compare two");
-  command->flag("--no-special", flags->no_special,
-                "Put no marks of the tokenizer's own around the text, such as a begin");
-  command->flag("--fit", flags->fit, "Cut and fill up to the length that the tokenizer's file asks for");
-  command->flag("--ids", flags->ids, "Only the numbers, in one line, with commas");
-  command->flag("--count", flags->count, "Only how many tokens there are");
+                "Treat special tokens such as <|endoftext|> as plain text; omit them when decoding");
+  command->text("--pair", "TEXT", flags->pair, "Encode a second text, for models that compare two");
+  command->flag("--no-special", flags->no_special, "Do not add special tokens such as begin-of-text");
+  command->flag("--fit", flags->fit, "Truncate and pad as the tokenizer file says");
+  command->flag("--ids", flags->ids, "Print only the ids, separated by commas");
+  command->flag("--count", flags->count, "Print only the number of tokens");
   command->json(flags->json);
   command->footer(kTokenizeFooter);
   return [flags, command, &console] {

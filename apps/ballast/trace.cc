@@ -44,7 +44,11 @@ class Recorder final : public TraceSink {
 };
 
 Result<Recorder> record(const TraceFlags& flags, RunningModel& running) {
-  BALLAST_TRY(const ModelInput input, make_input(flags.input, running));
+  InputFlags chosen = flags.input;
+  BALLAST_TRY(const std::vector<std::string> images, image_files(chosen.images));
+  if (images.size() > 1) return make_error(ErrorCode::kInvalidArgument, "trace records one image at a time");
+  if (!images.empty()) chosen.image = images.front();
+  BALLAST_TRY(const ModelInput input, make_input(chosen, running));
   Recorder recorder;
   running.model().context().trace = &recorder;
   auto output = running.model().forward(input);
@@ -71,7 +75,7 @@ std::string trace_json(const RunningModel& running, const Recorder& recorder) {
 }
 
 void print_trace(const Recorder& recorder, Console& console) {
-  Table table({{"name", Align::kLeft, true}, {"functional"}, {"shape"}});
+  Table table({name_column("name"), {"functional"}, {"shape"}});
   for (size_t i = 0; i < recorder.steps().size(); ++i) {
     table.add_row(printable(recorder.steps()[i].name), recorder.functionals()[i],
                   recorder.steps()[i].tensor.dims().to_string());
@@ -94,9 +98,8 @@ int trace(const TraceFlags& flags, Console& console) {
 }
 
 constexpr const char* kTraceFooter =
-    "Runs the model once and shows what each operation computed, in order. --out keeps the values; `ballast diff "
-    "--trace`\n"
-    "of two such files shows the first place where two models part.\n"
+    "Runs the model once and shows the output of each operation, in order. --out stores the values; `ballast diff\n"
+    "--trace` on two such files shows where two runs diverge.\n"
     "\n"
     "Examples:\n"
     "  ballast trace --text 'It is a truth'\n"
@@ -105,12 +108,13 @@ constexpr const char* kTraceFooter =
 }  // namespace
 
 RunCommand add_trace(CLI::App& program, Console& console) {
-  Command command(program, "trace", "Show what every operation of a model computes");
+  Command command(program, "trace", "Record the output of every operation of a model");
   auto flags = std::make_shared<TraceFlags>();
-  command.optional_path("MODEL", flags->model.path, "A checkpoint; without it the model that comes with Ballast");
+  command.optional_path("MODEL", flags->model.path,
+                        "Model file or folder (default: the model that comes with Ballast)");
   add_input_flags(command, flags->input);
-  command.text("--out", "FILE", flags->out, "Keep the values: .gten, .npz or .safetensors");
-  command.flag("--overwrite", flags->overwrite, "Replace what stands at --out");
+  command.text("--out", "FILE", flags->out, "Store the values: .gten, .npz or .safetensors");
+  command.flag("--overwrite", flags->overwrite, "Replace an existing --out file");
   add_model_flags(command, flags->model);
   command.json(flags->json);
   command.footer(kTraceFooter);

@@ -288,7 +288,7 @@ RunCommand add_train(CLI::App& program, Console& console) {
   command.text("--backend", "NAME", flags->backend, "Compute on this backend; `ballast backends` lists them");
   command.threads(flags->threads);
   command.flag("--check", flags->check, "Check configuration, data and output, compute one batch, and stop");
-  command.flag("--quiet", flags->quiet, "Show nothing while training");
+  command.flag("-q,--quiet", flags->quiet, "Show nothing while training");
   command.json(flags->json);
   command.footer(kTrainFooter);
   return [flags, &console] { return train(*flags, console); };

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -43,9 +45,17 @@ struct TreeLine {
   std::optional<size_t> item;  // absent for a group
   size_t items;                // in the group
   uint64_t bytes;
+  // Of a line that stands for several: "0-29." and how many. `items` is then that of one, `bytes` of all together.
+  std::string folded = {};
+  size_t repeats = 1;
 };
 
 // One line per item and per group of two or more, top down. The labels point into the names of `items`.
 std::vector<TreeLine> make_tree(std::span<const TreeItem> items, TreeOrder order);
+
+// Siblings whose labels are a number and the same rest, and below which the same lines stand, become one line
+// ("0-3, 7-29."), with what stands below the first of them. `alike` tells whether two items count as the same.
+using ItemsAlike = std::function<bool(size_t a, size_t b)>;
+std::vector<TreeLine> fold_repeats(const std::vector<TreeLine>& lines, const ItemsAlike& alike);
 
 }  // namespace ballast::cli

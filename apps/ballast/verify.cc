@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <map>
+#include <algorithm>
 #include <memory>
 
 #include "apps/ballast/commands.h"
@@ -39,7 +39,10 @@ void print_report(const std::string& path, const VerifyReport& report, Console& 
   out += ", ";
   if (report.sound()) append_painted(out, console.output(), Paint::kGreen, "sound");
   else append_painted(out, console.output(), Paint::kRed, "not sound");
-  if (!report.findings.empty()) out += ", " + counted(report.findings.size(), "finding");
+  // A note, such as that there is no manifest to compare with, is no finding.
+  const auto notes = static_cast<size_t>(std::ranges::count(report.findings, Severity::kNote, &Finding::severity));
+  if (report.findings.size() > notes) out += ", " + counted(report.findings.size() - notes, "finding");
+  if (notes != 0) out += ", " + counted(notes, "note");
   out += '\n';
   if (report.findings.empty()) return;
   print_findings(report.findings, console);
@@ -49,7 +52,7 @@ void print_report(const std::string& path, const VerifyReport& report, Console& 
 int worse(int a, int b) { return std::max(a, b); }
 
 Result<VerifyReport> verify_input(const std::string& path, const VerifyFlags& flags, Console& console) {
-  if (!is_stream(path)) {
+  if (!reads_once(path)) {
     ProgressBar bar(console.errors());
     return verify_archive(path, {flags.level, flags.threads, bar.callback()});
   }
@@ -72,7 +75,7 @@ int verify(const VerifyFlags& flags, Console& console) {
     add_text(json, "path", path);
     if (report) {
       add_report(json, *report);
-      if (!flags.json) print_report(path, *report, console);
+      if (!flags.json && !(console.quiet() && report->sound())) print_report(path, *report, console);
       outcome = worse(outcome, report->sound() ? kExitYes : kExitNo);
     } else {
       add_error(json, "error", report.error());
@@ -90,13 +93,13 @@ int verify(const VerifyFlags& flags, Console& console) {
 }
 
 constexpr const char* kVerifyFooter =
-    "Reports every finding with its byte offset, not only the first. Warnings are things that a format's own reader "
-    "may\n"
-    "accept in silence; a file with a warning or an error is not sound, and the exit code is 1.\n"
+    "Lists every problem with its byte offset, not just the first. A warning is something that the format's own\n"
+    "reader may accept silently. A file with a warning or an error is not sound, and the exit code is 1; notes do not\n"
+    "count.\n"
     "\n"
     "Levels:\n"
     "  structure  headers, extents and names\n"
-    "  content    also checksums, finite values, digests of <file>.ballast.json, payloads stored twice\n"
+    "  content    also checksums, non-finite values, the digests in <file>.ballast.json, duplicate tensors\n"
     "\n"
     "Examples:\n"
     "  ballast verify model.safetensors\n"
@@ -106,12 +109,12 @@ constexpr const char* kVerifyFooter =
 }  // namespace
 
 RunCommand add_verify(CLI::App& program, Console& console) {
-  Command command(program, "verify", "Check that weight files are sound");
+  Command command(program, "verify", "Check files for damage");
   auto flags = std::make_shared<VerifyFlags>();
-  command.paths("PATH", flags->paths, "What to check").or_model();
+  command.paths("PATH", flags->paths, "Files to check").or_model();
   command.choice("--level", "LEVEL", flags->level,
                  {{"structure", VerifyLevel::kStructure}, {"content", VerifyLevel::kContent}},
-                 "How deep to look: structure (default) or content");
+                 "What to check: structure (default) or content");
   command.threads(flags->threads);
   command.json(flags->json);
   command.footer(kVerifyFooter);

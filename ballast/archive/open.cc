@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "ballast/archive/foreign.h"
 #include "ballast/archive/guard.h"
 #include "ballast/archive/model_folder.h"
 #include "ballast/io/file_system.h"
@@ -98,7 +99,33 @@ Result<PairPaths> find_pair(const std::string& prefix) {
   return PairPaths();
 }
 
+// Every zip that no other format knows is taken for an npz, which then finds no arrays in it.
+bool may_be_foreign(const Error& error) {
+  return error.code == ErrorCode::kUnknownFormat || error.code == ErrorCode::kUnsupported;
+}
+
 }  // namespace
+
+Error explain_unreadable(const OpenRequest& request, Error error) {
+  if (!may_be_foreign(error)) return error;
+  const auto found = find_foreign_content(*request.source);
+  if (!found || !*found) return error;
+  const ForeignContent& foreign = **found;
+  const bool is_zip = foreign.kind == "zip" || foreign.kind == "keras";
+  if (foreign.kind == "empty" || (error.code == ErrorCode::kUnsupported && !is_zip)) return error;
+  const std::string advice = foreign.advice.empty() ? "" : "; try: " + foreign.advice;
+  return make_error(ErrorCode::kUnknownFormat,
+                    fmt::format("{}: this is {}, not a weight file; {}{}", request.source->name(), foreign.what,
+                                foreign.cause, advice));
+}
+
+Result<Archive> open_resolved(const ResolvedPath& resolved) {
+  return guarded([&]() -> Result<Archive> {
+    auto archive = open_archive(resolved.request);
+    if (!archive) return explain_unreadable(resolved.request, std::move(archive).error());
+    return archive;
+  });
+}
 
 Result<ResolvedPath> resolve_path(const std::string& path, const OpenOptions& options) {
   std::error_code ignored;
@@ -115,7 +142,7 @@ Result<ResolvedPath> resolve_path(const std::string& path, const OpenOptions& op
 Result<Archive> open_archive(const std::string& path, const OpenOptions& options) {
   return guarded([&]() -> Result<Archive> {
     BALLAST_TRY(const ResolvedPath resolved, resolve_path(path, options));
-    BALLAST_TRY(Archive archive, open_archive(resolved.request));
+    BALLAST_TRY(Archive archive, open_resolved(resolved));
     if (archive.description().config) return archive;
     BALLAST_TRY(const bool is_a_folder, is_folder(os_file_system(), path));
     if (!is_a_folder) return archive;

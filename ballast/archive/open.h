@@ -29,5 +29,10 @@ struct ResolvedPath {
   std::unique_ptr<SiblingOpener> siblings;
 };
 Result<ResolvedPath> resolve_path(const std::string& path, const OpenOptions& options);
+Result<Archive> open_resolved(const ResolvedPath& resolved);
+
+// `error` says that no format knows the file: where it is something else that is known (a web page, a Git LFS pointer),
+// an error that names it, why it is there and what to do.
+Error explain_unreadable(const OpenRequest& request, Error error);
 
 }  // namespace ballast

@@ -175,7 +175,7 @@ class ArchiveCheck {
       if (error.code == ErrorCode::kCorrupt) return findings_.error("manifest", 0, "", error.message);
       if (error.code != ErrorCode::kNotFound) return error;
       findings_.note("no_manifest", 0, "", [&] {
-        return fmt::format("{}: not there, so the digests were not compared with any", manifest_file);
+        return fmt::format("{}: does not exist, so there were no digests to compare with", manifest_file);
       });
       return {};
     }
@@ -206,11 +206,13 @@ VerifyReport make_report(std::string_view format, const Findings& findings) {
 }
 
 Result<VerifyReport> verify(const OpenRequest& request, const std::string& path, const VerifyOptions& options) {
-  BALLAST_TRY(const FormatDriver* const driver, detect_format(request));
+  const auto detected = detect_format(request);
+  if (!detected) return explain_unreadable(request, detected.error());
+  const FormatDriver* const driver = *detected;
   Findings findings = Findings::collect_all();
   const auto archive = driver->open(request, findings);
   if (!archive) {
-    if (archive.error().code != ErrorCode::kCorrupt) return archive.error();
+    if (archive.error().code != ErrorCode::kCorrupt) return explain_unreadable(request, archive.error());
     BALLAST_CHECK(findings.error("unreadable", 0, "", archive.error().message));
   } else if (!findings.has_errors()) {
     ArchiveCheck check(path, *archive, options, findings);

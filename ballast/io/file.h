@@ -43,17 +43,17 @@ struct CommitOptions {
 };
 
 // A set of files that become visible together: each is written beside its destination under a name that marks it as
-// temporary, then all are synced and renamed in the order of creation; the last rename is the commit.
+// temporary, then all are synced and renamed in the order of creation.
+// The last rename is the commit.
 //
 // - Whatever fails, and whenever the process is killed, each destination is what it was or the whole new file.
-// - Dropping the object without commit() removes every temporary. Temporaries of writers that were killed are removed
-// by
-//   the next writer to the same destination: a living writer holds a lock on its temporary, a dead one does not. Where
-//   the file system has no locks, they are left alone.
+// - Dropping the object without commit() removes every temporary.
+// - Temporaries of writers that were killed are removed by the next writer to the same destination: a living writer
+//   holds a lock on its temporary, a dead one does not. Where the file system has no locks, they are left alone.
 // - A destination that is a symbolic link stays one; the file it points to is replaced (or created).
-// - A replaced file hands its permission bits, and as far as the user may its owner, to the new one; other hard links
-// to
-//   it keep the old content. A new file gets the bits that the umask allows.
+// - A replaced file hands its permission bits, and as far as the user may its owner, to the new one. Other hard
+//   links to it keep the old content.
+// - A new file gets the bits that the umask allows.
 // - A file that the user may not write to is not replaced, although its folder would permit it.
 // - Missing folders are not created.
 // - Without leave to overwrite, a file that appears at the destination while this one is being written stays, and

@@ -1,7 +1,7 @@
 // Layers one after the other: a model that trains and that netcl's files hold.
 //
-//   BALLAST_TRY(auto model, nn::build_sequential(R"([{"type": "Linear", "args": {"in_features": 4, "out_features":
-//   2}}])")); BALLAST_TRY(const Tensor y, model->forward(context, x));
+//   BALLAST_TRY(auto model, nn::build_sequential(layers_json));
+//   BALLAST_TRY(const Tensor y, model->forward(context, x));
 #pragma once
 
 #include <functional>

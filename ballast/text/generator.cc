@@ -94,8 +94,10 @@ Status Generator::compute(std::span<const TokenId> ids) {
     return {};
   }
   cache_->expect(cache_->length() + ids.size());
-  const bool is_prompt = ids.size() > 1;
+  const size_t total = ids.size();
+  const bool is_prompt = total > 1;
   while (!ids.empty()) {
+    if (is_prompt && options_.on_prompt) options_.on_prompt(total - ids.size(), total);
     if (is_prompt && options_.cancelled && options_.cancelled()) {
       return make_error(ErrorCode::kCancelled, "interrupted while the prompt was read");
     }

@@ -22,6 +22,8 @@ struct GenerateOptions {
   bool context_shift = false;
   // Asked before each piece of a prompt: true ends the work with kCancelled. A long prompt takes long.
   std::function<bool()> cancelled{};
+  // Told before each piece of a prompt how many of its tokens are computed.
+  std::function<void(uint64_t done, uint64_t total)> on_prompt{};
 };
 
 enum class StopReason : uint8_t { kNone, kMaxTokens, kStopToken, kContextFull };
@@ -38,6 +40,9 @@ class Generator {
   Status restart(std::vector<TokenId> prompt);
   // How many tokens of the prompt were known when it came.
   uint64_t reused() const { return reused_; }
+
+  // From now on nobody is told about prompts: for a listener that does not live as long as the generator.
+  void forget_on_prompt() { options_.on_prompt = nullptr; }
 
   // The next token; nullopt at the end, for which stop_reason() has the cause.
   Result<std::optional<SampledToken>> next();

@@ -14,8 +14,8 @@ namespace ballast {
 // are. kUnknownFormat says what was found instead.
 Result<Tokenizer> load_tokenizer(const std::string& path);
 
-// The tokenizer of a model: the file itself where it is a GGUF file, else what stands beside it, or the one GGUF file of
-// a folder; nullopt where there is none.
+// The tokenizer of a model: the file itself where it is a GGUF file, else what stands beside it, or the one GGUF file
+// of a folder; nullopt where there is none.
 std::optional<std::string> find_tokenizer_beside(const std::string& model_path);
 
 }  // namespace ballast

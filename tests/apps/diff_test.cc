@@ -103,5 +103,32 @@ TEST(Diff, AMissingFileIsExitCode2) {
   EXPECT_EQ(run_ballast({"diff", write_sample(folder), folder.path("none")}).exit_code, 2);
 }
 
+TEST(Diff, MetadataThatDiffersIsExitCode1UnlessItIsIgnored) {
+  const TempFolder folder;
+  const std::string a =
+      write_tensors(folder, "a", {{"w", {1, 2}}}, {{"k", std::string("old")}, {"same", std::string("s")}});
+  const std::string b =
+      write_tensors(folder, "b", {{"w", {1, 2}}}, {{"same", std::string("s")}, {"k", std::string("new")}});
+  const ProgramRun run = run_ballast({"diff", a, b});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.out, HasSubstr("tensors equal, metadata differs: 1 same\n"));
+  EXPECT_THAT(run.out, HasSubstr("  k    old  new\n"));
+  EXPECT_EQ(run_ballast({"diff", a, b, "--ignore-metadata"}).out, "equal: 1 same\n");
+  EXPECT_EQ(run_ballast({"diff", a, b, "--atol", "1e-6"}).exit_code, 0);
+  const std::string json = run_ballast({"diff", a, b, "--json"}).out;
+  EXPECT_EQ(json_at(json, "equal"), "false");
+  EXPECT_EQ(json_at(json, "tensors_equal"), "true");
+  EXPECT_EQ(json_at(json, "metadata/0/key"), "\"k\"");
+  EXPECT_EQ(json_at(json, "metadata/0/b"), "\"new\"");
+  EXPECT_EQ(json_at(json, "config_differs"), "false");
+}
+
+TEST(Diff, AConversionThatCarriesItsOriginIsEqualToItsSource) {
+  const TempFolder folder;
+  const std::string source = test_file_path("gptrs/gpt_micro/model.gptrs"), target = folder.path("x.safetensors");
+  ASSERT_EQ(run_ballast({"convert", source, target}).exit_code, 0);
+  EXPECT_EQ(run_ballast({"diff", source, target}).exit_code, 0);
+}
+
 }  // namespace
 }  // namespace ballast::testing

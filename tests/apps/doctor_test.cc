@@ -79,5 +79,15 @@ TEST(DoctorCommand, NothingToRescueIsAFailureThatLeavesNoFile) {
 
 TEST(DoctorCommand, AMissingFileIsAnError) { EXPECT_EQ(run_ballast({"doctor", "/nonexistent/file"}).exit_code, 2); }
 
+TEST(DoctorCommand, WhereNothingCanBeSavedNothingIsOffered) {
+  const TempFolder folder;
+  const std::string whole = read_text_file(write_tensors(folder, "a.safetensors", {{"w", {1, 2, 3, 4}}}));
+  const ProgramRun run = run_ballast({"doctor", folder.write("cut.safetensors", whole.substr(0, whole.size() - 8))});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.out, HasSubstr("nothing in it can be saved"));
+  EXPECT_THAT(run.out, Not(HasSubstr("--rescue")));
+  EXPECT_THAT(run.out, Not(HasSubstr("0 tensors")));
+}
+
 }  // namespace
 }  // namespace ballast::testing

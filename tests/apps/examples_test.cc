@@ -270,7 +270,7 @@ TEST(HelpTopics, FitATerminalAndNameNoTopicTwice) {
 }
 
 TEST(HelpTopics, ShowTheExitCodesThatHelpShows) {
-  const std::string row = "  1    the check says no: files differ, a recognised file is damaged\n";
+  const std::string row = "  1    files differ, or a file of a known format is damaged\n";
   EXPECT_THAT(run_ballast({"help", "exit-codes"}).out, HasSubstr(row));
   EXPECT_THAT(run_ballast({"--help"}).out, HasSubstr(row));
 }

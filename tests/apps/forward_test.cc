@@ -29,7 +29,7 @@ TEST(Forward, RunsANetclModelOnATensorOfAnyShape) {
   EXPECT_EQ(json_at(run.out, "output_shape"), "[32,4]");
   const ProgramRun none = forward({model});
   EXPECT_EQ(none.exit_code, 2);
-  EXPECT_THAT(none.err, HasSubstr("give a file that holds it with --input"));
+  EXPECT_THAT(none.err, HasSubstr("give a file with --input"));
   const ProgramRun picture = forward({model, "--image", "x.png"});
   EXPECT_EQ(picture.exit_code, 2);
   EXPECT_THAT(picture.err, HasSubstr("cannot do images; it can do tensors of any shape"));
@@ -131,14 +131,14 @@ TEST(ForwardLikeGptRs, RefusesWhatDoesNotMakeAnInput) {
       {{"--tokens", "1,19"}, "token 19 at position 1"},
       {{"--tokens", "0,1,2,3,4,5,6,7,8,9,10,11,12"}, "13 tokens"},
       {{}, "--tokens"},
-      {{"--tokens", "1", "--text", "x"}, "exclude"},
-      {{"--tokens", "1", "--tokenizer", gptrs_tokenizer_path()}, "--tokenizer is only of use with --text"},
+      {{"--tokens", "1", "--text", "x"}, "cannot be combined"},
+      {{"--tokens", "1", "--tokenizer", gptrs_tokenizer_path()}, "--tokenizer needs --text"},
       {{"--text", "x"}, "--tokenizer"},
       {{"--text", "", "--tokenizer", gptrs_tokenizer_path()}, ""},
       {{"--tokens", ""}, ""},
       {{"--tokens", "-1"}, ""},
-      {{"--tokens", "1,,2"}, "is no token"},
-      {{"--tokens", "1", "--input", test_file_path("gptrs/archives/mixed.gptrsten")}, "exclude"},
+      {{"--tokens", "1,,2"}, "is not a token id"},
+      {{"--tokens", "1", "--input", test_file_path("gptrs/archives/mixed.gptrsten")}, "cannot be combined"},
       {{"--tokens", "1", "--backend", "ref-cpu"}, "cpu, reference"},
   };
   for (const auto& [arguments, cause] : kCases) {
@@ -257,6 +257,73 @@ TEST_F(ForwardImages, ShowsLabelsWhereTheConfigHasThem) {
   EXPECT_EQ(run.exit_code, 0) << run.err;
   const std::string index = json_at(run.out, "rows/0/top/0/index");
   EXPECT_EQ(json_at(run.out, "rows/0/top/0/label"), "\"class " + index + "\"");
+}
+
+TEST_F(ForwardImages, SeveralAndFoldersGiveALineEach) {
+  const TempFolder pictures;
+  const std::string a = write_jpeg(pictures);
+  const std::string b = pictures.write("b.png", read_text_file(test_file_path("../../models/digits/test/7.png")));
+  pictures.write("notes.txt", "no picture");
+  const ProgramRun run = forward({model_, a, b, "--image-size", "32"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, AllOf(HasSubstr("output [2, 1000]"), HasSubstr(a), HasSubstr(b)));
+  const std::string path = pictures.path("all.npz");
+  const ProgramRun folder =
+      forward({model_, "--image", pictures.path(), "--image-size", "32", "--json", "--out", path});
+  EXPECT_EQ(folder.exit_code, 0) << folder.err;
+  EXPECT_EQ(json_at(folder.out, "rows/0/image"), '"' + b + '"');
+  EXPECT_EQ(json_at(folder.out, "rows/1/image"), '"' + a + '"');
+  EXPECT_EQ(json_at(folder.out, "rows/1/top/1"), "");
+  EXPECT_EQ(json_at(folder.out, "rows/2"), "");
+  EXPECT_EQ(json_at(run_ballast({"inspect", path, "--json"}).out, "tensors/0/shape"), "[2,1000]");
+  const ProgramRun one = forward({model_, "--image", b, "--image-size", "32", "--json"});
+  EXPECT_EQ(json_at(one.out, "rows/0/top/0/index"), json_at(folder.out, "rows/0/top/0/index"));
+  const TempFolder empty;
+  EXPECT_THAT(forward({model_, empty.path()}).err, HasSubstr("no PNG or JPEG"));
+}
+
+TEST(Forward, ShowsAsManyEntriesAsAskedFor) {
+  const std::string micro = recorded_model_path("gpt_micro");
+  const std::string three = forward({micro, "--tokens", "1,2", "--top", "3", "--json"}).out;
+  EXPECT_NE(json_at(three, "rows/0/top/2"), "");
+  EXPECT_EQ(json_at(three, "rows/0/top/3"), "");
+  EXPECT_NE(json_at(forward({micro, "--tokens", "1,2", "--top", "1000", "--json"}).out, "rows/0/top/18"), "");
+  EXPECT_EQ(forward({micro, "--tokens", "1,2", "--top", "0"}).exit_code, 2);
+}
+
+TEST(Forward, ARegressionShowsValuesAndNoShares) {
+  const TempFolder folder;
+  folder.write("train.toml", R"(
+[model]
+kind = "sequential"
+layers = [{ type = "Linear", in_features = 2, out_features = 1 }]
+[data]
+kind = "npz"
+path = "data.npz"
+x = "x"
+y = "y"
+[loss]
+type = "mse"
+[train]
+steps = 2
+output = "line.netcl"
+)");
+  WritePlan plan;
+  const std::vector<float> x = {1, 2, 3, 4}, y = {1, 2};
+  plan.add_tensor(make_info("x", DType::kF32, {2, 2}), std::as_bytes(std::span(x)));
+  plan.add_tensor(make_info("y", DType::kF32, {2, 1}), std::as_bytes(std::span(y)));
+  WriteSettings settings;
+  ASSERT_TRUE(write_archive(folder.path("data.npz"), *find_format("npz"), plan, settings));
+  const ProgramRun trained = run_ballast({"train", folder.path("train.toml"), "--quiet"});
+  ASSERT_EQ(trained.exit_code, 0) << trained.err;
+  const ProgramRun run = forward({folder.path("line.netcl"), "--input", folder.path("data.npz"), "--input-key", "x"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, AllOf(HasSubstr("value"), HasSubstr("row 1")));
+  for (const char* word : {"logit", "share", "%"}) EXPECT_EQ(run.out.find(word), std::string::npos) << run.out;
+  const ProgramRun json =
+      forward({folder.path("line.netcl"), "--input", folder.path("data.npz"), "--input-key", "x", "--json"});
+  EXPECT_NE(json_at(json.out, "rows/0/top/0/value"), "");
+  EXPECT_EQ(json_at(json.out, "rows/0/top/0/log_probability"), "");
 }
 
 }  // namespace

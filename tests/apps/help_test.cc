@@ -6,6 +6,7 @@ namespace ballast::testing {
 namespace {
 
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST(Help, ListsEveryCommandAndTheExitCodes) {
@@ -70,7 +71,6 @@ TEST(Usage, AnOptionWithoutItsValueSaysWhatIsMissing) {
 TEST(Usage, MissingAndSuperfluousArgumentsAreErrors) {
   for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
            {"inspect"},
-           {"inspect", "a", "b"},
            {"verify"},
            {"convert", "a"},
            {"apply", "a"},
@@ -101,6 +101,53 @@ TEST(Errors, AFullDiskBehindStandardOutputIsAFailure) {
   const ProgramRun run = run_ballast({"formats"}, setting);
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.err, HasSubstr("cannot write to standard output"));
+}
+
+TEST(Usage, TheOptionParsersOwnWordsNeverAppear) {
+  const std::pair<std::vector<std::string>, const char*> cases[] = {
+      {{"inspect"}, "PATH is missing: Files to inspect"},
+      {{"diff", "a", "b", "c"}, "\"c\" is one argument too many"},
+      {{"show"}, "PATH is missing"},
+      {{"apply", "a", "-o", "b"}, "--to is missing"},
+      {{"hash", "a", "--write", "--check"}, "--write and --check cannot be combined"},
+      {{"inspect", "a", "--sort", "name", "--sort", "size"}, "--sort is given more than once"},
+      {{"inspect", "a", "--sort", "nmae"}, "--sort: there is no \"nmae\"; did you mean \"name\"?"},
+      {{"inspect", "a", "--sort", "colour"}, "--sort: \"colour\" is not one of name, size, offset"},
+      {{"inspect", "a", "--sort"}, "--sort needs a value: --sort KEY"},
+      {{"hash", "a", "--threads", "many"}, "--threads: \"many\" is not a whole number"},
+      {{"hash", "a", "--threads", "0"}, "--threads: 0 is not between 1 and 1024"},
+      {{"hash", "a", "--threads", "-1"}, "--threads: \"-1\" is not a whole number"},
+      {{"diff", "a", "b", "--rtol", "-1"}, "--rtol: -1 is below 0"},
+      {{"diff", "a", "b", "--rtol", "x"}, "--rtol: \"x\" is not a number"},
+      {{"convert", "a", "b.safetensors", "--shard-size", "2 parsecs"}, "--shard-size: \"2 parsecs\" is not a size"},
+      {{"inspect", "a", "--jsno"}, "there is no option --jsno; did you mean --json?"},
+      {{"inspect", "a", "-x"}, "there is no option -x"},
+      {{"--nonsense"}, "there is no option --nonsense"},
+      {{"-q"}, "which command?"},
+      {{"--"}, "which command?"},
+      {{"show", "a", "b", "--json", "--format", "csv"}, "--format and --json cannot be combined"},
+      {{"generate", "--temperature", "-1"}, "--temperature: -1 is below 0"},
+  };
+  for (const auto& [arguments, text] : cases) {
+    const ProgramRun run = run_ballast(arguments);
+    EXPECT_EQ(run.exit_code, 2) << ::testing::PrintToString(arguments);
+    EXPECT_EQ(run.out, "") << ::testing::PrintToString(arguments);
+    EXPECT_THAT(run.err, HasSubstr(text)) << ::testing::PrintToString(arguments);
+    EXPECT_THAT(run.err, HasSubstr("--help")) << ::testing::PrintToString(arguments);
+    for (const char* leaked : {"equired", "xclude", "not in {", "Could not convert", "not expected", "subcommand",
+                               "At Most", "received", "not an allowed"}) {
+      EXPECT_THAT(run.err, Not(HasSubstr(leaked))) << ::testing::PrintToString(arguments);
+    }
+  }
+}
+
+TEST(Help, TheOptionParsersLabelsDoNotAppear) {
+  for (const std::string& command : command_names()) {
+    const std::string help = run_ballast({command, "--help"}).out;
+    for (const char* leaked : {"Excludes:", "Needs:", "REQUIRED", "Positionals", "SUBCOMMAND"}) {
+      EXPECT_THAT(help, Not(HasSubstr(leaked))) << command;
+    }
+  }
 }
 
 }  // namespace

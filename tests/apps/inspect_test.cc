@@ -3,6 +3,7 @@
 #include "ballast/archive/digest.h"
 #include "ballast/archive/open.h"
 #include "tests/apps/ballast_program.h"
+#include "tests/support/format_testing.h"
 #include "tests/support/gguf_builder.h"
 #include "tests/support/json_path.h"
 
@@ -63,7 +64,7 @@ TEST(Inspect, WritesLongListsWholeWhenAsked) {
 
 TEST(Inspect, SortsNumbersInNamesAsNumbers) {
   const TempFolder folder;
-  const ProgramRun run = run_ballast({"inspect", write_sample(folder)});
+  const ProgramRun run = run_ballast({"inspect", write_sample(folder), "--all"});
   EXPECT_TRUE(ascending(positions(run.out, {"0.weight", "2.weight", "10.weight"}))) << run.out;
 }
 
@@ -287,6 +288,74 @@ TEST(Inspect, TensorsThatShareTheirBytesAreTied) {
   EXPECT_THAT(run_ballast({"inspect", path}).out, HasSubstr("\n  embedding = head  stored once\n"));
   EXPECT_EQ(json_at(run_ballast({"inspect", path, "--json"}).out, "tied"),
             R"([{"names":["embedding","head"],"stored_once":true}])");
+}
+
+// Twelve layers of two experts each; layer 7 has a wider weight.
+std::string write_layers(const TempFolder& folder) {
+  WritePlan plan;
+  const auto add = [&](std::string name, Shape shape) {
+    const TensorInfo info = make_info(std::move(name), DType::kF32, std::move(shape));
+    plan.add_tensor(info, [bytes = counting_bytes(info.byte_size, 1)](ByteSink& sink) { return sink.write(bytes); });
+  };
+  for (int layer = 0; layer < 12; ++layer) {
+    const std::string prefix = fmt::format("model.layers.{}.", layer);
+    add(prefix + "norm.weight", {4});
+    for (const char* expert : {"0", "1"}) add(prefix + "experts." + expert + ".weight", {4, layer == 7 ? 5U : 4U});
+  }
+  add("lm_head.weight", {8});
+  return write_plan(folder, "layers.safetensors", plan);
+}
+
+TEST(Inspect, FoldsLayersThatAreBuiltAlikeAndExpandsThemWithAll) {
+  const TempFolder folder;
+  const std::string path = write_layers(folder);
+  const std::string folded = run_ballast({"inspect", path}).out;
+  EXPECT_THAT(folded, HasSubstr("0-6, 8-11."));
+  EXPECT_THAT(folded, HasSubstr("11 x 3 tensors"));
+  EXPECT_THAT(folded, HasSubstr("0, 1.weight"));
+  EXPECT_THAT(folded, HasSubstr("2 x [4, 4]"));
+  EXPECT_THAT(folded, HasSubstr("2 x [4, 5]"));
+  EXPECT_THAT(folded, Not(HasSubstr("10.")));
+  EXPECT_THAT(folded, HasSubstr("lm_head.weight"));
+  const std::string all = run_ballast({"inspect", path, "--all"}).out;
+  EXPECT_THAT(all, AllOf(HasSubstr("  10."), HasSubstr("  11."), Not(HasSubstr(" x "))));
+  EXPECT_LT(std::ranges::count(folded, '\n') + 30, std::ranges::count(all, '\n'));
+  for (const char* flag : {"--flat", "--hash", "--sort=size"}) {
+    EXPECT_THAT(run_ballast({"inspect", path, flag}).out, Not(HasSubstr(" x "))) << flag;
+  }
+}
+
+TEST(Inspect, SmallSizesAreInBytesAndJsonKeepsThemExact) {
+  const TempFolder folder;
+  const std::string path = write_tensors(folder, "five.safetensors", {{"w", {1, 2, 3, 4, 5}}});
+  const ProgramRun run = run_ballast({"inspect", path});
+  EXPECT_THAT(run.out, HasSubstr("  20 B\n"));
+  EXPECT_THAT(run.out, Not(HasSubstr("MiB")));
+  EXPECT_EQ(json_at(run_ballast({"inspect", path, "--json"}).out, "tensors/0/bytes"), "20");
+}
+
+TEST(Inspect, FilesOfAnotherKindAreNamedWithWhatToDoAndTheDoctor) {
+  const TempFolder folder;
+  // One stored member, a.txt.
+  const ByteVector zip = from_hex(
+      "504b030414000000000000002100ac2a93d8020000000200000005000000612e7478746869504b0102140314000000000000"
+      "002100ac2a93d80200000002000000050000000000000000000000800100000000612e747874504b05060000000001000100"
+      "33000000250000000000");
+  const std::pair<std::string, const char*> cases[] = {
+      {folder.write("page.safetensors", "<!doctype html><html>404"), "a web page (HTML)"},
+      {folder.write("pointer.safetensors", "version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 12\n"),
+       "git lfs pull"},
+      {folder.write("packed.safetensors", "\x1f\x8b\x08 rest of it"), "gunzip"},
+      {folder.write("archive.npz", as_text(zip)), "a zip archive without arrays"},
+  };
+  for (const auto& [path, words] : cases) {
+    for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+             {"inspect", path}, {"verify", path}, {"convert", path, folder.path("out.npz")}, {"forward", path}}) {
+      const ProgramRun run = run_ballast(arguments);
+      EXPECT_EQ(run.exit_code, 2) << arguments.front() << ' ' << path;
+      EXPECT_THAT(run.err, AllOf(HasSubstr(words), HasSubstr("doctor"))) << arguments.front() << ' ' << path;
+    }
+  }
 }
 
 }  // namespace

@@ -185,7 +185,7 @@ TEST(Show, SuggestsTheNameThatWasMeant) {
   EXPECT_EQ(none.exit_code, 2);
   EXPECT_THAT(none.err, HasSubstr("lists the names"));
   EXPECT_EQ(json_at(none.out, "error/code"), "\"not_found\"");
-  EXPECT_THAT(run_ballast({"show", path, "--only", "nothing"}).err, HasSubstr("--only finds no tensor"));
+  EXPECT_THAT(run_ballast({"show", path, "--only", "nothing"}).err, HasSubstr("--only matches no tensor"));
 }
 
 TEST(Show, FaultsOfTheSliceAreTold) {
@@ -202,6 +202,56 @@ TEST(Show, ReadsOnlyTheSliceOfAHugeFile) {
   const std::string path = write_sparse_file(folder, "huge.safetensors", 64 * 1024);
   EXPECT_EQ(shown({path, "big[-3:]"}), "[0. 0. 0.]\n");
   EXPECT_EQ(shown({path}), "[0. 0. 0. ... 0. 0. 0.]\n");
+}
+
+// A .npy file of one array.
+std::string write_npy(const TempFolder& folder, const std::string& descr, const std::string& shape,
+                      const std::string& payload) {
+  std::string header = fmt::format("{{'descr': '{}', 'fortran_order': False, 'shape': {}, }}", descr, shape);
+  header.append((64 - (10 + header.size() + 1) % 64) % 64, ' ');
+  header += '\n';
+  std::string file("\x93NUMPY\x01\x00", 8);
+  file += static_cast<char>(header.size() & 0xFF);
+  file += static_cast<char>(header.size() >> 8);
+  return folder.write("array.npy", file + header + payload);
+}
+
+std::string int64_bytes(const std::vector<int64_t>& values) {
+  return std::string(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(int64_t));
+}
+
+TEST(Show, StringsOfNumPy) {
+  const TempFolder folder;
+  const auto utf32 = [](std::u32string text) {
+    text.resize(3, U'\0');
+    return std::string(reinterpret_cast<const char*>(text.data()), text.size() * 4);
+  };
+  const std::string path =
+      write_npy(folder, "<U3", "(2, 2)", utf32(U"cat") + utf32(U"\u00e9") + utf32(U"") + utf32(U"a\n\""));
+  EXPECT_EQ(run_ballast({"show", path}).out.substr(run_ballast({"show", path}).out.find("  str3")),
+            "  str3 [2, 2]\n[[\"cat\"  \"\u00e9\"]\n [\"\"     \"a\\n\"\"]]\n");
+  EXPECT_EQ(json_at(run_ballast({"show", path, "--json"}).out, "tensors/0/values"),
+            "[[\"cat\",\"\u00e9\"],[\"\",\"a\\n\\\"\"]]");
+  EXPECT_EQ(run_ballast({"show", path, "--format", "csv"}).out, "cat,\u00e9\n,\"a\n\"\"\"\n");
+  EXPECT_THAT(run_ballast({"inspect", path}).out, HasSubstr("str3"));
+  EXPECT_EQ(shown({write_npy(folder, "|S4", "(2,)", std::string("ab\0\0wxyz", 8))}), "[\"ab\"   \"wxyz\"]\n");
+}
+
+TEST(Show, DatesAndDurationsOfNumPy) {
+  const TempFolder folder;
+  const auto dates = [&](const std::string& descr, const std::vector<int64_t>& values) {
+    return shown({write_npy(folder, descr, fmt::format("({},)", values.size()), int64_bytes(values))});
+  };
+  const int64_t nat = std::numeric_limits<int64_t>::min();
+  EXPECT_EQ(dates("<M8[D]", {0, -1, 19723, nat}), "[1970-01-01 1969-12-31 2024-01-01 NaT]\n");
+  EXPECT_EQ(dates("<M8[s]", {1700000000}), "[2023-11-14T22:13:20]\n");
+  EXPECT_EQ(dates("<M8[ms]", {-1}), "[1969-12-31T23:59:59.999]\n");
+  EXPECT_EQ(dates("<M8[M]", {-1, 12}), "[1969-12 1971-01]\n");
+  EXPECT_EQ(dates("<M8[Y]", {54}), "[2024]\n");
+  EXPECT_EQ(dates("<m8[h]", {5, nat}), "[5 h NaT]\n");
+  EXPECT_EQ(dates("<M8[D]", {std::numeric_limits<int64_t>::max()}), "[9223372036854775807 D]\n");
+  const std::string path = write_npy(folder, "<M8[D]", "(1,)", int64_bytes({1}));
+  EXPECT_THAT(run_ballast({"inspect", path}).out, HasSubstr("datetime64[D]"));
 }
 
 }  // namespace

@@ -108,7 +108,7 @@ TEST(Stats, TiedTensorsAreNamedButNotEqualConstants) {
 TEST(Stats, TypesWithoutArithmeticAreListedAsSuch) {
   const ProgramRun run = run_ballast({"stats", test_file_path("npz/opaque.npz")});
   EXPECT_EQ(run.exit_code, 0);
-  EXPECT_THAT(run.out, HasSubstr("no arithmetic in this type"));
+  EXPECT_THAT(run.out, HasSubstr("no statistics for this type"));
   EXPECT_EQ(json_at(run_ballast({"stats", test_file_path("npz/opaque.npz"), "--json"}).out, "tensors/0/measured"),
             "false");
 }
@@ -117,7 +117,7 @@ TEST(Stats, NothingToMeasure) {
   const TempFolder folder;
   const ProgramRun run = run_ballast({"stats", write_odd_values(folder), "--only", "nothing"});
   EXPECT_EQ(run.exit_code, 2);
-  EXPECT_THAT(run.err, HasSubstr("--only finds no tensor"));
+  EXPECT_THAT(run.err, HasSubstr("--only matches no tensor"));
   EXPECT_EQ(run_ballast({"stats", write_plan(folder, "none", WritePlan())}).out, "no tensors\n");
 }
 

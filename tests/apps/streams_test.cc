@@ -135,5 +135,31 @@ TEST(Streams, AnEmptyPipeIsAnErrorThatNamesStandardInput) {
   EXPECT_THAT(run.err, HasSubstr("standard input: the file is empty"));
 }
 
+TEST(Streams, NamedPipesAndProcessSubstitutionAreRead) {
+  const TempFolder folder;
+  write_sample(folder, "a.safetensors");
+  for (const char* line : {"inspect fifo", "verify fifo", "hash fifo", "diff fifo a.safetensors", "doctor fifo",
+                           "stats fifo", "convert fifo out.npz --overwrite"}) {
+    const ProgramRun run = shell(folder, std::string("rm -f fifo; mkfifo fifo; cat a.safetensors > fifo & $B ") + line);
+    EXPECT_EQ(run.exit_code, 0) << line << ": " << run.err;
+  }
+  EXPECT_EQ(shell(folder, "cat a.safetensors | $B inspect /dev/stdin").exit_code, 0);
+  EXPECT_EQ(shell(folder, "$B verify /dev/fd/3 3<a.safetensors").exit_code, 0);
+}
+
+TEST(Streams, ADeviceIsStillRefused) {
+  const ProgramRun run = run_ballast({"inspect", "/dev/zero"});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("is a device"));
+}
+
+TEST(Streams, APipeHasNoPlaceForAManifest) {
+  const TempFolder folder;
+  write_sample(folder, "a.safetensors");
+  const ProgramRun run = shell(folder, "cat a.safetensors | $B hash /dev/stdin --write");
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr("manifest"));
+}
+
 }  // namespace
 }  // namespace ballast::testing

@@ -111,7 +111,7 @@ TEST(Tokenize, SaysWhatIsMissingOrTooMuch) {
   EXPECT_THAT(tokenize({}).err, AllOf(HasSubstr("--text"), HasSubstr("--file"), HasSubstr("--decode")));
   EXPECT_EQ(tokenize({"--text", "a", "--decode", "1"}).exit_code, 2);
   EXPECT_EQ(tokenize({"--decode", "1", "--count"}).exit_code, 2);
-  EXPECT_THAT(tokenize({"--decode", "1,x"}).err, HasSubstr("--decode: \"x\" is no token"));
+  EXPECT_THAT(tokenize({"--decode", "1,x"}).err, HasSubstr("--decode: \"x\" is not a token id"));
   EXPECT_THAT(tokenize({"--decode", "7000"}).err, HasSubstr("no token 7000"));
   EXPECT_THAT(tokenize({"--file", "nowhere.txt"}).err, HasSubstr("nowhere.txt"));
   const ProgramRun none = run_ballast({"tokenize", test_file_path("gptrs/gpt_micro/model.gptrs"), "--text", "x"});

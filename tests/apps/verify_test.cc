@@ -65,5 +65,15 @@ TEST(Verify, ChecksEveryFileAndEndsWithTheWorstOutcome) {
   EXPECT_EQ(json_at(three.out, "files/2/sound"), "true");
 }
 
+TEST(Verify, AMissingManifestIsANoteAndNoFinding) {
+  const TempFolder folder;
+  const std::string path = write_tensors(folder, "a.safetensors", {{"w", {1, 2}}});
+  const ProgramRun run = run_ballast({"verify", "--level", "content", path});
+  EXPECT_EQ(run.exit_code, 0);
+  EXPECT_THAT(run.out, StartsWith(path + ": safetensors, sound, 1 note\n"));
+  EXPECT_THAT(run.out, HasSubstr("no_manifest"));
+  EXPECT_EQ(run.out.find("finding"), std::string::npos) << run.out;
+}
+
 }  // namespace
 }  // namespace ballast::testing

@@ -95,11 +95,13 @@ void write_default_model_gguf(const std::string& path) {
   rename_and_turn(plan);
   plan.description.config.reset();
   plan.description.stored_form.clear();
-  plan.description.metadata = {
-      {"general.architecture", std::string("gpt2")}, {"gpt2.context_length", uint64_t{256}},
-      {"gpt2.embedding_length", uint64_t{192}},      {"gpt2.block_count", uint64_t{6}},
-      {"gpt2.feed_forward_length", uint64_t{768}},   {"gpt2.attention.head_count", uint64_t{6}},
-      {"gpt2.attention.layer_norm_epsilon", static_cast<double>(1e-5F)}};
+  plan.description.metadata = {{"general.architecture", std::string("gpt2")},
+                               {"gpt2.context_length", uint64_t{256}},
+                               {"gpt2.embedding_length", uint64_t{192}},
+                               {"gpt2.block_count", uint64_t{6}},
+                               {"gpt2.feed_forward_length", uint64_t{768}},
+                               {"gpt2.attention.head_count", uint64_t{6}},
+                               {"gpt2.attention.layer_norm_epsilon", static_cast<double>(1e-5F)}};
   for (MetaEntry& entry : vocabulary()) plan.description.metadata.push_back(std::move(entry));
   const auto written = write_archive(path, *find_format("gguf"), plan);
   ASSERT_TRUE(written) << written.error().message;
