@@ -115,7 +115,8 @@ void expect_same_tokens(const GgufVocabulary& v) {
       ASSERT_TRUE(ids && wanted);
       EXPECT_EQ(*ids, *wanted) << v.model << " " << v.pre << ": \"" << text << "\"";
       // Each says in its own way where words begin.
-      if (v.model != "bert") EXPECT_EQ(*got->decode(*ids), *expected->decode(*wanted));
+      if (v.model == "bert") continue;
+      EXPECT_EQ(*got->decode(*ids), *expected->decode(*wanted));
     }
   }
 }
