@@ -149,11 +149,18 @@ Status add_silu(const DecoderDescription&, const FolderFacts&, FolderJson& json)
   return {};
 }
 
-Status add_gemma(const DecoderDescription& d, const FolderFacts&, FolderJson& json) {
-  json.text("hidden_activation", "gelu_pytorch_tanh");
+// Whole wherever it is: transformers 5 takes nothing else.
+void add_score_scale(const DecoderDescription& d, FolderJson& json) {
+  constexpr std::string_view kKey = "query_pre_attn_scalar";
   const auto scale = static_cast<double>(d.layers.front().score_scale);
   const double scalar = scale > 0 ? 1 / (scale * scale) : static_cast<double>(d.head_dim);
-  json.real("query_pre_attn_scalar", std::abs(scalar - std::round(scalar)) < 1e-3 ? std::round(scalar) : scalar);
+  if (std::abs(scalar - std::round(scalar)) < 1e-3) json.count(kKey, static_cast<uint64_t>(std::round(scalar)));
+  else json.real(kKey, scalar);
+}
+
+Status add_gemma(const DecoderDescription& d, const FolderFacts&, FolderJson& json) {
+  json.text("hidden_activation", "gelu_pytorch_tanh");
+  add_score_scale(d, json);
   const auto cap = [&](std::string_view key, float value) {
     if (value != 0) json.real(key, static_cast<double>(value));
     else json.null(key);

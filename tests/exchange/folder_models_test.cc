@@ -138,6 +138,13 @@ TEST(WrittenFolder, KeepsDivisorsThatFollowNoRuleAsAList) {
   EXPECT_THAT(read_text_file(folder.path("out/config.json")), HasSubstr(R"("rope_type": "longrope")"));
 }
 
+// Which transformers 5 insists on.
+TEST(WrittenFolder, OfAGemmaHasAWholeNumberForTheScaleOfScores) {
+  const TempFolder folder;
+  ASSERT_TRUE(write_as_folder(test_file_path("gguf_models/gemma2_even/model.gguf"), folder.path("out")));
+  EXPECT_THAT(read_text_file(folder.path("out/config.json")), HasSubstr("\"query_pre_attn_scalar\": 16,"));
+}
+
 TEST(WrittenFolder, OfALlamaWithWindowsInSomeLayersIsAMinistral) {
   const TempFolder folder;
   const std::string gguf = write_changed_gguf(folder, "mistral_window", [](WritePlan& plan) {

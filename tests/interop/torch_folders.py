@@ -45,17 +45,17 @@ def greedy(model, ids):
 
 def check_folder(path, parity, ballast, folder, table, _):
     name = f"{path.parent.name}/{path.name}"
-    out = folder / "written"
+    out = folder / f"{path.parent.name}_{path.stem}"
     ballast.run("convert", path, f"{out}/", *(("--dequantize", "f32") if "q8_0" in path.name else ()))
     model = load(out)
     for length in (5, 40):
-        ids = [3 + i * 37 % 120 for i in range(length)]
+        ids = [3 + i * 37 % (model.config.vocab_size - 3) for i in range(length)]
         theirs, text = greedy(model, ids)
-        ours = parity.ballast_logits(ballast, path, folder, "--tokens", parity.comma(ids))
+        ours = parity.ballast_logits(ballast, path, folder, "--tokens", parity.comma(ids), "--numerics", "exact")
         error = float(np.abs(ours.astype(np.float64) - theirs).max())
         table.add(name, f"logits of {length} tokens", f"{np.abs(theirs).max():.2f}", f"{error:.2e}", error <= TOLERANCE)
         if text:
-            table.tokens(name, f"{len(text)} greedy tokens", parity.ballast_tokens(ballast, path, ids, len(text)), text)
+            table.tokens(name, f"{len(text)} greedy tokens", parity.ballast_tokens(ballast, path, ids, len(text), "--numerics", "exact"), text)
     if path.parent.name != "tiny":
         return  # its tokens are made up, without single characters
     tokenizer = transformers.AutoTokenizer.from_pretrained(out)
