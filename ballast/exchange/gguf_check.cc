@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "ballast/models/config_schema.h"
@@ -74,6 +75,8 @@ void compare_experts(const DecoderExperts& a, const DecoderExperts& b, Compariso
 
 // Scaling that travels as a tensor is none in the keys.
 void compare_rope(const DecoderDescription& a, const DecoderDescription& b, Comparison& compare) {
+  using Rope = DecoderLayer::Rope;
+  if (std::ranges::all_of(a.layers, [](const DecoderLayer& layer) { return layer.rope == Rope::kNone; })) return;
   const ops::RopeScaling& from = a.rope.scaling;
   const ops::RopeScaling& to = b.rope.scaling;
   compare.same("theta", static_cast<float>(a.rope.theta), static_cast<float>(b.rope.theta));
