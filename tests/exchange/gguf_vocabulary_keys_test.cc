@@ -136,6 +136,7 @@ std::string gguf_of_keys(std::vector<MetaEntry> keys, const std::string& path) {
   return path;
 }
 
+// Without marks that take the space beside them, which GGUF cannot say.
 std::vector<std::string> sample_texts() {
   return {"",
           "Hello world",
@@ -143,7 +144,7 @@ std::vector<std::string> sample_texts() {
           "I've been 'told he's there, 'RE you sure?",
           "3 33 333 3333 33333 1314151天 3.3 3..3",
           "нещо на Български, naïve café, 我想在apple工作",
-          "<|sys|>the other one<|end|> most people",
+          "<|sys|>the other one, most people",
           "🚀 (normal) ✅ ------======= ```````"};
 }
 
