@@ -144,7 +144,8 @@ TEST(CsvDataset, DamagedTextNeverDoesMoreThanFail) {
     for (int k = 0; k < 3; ++k)
       text[counter_random(i, 2 * k) % text.size()] = static_cast<char>(counter_random(i, 2 * k + 1));
     const auto set = csv_set(folder, text);
-    if (!set) EXPECT_THAT(set.error().message, HasSubstr("t.csv")) << text;
+    if (set) continue;
+    EXPECT_THAT(set.error().message, HasSubstr("t.csv")) << text;
   }
 }
 
