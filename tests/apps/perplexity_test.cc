@@ -92,7 +92,9 @@ TEST_F(CalibratedModel, PredictsHeldOutTextBetterThanOneQuantisedWithout) {
     EXPECT_GT(plain, before) << name;
     EXPECT_LT(calibrated, plain) << name;
     // Of q4_1 about half of the damage goes away.
-    if (name == "q4_1") EXPECT_LT(calibrated - before, 0.7 * (plain - before)) << calibrated << " " << plain;
+    if (name == "q4_1") {
+      EXPECT_LT(calibrated - before, 0.7 * (plain - before)) << calibrated << " " << plain;
+    }
   }
   EXPECT_EQ(json_at(report_, "calibration/tensors"), "25");
   EXPECT_GT(std::stoull(json_at(report_, "calibration/tokens")), 5000U);

@@ -136,7 +136,9 @@ TEST(Terminal, DifferentTensorsLookDifferentInTablesOf80And100Columns) {
       EXPECT_EQ(std::set<std::string>(names.begin(), names.end()).size(), 48U) << arguments.front() << '\n' << shown;
       std::istringstream lines(shown);
       for (std::string line; std::getline(lines, line);) {
-        if (line.find("weight") != std::string::npos) EXPECT_LE(longest_line(line), columns) << line;
+        if (line.find("weight") != std::string::npos) {
+          EXPECT_LE(longest_line(line), columns) << line;
+        }
       }
     }
   }
