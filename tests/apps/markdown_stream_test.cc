@@ -78,7 +78,8 @@ TEST(MarkdownStream, WrapsWordsButNotCode) {
   const std::string text = "one two three\n```\nint main() {}\n```\nfour five six";
   for (const bool colours : {false, true}) {
     MarkdownStream stream({.interactive = true, .colours = colours, .width = 8});
-    const std::string out = stream.next(text) + stream.finish();
+    std::string out = stream.next(text);
+    out += stream.finish();
     EXPECT_NE(out.find("one two\nthree\n"), std::string::npos) << out;
     EXPECT_NE(out.find("int main() {}"), std::string::npos) << out;
     EXPECT_NE(out.find("five six"), std::string::npos) << out;
