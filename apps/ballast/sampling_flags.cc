@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "ballast/text/generation_defaults.h"
 
@@ -13,16 +12,15 @@ void add_sampling_flags(Command& command, SamplingFlags& flags, uint64_t& max_to
   SamplerOptions& values = flags.values;
   command.count("--max-tokens", "N", max_tokens, fmt::format("Generate at most N tokens ({})", max_tokens));
   command.flag("--greedy", flags.greedy, "Always choose the most likely token; same as --temperature 0");
-  // Its range is the sampler's business: with --greedy any number will do.
   command.real("--temperature", "T", values.temperature,
                fmt::format("0: greedy; < 1: more focused, > 1: more varied (the model's own, else {}; chat models {})",
-                           usual_sampling(false).temperature, usual_sampling(true).temperature),
-               -HUGE_VAL);
+                           usual_sampling(false).temperature, usual_sampling(true).temperature));
   command.count("--top-k", "K", values.top_k, "Sample from the K most likely tokens");
   command.real("--top-p", "P", values.top_p, "Sample from the most likely tokens that add up to P");
   command.real("--min-p", "P", values.min_p, "Ignore tokens below P times the most likely one");
   command.real("--repetition-penalty", "X", values.repetition_penalty, "Penalise the last 64 tokens, if above 1");
-  command.seed("--seed", values.seed, "Seed for sampling: a number (0), or random; the seed used is reported");
+  command.seed("--seed", values.seed, flags.random_seed,
+               "Seed for sampling: a number (0), or random; the seed used is reported");
 }
 
 SamplerOptions settle_sampling(SamplerOptions defaults, const SamplingFlags& flags) {

@@ -229,7 +229,7 @@ TEST(Generate, RefusesNumbersThatAreNone) {
       {"--threads=0", "0 is not between 1 and 1024"},
       {"--kv-cache-capacity=0", "0 is below 1"},
       {"--temperature=nan", "\"nan\" is not a number"},
-      {"--temperature=-1", "temperature is -1: it must be 0 (greedy) or above"},
+      {"--temperature=-1", "-1 is below 0"},
       {"--seed=dice", "\"dice\" is not a whole number"},
       {"--top-p=2", "above 0 and at most 1"},
       {"--min-p=-0.5", "-0.5 is below 0"},
