@@ -74,6 +74,7 @@ format: bootstrap
 lint:
 	scripts/bootstrap --lint
 	scripts/check_layers
+	scripts/check_docs
 	scripts/format --check
 	cmake --preset tidy --log-level=WARNING
 	cmake --build build-tidy -j $(JOBS)

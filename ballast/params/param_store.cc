@@ -41,6 +41,12 @@ Error out_of_memory(const ParamSource& source, size_t index, uint64_t bytes) {
 
 const std::byte kNothing{};
 
+// blocks.0.w is one letter away from blocks.1.w, but nobody who asks for the one means the other.
+bool has_same_digits(std::string_view a, std::string_view b) {
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  return std::ranges::equal(a | std::views::filter(is_digit), b | std::views::filter(is_digit));
+}
+
 }  // namespace
 
 struct ParamStore::State {
@@ -171,8 +177,10 @@ Result<Param> ParamStore::get(std::string_view name) {
   if (const auto index = state_->source->find(name)) {
     return Param(this, *index, param_key(state_->model, base_param_id(name)));
   }
-  const auto names = state_->source->params() |
-                     std::views::transform([](const TensorInfo& info) { return std::string_view(info.name); });
+  std::vector<std::string_view> names;
+  for (const TensorInfo& info : state_->source->params()) {
+    if (has_same_digits(name, info.name)) names.emplace_back(info.name);
+  }
   const std::string_view meant = nearest(name, names);
   return make_error(ErrorCode::kNotFound,
                     fmt::format("{}: there is no parameter \"{}\"{}", state_->source->name(), name,

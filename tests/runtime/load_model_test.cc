@@ -9,9 +9,13 @@
 #include <filesystem>
 #include <thread>
 
+#include "ballast/archive/open.h"
+#include "ballast/archive/write.h"
+#include "ballast/formats/drivers.h"
 #include "ballast/ops/activation.h"
 #include "ballast/text/generator.h"
 #include "tests/support/recorded_models.h"
+#include "tests/support/temp_folder.h"
 #include "tests/support/test_files.h"
 
 namespace ballast::testing {
@@ -110,6 +114,20 @@ TEST(LoadModel, NamesAParameterOfTheWrongShapeAndBothShapes) {
 TEST(LoadModel, NamesAParameterThatIsMissing) {
   EXPECT_THAT(load_failure(recorded_model_path("gpt_micro"), with_config(micro_config(R"(,"num_layers":3)"))),
               HasSubstr("blocks.2.attention.w_qkv"));
+}
+
+TEST(LoadModel, NamesTheNearestTensorForAParameterThatIsMissing) {
+  const Archive file = *open_archive(recorded_model_path("gpt_micro"));
+  WritePlan plan = make_plan(file);
+  for (TensorInfo& tensor : plan.description.tensors) {
+    if (tensor.name == "blocks.1.ln_1.gamma") tensor.name = "blocks.1.ln_1.gama";
+  }
+  const TempFolder folder;
+  const auto written = write_archive(folder.path("misspelt.gptrs"), kGptrsCheckpointDriver, plan);
+  ASSERT_TRUE(written) << written.error().message;
+  EXPECT_THAT(load_failure(folder.path("misspelt.gptrs")),
+              AllOf(HasSubstr("misspelt.gptrs"), HasSubstr("no parameter \"blocks.1.ln_1.gamma\""),
+                    HasSubstr("blocks.1.ln_1.gama\"?")));
 }
 
 TEST(LoadModel, ReportsTensorsThatTheModelDoesNotAskFor) {
