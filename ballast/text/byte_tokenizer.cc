@@ -11,7 +11,8 @@ constexpr unsigned kByteValues = 256;
 
 void add_byte_level(JsonWriter& json, std::string_view key) {
   json.key(key).begin_object().key("type").string("ByteLevel").key("add_prefix_space").boolean(false);
-  json.key("trim_offsets").boolean(true).key("use_regex").boolean(false).end_object();
+  // Without merges, how the text is cut makes no difference; GPT-2's way is one that every reader of vocabularies has.
+  json.key("trim_offsets").boolean(true).key("use_regex").boolean(true).end_object();
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 
 #include "ballast/archive/guard.h"
@@ -16,14 +17,24 @@ namespace {
 constexpr size_t kLongestLine = size_t{64} << 20;
 constexpr size_t kMostNumbers = size_t{1} << 20;
 
+// JsonReader takes what is too large for f64 for 0; in data that would be another number.
+Result<double> read_finite(JsonReader& json) {
+  BALLAST_TRY(const JsonType type, json.peek());
+  if (type != JsonType::kNumber) return json.error_here("expected a number");
+  BALLAST_TRY(const std::string_view raw, json.read_raw());
+  double value = 0;
+  const auto [end, failure] = std::from_chars(raw.data(), raw.data() + raw.size(), value);
+  if (failure == std::errc() && end == raw.data() + raw.size() && std::isfinite(value)) return value;
+  return json.error_here("the number is not finite");
+}
+
 Status read_number_list(JsonReader& json, TableField& field) {
   field.kind = TableField::Kind::kNumbers;
   BALLAST_CHECK(json.enter_array());
   for (;;) {
     BALLAST_TRY(const bool more, json.next_element());
     if (!more) return {};
-    BALLAST_TRY(const double value, json.read_double());
-    if (!std::isfinite(value)) return json.error_here("the number is not finite");
+    BALLAST_TRY(const double value, read_finite(json));
     if (field.numbers.size() == kMostNumbers) return json.error_here("the list is too long for one example");
     field.numbers.push_back(value);
   }
@@ -45,9 +56,8 @@ Status read_value(JsonReader& json, TableField& field) {
     BALLAST_TRY(const bool truth, json.read_bool());
     value = truth ? 1 : 0;
   } else {
-    BALLAST_TRY(value, json.read_double());
+    BALLAST_TRY(value, read_finite(json));
   }
-  if (!std::isfinite(value)) return json.error_here("the number is not finite");
   field.kind = TableField::Kind::kNumber;
   field.numbers.push_back(value);
   return {};
