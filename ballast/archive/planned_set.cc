@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "ballast/io/work_folder.h"
@@ -34,8 +35,12 @@ Status find_superseded(const FileSystem& files, const std::string& destination, 
     BALLAST_TRY(ByteVector bytes, read_bytes(*opened, 0, opened->size()));
     old_index = MemorySource::owning(std::move(bytes), index_path);
   }
-  for (const std::string& name : set.write->find_superseded(old_index.get(), names)) {
-    set.superseded.push_back(path_beside(index_path, name));
+  // What a killed writer had not yet renamed goes with what it had.
+  std::vector<std::string> owners;
+  for (const std::string& name : names) owners.emplace_back(is_temporary(name) ? owner_of_temporary(name) : name);
+  const std::vector<std::string> old = set.write->find_superseded(old_index.get(), owners);
+  for (size_t i = 0; i < names.size(); ++i) {
+    if (std::ranges::find(old, owners[i]) != old.end()) set.superseded.push_back(path_beside(index_path, names[i]));
   }
   return {};
 }

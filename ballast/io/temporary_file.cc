@@ -75,6 +75,12 @@ bool is_temporary(std::string_view name) {
   return dot != std::string_view::npos && dot > 0 && is_number_pair(name.substr(dot + 1));
 }
 
+std::string_view owner_of_temporary(std::string_view name) {
+  name.remove_prefix(1);
+  name.remove_suffix(kSuffix.size());
+  return name.substr(0, name.rfind('.'));
+}
+
 void remove_stale_temporaries(const FileSystem& files, int folder, std::string_view file_name) {
   remove_stale(files, folder, [&](std::string_view name) { return is_temporary_of(name, file_name); });
 }

@@ -20,6 +20,8 @@ namespace ballast {
 std::string temporary_name(std::string_view file_name, int64_t process, uint64_t ticket);
 bool is_temporary_of(std::string_view name, std::string_view file_name);
 bool is_temporary(std::string_view name);  // of any file
+// The name of the file that a temporary was to become; shortened where that name is long.
+std::string_view owner_of_temporary(std::string_view name);
 
 // Removes temporaries of `file_name` whose writer is dead. What cannot be removed stays: tidying up is no reason to
 // fail.
