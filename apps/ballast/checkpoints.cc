@@ -239,9 +239,7 @@ Result<int> prune(const CheckpointsFlags& flags, Console& console) {
   }
   BALLAST_CHECK(check_metric(found, flags.metric));
   BALLAST_TRY(const auto manager, CheckpointManager::open(flags.folder, {}));
-  BALLAST_TRY(PruneReport report, manager->prune(policy_of(flags), flags.output.options.dry_run));
-  for (const DamagedManifest& damaged : found.damaged)
-    report.notes.push_back(fmt::format("left alone, because it cannot be read: {}", damaged.why));
+  BALLAST_TRY(const PruneReport report, manager->prune(policy_of(flags), flags.output.options.dry_run));
   if (flags.json) console.out() += checkpoint_prune_json(flags.folder, report, flags.output.options.dry_run);
   else print_checkpoint_prune(report, flags.output.options.dry_run, console);
   return kExitYes;

@@ -298,7 +298,11 @@ Result<PruneReport> CheckpointManager::prune(const CheckpointPolicy& policy, boo
       return make_error(ErrorCode::kInvalidArgument, "keeping the best checkpoints needs the name of a metric");
     }
     BALLAST_CHECK(state_->scan());
-    return state_->prune(policy, {}, dry_run);
+    BALLAST_TRY(PruneReport report, state_->prune(policy, {}, dry_run));
+    for (const DamagedManifest& damaged : state_->list.damaged) {
+      report.notes.push_back(fmt::format("left alone, because it cannot be read: {}", damaged.why));
+    }
+    return report;
   });
 }
 
