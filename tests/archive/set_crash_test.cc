@@ -145,6 +145,20 @@ void print(const std::string& name, const Counts& counts) {
               counts.stops, counts.images, counts.old_version, counts.new_version, counts.unsound);
 }
 
+// Files that do not belong to the set.
+std::vector<std::string> left_behind(const std::string& folder, const SetCase& set) {
+  std::vector<std::string> names;
+  const bool indexed = set.format.name == kSafetensorsDriver.name;
+  const std::string index = indexed ? read_text_file(folder + "/" + set.opened) : "";
+  for (const auto& entry : std::filesystem::directory_iterator(folder)) {
+    const std::string name = entry.path().filename().string();
+    const bool is_temporary_file = name.starts_with(".");
+    const bool belongs = indexed ? name == set.opened || index.find("\"" + name + "\"") != std::string::npos : true;
+    if (is_temporary_file || !belongs) names.push_back(name);
+  }
+  return names;
+}
+
 // `writes` versions one after the other; the crash happens while the last is written.
 Counts run_matrix(const SetCase& set, int writes) {
   const TempFolder root;
@@ -157,11 +171,13 @@ Counts run_matrix(const SetCase& set, int writes) {
   counts.stops = disk.size() - first + 1;
   for_every_crash(disk, first, [&](size_t stop, const std::string& crashed) {
     count(counts, set.look(crashed, before, after), stop, disk);
-    // Whatever was left, writing again replaces it and leaves nothing behind.
+    // Whatever was left, writing again replaces it.
     set.write(crashed, again, true, nullptr);
     EXPECT_EQ(set.look(crashed, before, again), Outcome::kNew);
-    const auto files = std::distance(std::filesystem::directory_iterator(crashed), {});
-    EXPECT_EQ(files, set.format.name == kSafetensorsDriver.name ? 3 : 2);
+    for (const std::string& name : left_behind(crashed, set)) {
+      // Stopped between the commit and a durable removal: no index names these any more, and they might be anyone's.
+      EXPECT_TRUE(name.starts_with("model-0000") && name.ends_with(".safetensors")) << name;
+    }
   });
   return counts;
 }
