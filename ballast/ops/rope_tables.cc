@@ -109,6 +109,25 @@ double dynamic_theta(const RopeConfig& config, uint64_t text_length) {
   return config.theta * std::pow(factor * length / original - (factor - 1), channels / (channels - 2));
 }
 
+// In the precision of `T`.
+template <typename T>
+T divisor_of_llama3(const RopeConfig& config, uint64_t i) {
+  const RopeScaling& scaling = config.scaling;
+  const T part = static_cast<T>(2 * i) / static_cast<T>(config.rotary_dim);
+  const T frequency = 1 / std::pow(static_cast<T>(config.theta), part);
+  const T length = static_cast<T>(2 * std::numbers::pi) / frequency;
+  const auto context = static_cast<T>(scaling.original_context);
+  const auto low = static_cast<T>(scaling.low_frequency);
+  const auto high = static_cast<T>(scaling.high_frequency);
+  const auto factor = static_cast<T>(scaling.factor);
+  if (length < context / high) return 1;
+  if (length > context / low) return factor;
+  const T kept = (context / length - low) / (high - low);
+  return 1 / ((1 - kept) / factor + kept);
+}
+
+// Tables in single precision follow what files say in single precision, whatever form the model has.
+template <typename T>
 double frequency(const RopeConfig& config, uint64_t i, uint64_t text_length) {
   const RopeScaling& scaling = config.scaling;
   const double original = plain_frequency(config.theta, i, config.rotary_dim);
@@ -116,7 +135,7 @@ double frequency(const RopeConfig& config, uint64_t i, uint64_t text_length) {
     case Kind::kNone: return original;
     case Kind::kLinear: return original / scaling.factor;
     case Kind::kDynamic: return plain_frequency(dynamic_theta(config, text_length), i, config.rotary_dim);
-    case Kind::kLlama3: return original / static_cast<double>(llama3_divisor(config, i));
+    case Kind::kLlama3: return original / static_cast<double>(divisor_of_llama3<T>(config, i));
     case Kind::kYarn: {
       const double ramp = Ramp(config).at(static_cast<double>(i));
       return original / scaling.factor * ramp + original * (1 - ramp);
@@ -135,9 +154,7 @@ double exact_magnitude(const RopeScaling& scaling) {
   if (scaling.factor <= 1) return 1;
   if (scaling.kind == Kind::kLongRope) {
     if (scaling.original_context < 2) return 1;
-    // In the precision that files have it in where they say it.
-    return static_cast<double>(static_cast<float>(
-        std::sqrt(1 + std::log(scaling.factor) / std::log(static_cast<double>(scaling.original_context)))));
+    return std::sqrt(1 + std::log(scaling.factor) / std::log(static_cast<double>(scaling.original_context)));
   }
   const auto of = [&](double mscale) { return 0.1 * mscale * std::log(scaling.factor) + 1; };
   const double mscale = scaling.mscale.value_or(0);
@@ -152,9 +169,9 @@ void fill(const RopeConfig& config, uint64_t first_position, uint64_t text_lengt
   const uint64_t half = tables.cosines.dims()[1];
   T* const cosines = tables.cosines.writable<T>();
   T* const sines = tables.sines.writable<T>();
-  const double scale = rope_magnitude(config.scaling);
+  const auto scale = static_cast<double>(static_cast<T>(exact_magnitude(config.scaling)));
   for (uint64_t i = 0; i < half; ++i) {
-    const double turn = frequency(config, i, text_length);
+    const double turn = frequency<T>(config, i, text_length);
     for (uint64_t p = 0; p < positions; ++p) {
       const double angle = static_cast<double>(first_position + p) * turn;
       cosines[p * half + i] = static_cast<T>(std::cos(angle) * scale);
@@ -165,20 +182,7 @@ void fill(const RopeConfig& config, uint64_t first_position, uint64_t text_lengt
 
 }  // namespace
 
-float llama3_divisor(const RopeConfig& config, uint64_t i) {
-  const RopeScaling& scaling = config.scaling;
-  const float part = static_cast<float>(2 * i) / static_cast<float>(config.rotary_dim);
-  const float frequency = 1.0F / std::pow(static_cast<float>(config.theta), part);
-  const float length = static_cast<float>(2 * std::numbers::pi) / frequency;
-  const auto context = static_cast<float>(scaling.original_context);
-  const auto low = static_cast<float>(scaling.low_frequency);
-  const auto high = static_cast<float>(scaling.high_frequency);
-  const auto factor = static_cast<float>(scaling.factor);
-  if (length < context / high) return 1;
-  if (length > context / low) return factor;
-  const float kept = (context / length - low) / (high - low);
-  return 1 / ((1 - kept) / factor + kept);
-}
+float llama3_divisor(const RopeConfig& config, uint64_t i) { return divisor_of_llama3<float>(config, i); }
 
 double rope_magnitude(const RopeScaling& scaling) {
   return static_cast<double>(static_cast<float>(exact_magnitude(scaling)));

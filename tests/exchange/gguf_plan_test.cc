@@ -298,8 +298,9 @@ TEST(GgufPlan, MakesAFileOfABertThatGivesTheStatesOfItsFolderBitForBit) {
   const TempFolder temp;
   as_gguf(test_file_path("hf/bert"), temp.path("x.gguf"));
   const std::vector<TokenId> ids = {2, 17, 90, 45, 3};
-  const auto want = load_or_die(test_file_path("hf/bert"))->forward(TokenInput{ids});
-  const auto got = load_or_die(temp.path("x.gguf"))->forward(TokenInput{ids});
+  const auto before = load_or_die(test_file_path("hf/bert")), after = load_or_die(temp.path("x.gguf"));
+  const auto want = before->forward(TokenInput{ids});
+  const auto got = after->forward(TokenInput{ids});
   ASSERT_TRUE(want && got) << (got ? "" : got.error().message);
   ASSERT_EQ(got->bytes().size(), want->bytes().size());
   EXPECT_EQ(std::memcmp(got->bytes().data(), want->bytes().data(), want->bytes().size()), 0);
@@ -367,8 +368,9 @@ TEST(GgufPlan, TakesGptRssGptWithGpt2sGeluAndNoOther) {
   ASSERT_TRUE(convert_archive(opened(path), tanh, *find_format("gptrs-checkpoint"), with_tanh));
   as_gguf(tanh, temp.path("x.gguf"));
   const std::vector<TokenId> ids = {1, 5, 9, 2};
-  const auto want = load_or_die(tanh)->forward(TokenInput{ids});
-  const auto got = load_or_die(temp.path("x.gguf"))->forward(TokenInput{ids});
+  const auto before = load_or_die(tanh), after = load_or_die(temp.path("x.gguf"));
+  const auto want = before->forward(TokenInput{ids});
+  const auto got = after->forward(TokenInput{ids});
   ASSERT_TRUE(want && got) << (got ? "" : got.error().message);
   ASSERT_EQ(got->bytes().size(), want->bytes().size());
   EXPECT_EQ(std::memcmp(got->bytes().data(), want->bytes().data(), want->bytes().size()), 0);
