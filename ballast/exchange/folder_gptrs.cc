@@ -30,8 +30,22 @@ Result<HuggingFaceReport> to_huggingface_names(WritePlan& plan, std::vector<std:
   return gptrs_to_huggingface(plan, options, notes);
 }
 
+// gpt.rs's GPT computes the exact GELU unless it says otherwise, and transformers' GPT-2 the one with tanh: the folder
+// says which, so that it computes what the checkpoint computes.
+constexpr std::string_view kGeluKey = "activation_function";
+
+void name_exact_gelu(std::string& config) {
+  const bool is_gpt2 = config.find("GPT2LMHeadModel") != std::string::npos;
+  if (!is_gpt2 || config.find(kGeluKey) != std::string::npos) return;
+  config.insert(config.find('{') + 1, fmt::format("\n  \"{}\": \"gelu\",", kGeluKey));
+}
+
 Status to_folder(WritePlan& plan, std::vector<std::string>& notes) {
-  BALLAST_CHECK(to_huggingface_names(plan, notes));
+  std::vector<std::string> said;
+  BALLAST_CHECK(to_huggingface_names(plan, said));
+  for (std::string& note : said) {
+    if (note.find(kGeluKey) == std::string::npos) notes.push_back(std::move(note));
+  }
   plan.description.config.reset();  // it is a file of its own
   return {};
 }
@@ -93,6 +107,7 @@ Result<ExchangePlan> plan_first(const ExchangeSource& source) {
   WritePlan probe = make_plan(source.archive);
   std::vector<std::string> unsaid;
   BALLAST_TRY(HuggingFaceReport report, to_huggingface_names(probe, unsaid));
+  name_exact_gelu(report.config_text);
   plan.companions.push_back({"config.json", std::move(report.config_text)});
   plan.edits.emplace_back(to_folder);
   return plan;
