@@ -47,6 +47,7 @@ Result<ConvertReport> write_weights(const WriteWeights& write, const ExchangePla
                                     const FormatDriver& format) {
   ConvertOptions& options = flags.options;
   options.edits.insert(options.edits.begin(), plan.edits.begin(), plan.edits.end());
+  options.use_origin = !plan.is_new_form;
   BALLAST_TRY(ConvertReport report,
               names_a_folder(flags.path)
                   ? write_folder(write, flags, "model" + std::string(format.extensions.front()), plan)
@@ -71,6 +72,7 @@ Result<ConvertReport> write_through_folder(const ExchangeSource& source, const E
   fs::create_directory(between, failure);
   ConvertOptions first;
   first.edits = plan.edits;
+  first.use_origin = false;
   first.threads = flags.options.threads;
   first.write.progress = flags.options.write.progress;
   first.write.commit.sync = false;

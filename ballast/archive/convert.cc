@@ -81,14 +81,17 @@ class Conversion {
     if (format_.plan_write == nullptr) {
       return make_error(ErrorCode::kUnsupported, fmt::format("{} files are read but not written", format_.name));
     }
-    BALLAST_CHECK(restore_origin(plan_, report_.notes, options_.threads, options_.write.progress));
+    if (options_.use_origin) {
+      BALLAST_CHECK(restore_origin(plan_, report_.notes, options_.threads, options_.write.progress));
+    }
+    plan_.description.origin.reset();
     BALLAST_CHECK(select_tensors());
     for (const PlanEdit& edit : options_.edits) BALLAST_CHECK(edit(plan_, report_.notes));
     const Description logical = plan_.description;
     BALLAST_CHECK(choose_config());
     BALLAST_CHECK(apply_losses());
     BALLAST_CHECK(tie_tensors());
-    BALLAST_CHECK(attach_origin(logical));
+    if (options_.use_origin) BALLAST_CHECK(attach_origin(logical));
     report_.tensors = plan_.description.tensors.size();
     for (const TensorInfo& tensor : plan_.description.tensors) report_.payload_bytes += tensor.byte_size;
     if (options_.dry_run) return std::move(report_);

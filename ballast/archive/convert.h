@@ -26,6 +26,8 @@ struct ConvertOptions {
   std::optional<std::string> config_text;  // a model config for targets that need one
   bool allow_lossy = false;
   bool dry_run = false;
+  // False: the source is made into something else, so its origin is neither restored nor is there one to remember.
+  bool use_origin = true;
   bool keep_order = true;  // false: the order of tensors and metadata is nobody's; no origin remembers it
   bool tie = true;         // tensors that hold the same bytes are stored once, where the format can
   unsigned threads = 0;

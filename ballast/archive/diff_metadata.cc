@@ -1,5 +1,6 @@
 #include "ballast/archive/diff_metadata.h"
 
+#include <algorithm>
 #include <map>
 
 #include "ballast/archive/digest.h"
@@ -22,6 +23,17 @@ Result<Description> original_description(const Archive& archive, unsigned thread
   return original ? std::move(*original) : carrier;
 }
 
+// gpt.rs's config of a model that was converted to safetensors travels as metadata: kModelConfigKey of the models'
+// layer.
+void take_carried_config(Description& file) {
+  const auto carried = std::ranges::find(file.metadata, "ballast.model", &MetaEntry::key);
+  if (file.config || carried == file.metadata.end()) return;
+  const auto* text = std::get_if<std::string>(&carried->value);
+  if (text == nullptr) return;
+  file.config = ModelConfig{"gptrs", *text};
+  file.metadata.erase(carried);
+}
+
 bool same_value(const std::optional<MetaValue>& a, const std::optional<MetaValue>& b) {
   if (!a || !b) return !a && !b;
   return MetaEntry{"", *a} == MetaEntry{"", *b};
@@ -31,8 +43,10 @@ bool same_value(const std::optional<MetaValue>& a, const std::optional<MetaValue
 
 Result<MetadataReport> diff_metadata(const Archive& a, const Archive& b, unsigned threads, const Progress& progress) {
   return guarded([&]() -> Result<MetadataReport> {
-    BALLAST_TRY(const Description one, original_description(a, threads, progress));
-    BALLAST_TRY(const Description other, original_description(b, threads, progress));
+    BALLAST_TRY(Description one, original_description(a, threads, progress));
+    BALLAST_TRY(Description other, original_description(b, threads, progress));
+    take_carried_config(one);
+    take_carried_config(other);
     std::map<std::string, MetadataChange> by_key;
     for (const MetaEntry& entry : one.metadata) by_key[entry.key].a = entry.value;
     for (const MetaEntry& entry : other.metadata) by_key[entry.key].b = entry.value;

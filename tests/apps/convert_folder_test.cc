@@ -132,6 +132,19 @@ TEST(ConvertFolder, TheContainerAloneSaysWhatStaysBehind) {
   EXPECT_THAT(beside.out, Not(HasSubstr("stay in"))) << "they stand beside it";
 }
 
+TEST(ConvertFolder, AModelOfAnotherFormNeitherKeepsNorMentionsAnOrigin) {
+  const TempFolder folder;
+  const ProgramRun there =
+      run_ballast({"convert", test_file_path("gguf/tiny/tiny_llama.f32.gguf"), folder.path("out/")});
+  ASSERT_EQ(there.exit_code, 0) << there.err;
+  const ProgramRun back = run_ballast({"convert", folder.path("out"), folder.path("back.gguf")});
+  ASSERT_EQ(back.exit_code, 0) << back.err;
+  for (const ProgramRun& run : {there, back}) EXPECT_THAT(run.out, Not(HasSubstr("origin")));
+  for (const char* name : {"out/model.safetensors", "back.gguf"}) {
+    EXPECT_EQ(read_text_file(folder.path(name)).find("ballast.origin"), std::string::npos) << name;
+  }
+}
+
 TEST(ConvertFolder, ADryRunAndAFailureLeaveNothing) {
   const TempFolder folder;
   const std::string source = make_source(folder, "llama_plain");
