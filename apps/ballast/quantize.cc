@@ -9,11 +9,12 @@
 #include "apps/ballast/commands.h"
 #include "apps/ballast/console.h"
 #include "apps/ballast/convert_report.h"
+#include "apps/ballast/file_names.h"
 #include "apps/ballast/json_output.h"
-#include "apps/ballast/output_flags.h"
-#include "apps/ballast/output_format.h"
+#include "apps/ballast/model_output.h"
 #include "apps/ballast/table.h"
 #include "apps/ballast/text.h"
+#include "ballast/io/staging_folder.h"
 #include "ballast/tensor/blocks.h"
 
 namespace ballast::cli {
@@ -92,35 +93,85 @@ Result<const QuantizationPreset*> chosen_preset(const QuantizeFlags& flags) {
   return make_error(ErrorCode::kInvalidArgument, "no type is given; write for example --type q4_k_m");
 }
 
-// The weights that run must be those that are quantised: under the same names, with their inputs along the rows.
-Status check_calibration(const CalibrationFlags& flags, const Description& source) {
-  if (flags.text.empty() || source.format == "gguf") return {};
-  return make_error(
-      ErrorCode::kUnsupported,
-      fmt::format("--calibrate runs GGUF models, and this is {}; first run `ballast convert IN model.gguf`",
-                  source.format));
+// A folder gets one GGUF file, which holds config, tokenizer and chat template too.
+Result<const FormatDriver*> choose_quantized_format(const OutputFlags& flags) {
+  if (flags.format.empty() && names_a_folder(flags.path)) return find_format("gguf");
+  return choose_output_format(flags);
 }
 
-Result<ConvertReport> quantize(QuantizeFlags& flags, const Output& output, Console& console) {
-  ConvertOptions& options = flags.output.options;
-  BALLAST_TRY(flags.preset, chosen_preset(flags));
-  QuantizeOptions edit{.type = flags.preset->base, .threads = options.threads};
+// What calibration runs: the weights that are quantised, under the names and in the layout that they will have.
+class CalibrationModel {
+ public:
+  // The source itself where nothing else becomes of it; otherwise a GGUF file of it, which goes with this object.
+  static Result<CalibrationModel> make(const QuantizeFlags& flags, const Archive& source, const ExchangePlan& plan,
+                                       const FormatDriver& format) {
+    CalibrationModel model;
+    if (flags.calibration_flags.text.empty()) return model;
+    if (format.name != "gguf") {
+      return make_error(ErrorCode::kUnsupported,
+                        fmt::format("--calibrate writes GGUF, not {}: name a .gguf file", format.name));
+    }
+    if (is_stream(flags.source) || is_stream(flags.output.path)) {
+      return make_error(ErrorCode::kUnsupported, "--calibrate runs the model first, so it needs paths, not pipes");
+    }
+    model.path_ = flags.source;
+    if (!plan.is_new_form && source.description().format == format.name) return model;
+    BALLAST_CHECK(model.write(flags, source, plan, format));
+    return model;
+  }
+
+  const std::string& path() const { return path_; }
+
+ private:
+  Status write(const QuantizeFlags& flags, const Archive& source, const ExchangePlan& plan,
+               const FormatDriver& format) {
+    std::string beside = flags.output.path;
+    while (beside.size() > 1 && beside.ends_with('/')) beside.pop_back();
+    BALLAST_TRY(StagingFolder staging, StagingFolder::create(beside + ".calibration"));
+    staging_.emplace(std::move(staging));
+    path_ = staging_->path() + "/model.gguf";
+    OutputFlags output;
+    output.path = path_;
+    output.options.threads = flags.output.options.threads;
+    output.options.write.commit.sync = false;
+    BALLAST_TRY([[maybe_unused]] const ConvertReport report,
+                write_planned({flags.source, source}, plan, output, format));
+    return {};
+  }
+
+  std::optional<StagingFolder> staging_;
+  std::string path_;
+};
+
+Result<QuantizeOptions> quantize_options(const QuantizeFlags& flags) {
+  QuantizeOptions edit{.type = flags.preset->base, .threads = flags.output.options.threads};
   if (!flags.pure) edit.preset = flags.preset;
   for (const std::string& text : flags.keep) {
     auto rule = parse_type_rule(text);
     if (!rule) return std::move(rule).error().with_context("--keep");
     edit.rules.push_back(*std::move(rule));
   }
-  BALLAST_TRY(const FormatDriver* format, choose_format(flags.output.format, flags.output.path));
+  return edit;
+}
+
+Result<ConvertReport> quantize(QuantizeFlags& flags, const Output& output, Console& console) {
+  ConvertOptions& options = flags.output.options;
+  BALLAST_TRY(flags.preset, chosen_preset(flags));
+  BALLAST_TRY(QuantizeOptions edit, quantize_options(flags));
+  BALLAST_TRY(const FormatDriver* format, choose_quantized_format(flags.output));
   BALLAST_CHECK(refuse_same_file(flags.source, flags.output));
   BALLAST_TRY(const Archive source, open_input(flags.source, FileAccess::kPositional));
-  BALLAST_CHECK(check_calibration(flags.calibration_flags, source.description()));
-  BALLAST_TRY(flags.calibration, calibrate(flags.calibration_flags, flags.source, options.threads, console));
+  BALLAST_TRY(const ExchangePlan plan, plan_output({flags.source, source}, flags.output, *format));
+  {
+    BALLAST_TRY(const CalibrationModel model, CalibrationModel::make(flags, source, plan, *format));
+    BALLAST_TRY(flags.calibration, calibrate(flags.calibration_flags, model.path(), options.threads, console));
+  }
   edit.importance = flags.calibration.matrix;
   ProgressBar bar(console.errors());
   BALLAST_CHECK(finish_options(flags.output, output, bar));
+  // Behind the plan's edits, so that it sees the names and layouts of the target.
   options.edits = {quantize_tensors(std::move(edit), flags.log)};
-  return convert_archive(source, flags.output.path, *format, options);
+  return write_planned({flags.source, source}, plan, flags.output, *format);
 }
 
 // ---------------------------------------------------------------- what was done
@@ -269,7 +320,7 @@ constexpr const char* kQuantizeFooter =
     "what the model will see, a few thousand tokens or more, and measure on other text with `ballast perplexity`.\n"
     "\n"
     "Examples:\n"
-    "  ballast quantize model.gguf small.gguf Q4_K_M\n"
+    "  ballast quantize llama_folder small.gguf Q4_K_M\n"
     "  ballast quantize model.gguf small.gguf q3_k_m --calibrate sample.txt\n"
     "  ballast quantize model.gguf small.gguf --type q4_k_m --keep 'attn_v=q8_0'\n"
     "  ballast quantize model.gguf small.gguf --type q8_0 --keep 'token_embd=f16' --dry-run\n";
@@ -279,13 +330,15 @@ constexpr const char* kQuantizeFooter =
 RunCommand add_quantize(CLI::App& program, Console& console) {
   Command command(program, "quantize", "Quantise a model to fewer bits per weight");
   auto flags = std::make_shared<QuantizeFlags>();
-  command.path("IN", flags->source, "Model to quantise; - reads standard input").or_model();
-  command.path("OUT", flags->output.path, "Where to write it, usually .gguf; - writes standard output");
+  command.path("IN", flags->source, "Model to quantise: a folder or a file; - reads standard input").or_model();
+  command.path("OUT", flags->output.path,
+               "Where to write it: a .gguf file, or a folder (ending in /) for model.gguf; - writes standard output");
   command.optional_path("TYPE", flags->type, "What matrices become, as with --type");
   command.text("--type", "TYPE", flags->type_given, "Choose what matrices become: q4_k_m, q8_0, ... (see below)");
   command.flag("--pure", flags->pure, "Give every matrix the same type instead of a mixture");
   command.texts("--keep", "REGEX=TYPE", flags->keep, "Give tensors with such a name this type; may be repeated");
   add_calibration_flags(command, flags->calibration_flags);
+  add_container_flag(command, flags->output);
   add_output_flags(command, flags->output);
   command.json(flags->json);
   command.footer("Types:\n" + presets_text() + kQuantizeFooter);

@@ -1,7 +1,6 @@
 #include <gmock/gmock.h>
 
 #include "tests/apps/ballast_program.h"
-#include "tests/support/default_model_gguf.h"
 #include "tests/support/json_path.h"
 #include "tests/support/recorded_models.h"
 
@@ -63,7 +62,8 @@ class CalibratedModel : public ::testing::Test {
  protected:
   void SetUp() override {
     model_ = folder_.path("model.gguf");
-    write_default_model_gguf(model_);
+    const ProgramRun run = run_ballast({"convert", default_model_file(), model_});
+    ASSERT_EQ(run.exit_code, 0) << run.err;
   }
 
   std::string quantize(const std::string& name, std::vector<std::string> more) {
@@ -109,6 +109,16 @@ TEST_F(CalibratedModel, IsTheSameFromASavedImportanceMatrixAndOnAnyNumberOfThrea
   EXPECT_EQ(json_at(report_, "calibration/tensors"), "25");
   const double of_saved = perplexity_of(folder_.path("c.gguf"));
   EXPECT_NEAR(of_saved, perplexity_of(direct), of_saved * 1e-3);
+}
+
+TEST_F(CalibratedModel, IsTheSameMadeFromACheckpointOrFromItsGgufFile) {
+  const std::string direct = folder_.path("direct.gguf");
+  const ProgramRun run = run_ballast({"quantize", default_model_file(), direct, "q4_0", "--calibrate", text_});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(read_text_file(direct), read_text_file(quantize("two_steps.gguf", {"q4_0", "--calibrate", text_})));
+  size_t files = 0;  // nothing else stays behind
+  for (const auto& entry : std::filesystem::directory_iterator(folder_.path())) files += entry.exists() ? 1 : 0;
+  EXPECT_EQ(files, 3U);
 }
 
 TEST_F(CalibratedModel, AnImportanceMatrixOfAnotherModelIsRefused) {

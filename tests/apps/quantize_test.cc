@@ -147,6 +147,80 @@ TEST(QuantizeCommand, FlagsAreChecked) {
   EXPECT_THAT(rule.err, HasSubstr("--keep: \"norm=q9\": write REGEX=TYPE"));
 }
 
+// ---------------------------------------------------------------- models
+
+std::string forward_of(const std::string& model) {
+  const ProgramRun run = run_ballast({"forward", model, "--tokens", "1,2,3", "--json"});
+  EXPECT_EQ(run.exit_code, 0) << model << ": " << run.err;
+  return run.out;
+}
+
+TEST(QuantizedModels, AHuggingFaceFolderBecomesAGgufFileThatRuns) {
+  const TempFolder folder;
+  const std::string source = test_file_path("hf/llama_plain"), target = folder.path("q.gguf");
+  const ProgramRun run = run_ballast({"quantize", source, target, "--type", "Q8_0"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("blk.0.attn_v.weight"));
+  forward_of(target);
+  const std::string listing = run_ballast({"inspect", target, "--json"}).out;
+  EXPECT_THAT(listing, AllOf(HasSubstr("\"general.architecture\""), HasSubstr("\"general.file_type\"")));
+  const ProgramRun again = run_ballast({"quantize", target, folder.path("again.gguf"), "q4_0", "--json"});
+  EXPECT_EQ(again.exit_code, 0) << again.err;
+}
+
+TEST(QuantizedModels, AGgufFileKeepsAllOfItsMetadata) {
+  const TempFolder folder;
+  const std::string source = test_file_path("gguf_models/qwen3/model.gguf"), target = folder.path("q.gguf");
+  ASSERT_EQ(run_ballast({"quantize", source, target, "q4_0"}).exit_code, 0);
+  const std::string before = run_ballast({"inspect", source, "--json"}).out;
+  const std::string after = run_ballast({"inspect", target, "--json"}).out;
+  for (const char* section : {"metadata", "scalars"}) {
+    const auto kept = json_members(after, section);
+    for (const auto& entry : json_members(before, section)) {
+      if (entry.first == "general.file_type" || entry.first == "general.quantization_version") continue;
+      EXPECT_THAT(kept, ::testing::Contains(entry));
+    }
+  }
+  EXPECT_THAT(json_members(after, "scalars"),
+              ::testing::Contains(::testing::Pair("general.file_type", HasSubstr("\"value\":2"))));
+  forward_of(target);
+}
+
+TEST(QuantizedModels, AFolderAsDestinationHoldsAGgufFileAndRuns) {
+  const TempFolder folder;
+  const std::string target = folder.path("small") + "/";
+  const std::string model = test_file_path("../../models/default/model.gptrs");
+  const ProgramRun run = run_ballast({"quantize", model, target, "q8_0"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_TRUE(std::filesystem::exists(target + "model.gguf"));
+  const ProgramRun text =
+      run_ballast({"generate", target, "--prompt", "It is a truth", "--greedy", "--max-tokens", "4"});
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_FALSE(text.out.empty());
+}
+
+TEST(QuantizedModels, WhatWouldNotRunIsRefusedUnlessOnlyTheContainerIsMeant) {
+  const TempFolder folder;
+  const std::string source = test_file_path("hf/llama_plain"), target = folder.path("q.gptrsten");
+  const ProgramRun refused = run_ballast({"quantize", source, target, "q8_0"});
+  EXPECT_EQ(refused.exit_code, 2);
+  EXPECT_THAT(refused.err, HasSubstr("--container-only"));
+  EXPECT_FALSE(std::filesystem::exists(target));
+  const std::string plain = folder.path("plain.gguf");
+  const ProgramRun kept = run_ballast({"quantize", source, plain, "q8_0", "--container-only"});
+  EXPECT_EQ(kept.exit_code, 0) << kept.err;
+  EXPECT_THAT(kept.out, HasSubstr("model.layers.0.self_attn.v_proj.weight"));
+}
+
+TEST(QuantizedModels, CalibrationNeedsGgufAndPaths) {
+  const TempFolder folder;
+  const std::string text = test_file_path("text/calibration.txt");
+  const std::string model = test_file_path("../../models/default/model.gptrs");
+  const ProgramRun other = run_ballast({"quantize", model, folder.path("q.gptrs"), "q8_0", "--calibrate", text});
+  EXPECT_EQ(other.exit_code, 2);
+  EXPECT_THAT(other.err, HasSubstr("name a .gguf file"));
+}
+
 // ---------------------------------------------------------------- what other commands make of blocks
 
 class BlockFile : public ::testing::Test {
