@@ -48,8 +48,8 @@ TEST(FolderOfGptrs, OfALaterGenerationComputesWhatItsFolderComputed) {
     const std::string source = folder.write("model.gptrs", newer_gptrs_of(original, kind));
     const Status written = write_as_folder(source, folder.path("out"));
     ASSERT_TRUE(written) << name << ": " << written.error().message;
-    const auto got = load_or_die(folder.path("out"))->forward(TokenInput{{1, 2, 3, 4}});
-    const auto expected = load_or_die(original)->forward(TokenInput{{1, 2, 3, 4}});
+    const auto model = load_or_die(folder.path("out")), before = load_or_die(original);
+    const auto got = model->forward(TokenInput{{1, 2, 3, 4}}), expected = before->forward(TokenInput{{1, 2, 3, 4}});
     ASSERT_TRUE(got && expected);
     const RecordedTensor wanted{{expected->dims().span().begin(), expected->dims().span().end()},
                                 {expected->f32(), expected->f32() + expected->count()}};

@@ -116,8 +116,8 @@ void expect_same_logits(const std::string& gguf, const std::string& folder) {
   const Status written = write_as_folder(gguf, folder);
   ASSERT_TRUE(written) << written.error().message;
   const std::vector<TokenId> ids = {1, 5, 9, 2, 7, 7, 3, 4, 11, 12, 13, 40, 41, 42};
-  const auto logits = load_or_die(folder)->forward(TokenInput{ids});
-  const auto expected = load_or_die(gguf)->forward(TokenInput{ids});
+  const auto model = load_or_die(folder), original = load_or_die(gguf);
+  const auto logits = model->forward(TokenInput{ids}), expected = original->forward(TokenInput{ids});
   ASSERT_TRUE(logits && expected);
   EXPECT_EQ(largest_distance(*logits, *expected), 0);
 }

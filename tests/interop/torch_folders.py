@@ -64,6 +64,22 @@ def check_folder(path, parity, ballast, folder, table, _):
     table.tokens(name, f"tokens of {len(TEXTS)} texts", ours, [tokenizer(text)["input_ids"] for text in TEXTS])
 
 
+@torch.inference_mode()
+def check_bert(parity, ballast, folder, table, _):
+    """There and back: GGUF has no place for the pooler, whose task is another."""
+    gguf, out = folder / "bert.gguf", folder / "bert"
+    ballast.run("convert", DATA / "hf/bert", gguf)
+    ballast.run("convert", gguf, f"{out}/")
+    model, info = transformers.AutoModel.from_pretrained(out, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
+    require(all(name.startswith("pooler.") for name in info["missing_keys"]), f"transformers misses {info['missing_keys']}")
+    require(not info["unexpected_keys"], f"transformers does not know {info['unexpected_keys']}")
+    ids = [3 + i * 37 % 120 for i in range(40)]
+    ballast.run("forward", gguf, "--tokens", parity.comma(ids), "--out", folder / "states.npz")
+    with np.load(folder / "states.npz") as arrays:
+        table.logits("bert.gguf", "states of 40 tokens", arrays["states"], model(torch.tensor([ids])).last_hidden_state[0].numpy())
+
+
 def folder_checks(parity):
     paths = sorted([*DATA.glob("gguf_models/*/*.gguf"), *DATA.glob("gguf/tiny/*.f32.gguf"), *DATA.glob("gguf/tiny/*.q8_0.gguf")])
-    return {f"folder {path.parent.name} {path.stem}": partial(check_folder, path, parity) for path in paths}
+    checks = {f"folder {path.parent.name} {path.stem}": partial(check_folder, path, parity) for path in paths}
+    return {**checks, "folder bert": partial(check_bert, parity)}
