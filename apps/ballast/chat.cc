@@ -93,6 +93,7 @@ int chat(const ChatFlags& flags, Console& console) {
   if (!tokenizer) return console.fail(tokenizer.error(), flags.json);
   auto conversation = make_conversation(flags, **running, *tokenizer);
   if (!conversation) return console.fail(conversation.error(), flags.json);
+  if (flags.sampling.random_seed) console.remark(fmt::format("seed {}\n", flags.sampling.values.seed));
   ChatSession session(console, *conversation, (*running)->model().as_causal_lm()->context_length(), flags.json);
   const int code = run_session(flags, session, console);
   if (const Status status = (*running)->finish(console); !status) return console.fail(status.error(), flags.json);

@@ -101,7 +101,7 @@ int Console::fail(const Error& error, bool json) {
 
 int Console::finish(int exit_code) {
   flush();
-  if (verbose_) {
+  if (std::exchange(verbose_, false)) {
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start_;
     struct rusage usage = {};
     ::getrusage(RUSAGE_SELF, &usage);

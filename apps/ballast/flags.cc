@@ -110,9 +110,12 @@ Flag Command::real(const std::string& name, const std::string& placeholder, doub
   }));
 }
 
-Flag Command::seed(const std::string& name, uint64_t& value, const std::string& help) {
-  const auto draw = [](std::string& text) -> std::string {
-    if (text == "random") text = std::to_string(std::random_device()());
+Flag Command::seed(const std::string& name, uint64_t& value, bool& random, const std::string& help) {
+  const auto draw = [&random](std::string& text) -> std::string {
+    if (text == "random") {
+      random = true;
+      text = std::to_string(std::random_device()());
+    }
     return check_count(text, 0, UINT64_MAX);
   };
   return Flag(app_.add_option(name, value, help)->option_text("N")->transform(CLI::Validator(draw, "")));

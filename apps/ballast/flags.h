@@ -57,8 +57,8 @@ class Command {
              uint64_t least = 0, uint64_t most = UINT64_MAX);
   Flag real(const std::string& name, const std::string& placeholder, double& value, const std::string& help,
             double least = 0);
-  // A number, or "random" for one that is drawn now.
-  Flag seed(const std::string& name, uint64_t& value, const std::string& help);
+  // A number, or "random" for one that is drawn now, which `random` tells.
+  Flag seed(const std::string& name, uint64_t& value, bool& random, const std::string& help);
   // Bytes, as 500MB or 2GiB.
   Flag size(const std::string& name, uint64_t& bytes, const std::string& help);
 

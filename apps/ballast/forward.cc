@@ -59,7 +59,7 @@ struct ForwardResult {
 // Layers say not whether their numbers are classes; a single number is none.
 bool is_classifier(const LoadedModel& model) {
   const ImageClassifier* classifier = model.as_image_classifier();
-  if (classifier != nullptr && !classifier->labels().empty()) return true;
+  if (!model.class_names().empty() || (classifier != nullptr && !classifier->labels().empty())) return true;
   return !model.takes_values();
 }
 

@@ -19,7 +19,8 @@ void add_sampling_flags(Command& command, SamplingFlags& flags, uint64_t& max_to
   command.real("--top-p", "P", values.top_p, "Sample from the most likely tokens that add up to P");
   command.real("--min-p", "P", values.min_p, "Ignore tokens below P times the most likely one");
   command.real("--repetition-penalty", "X", values.repetition_penalty, "Penalise the last 64 tokens, if above 1");
-  command.seed("--seed", values.seed, "Seed for sampling: a number (0), or random; the seed used is reported");
+  command.seed("--seed", values.seed, flags.random_seed,
+               "Seed for sampling: a number (0), or random; the seed used is reported");
 }
 
 SamplerOptions settle_sampling(SamplerOptions defaults, const SamplingFlags& flags) {

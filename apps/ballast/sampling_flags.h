@@ -12,6 +12,7 @@ namespace ballast::cli {
 struct SamplingFlags {
   SamplerOptions values;  // of the flags that were given
   bool greedy = false;
+  bool random_seed = false;        // the seed in `values` was drawn
   std::vector<std::string> given;  // Command::given(), once the command line was parsed
 };
 
