@@ -40,6 +40,11 @@ class Chat : public ::testing::Test {
   std::string max_tokens_ = "8";
 };
 
+TEST_F(Chat, TellsTheSeedThatItDrew) {
+  EXPECT_THAT(chat("It is\n", {"--seed", "random"}).err, ::testing::ContainsRegex("seed [0-9]+\n"));
+  EXPECT_THAT(chat("It is\n", {"--seed", "7"}).err, Not(HasSubstr("seed")));
+}
+
 TEST_F(Chat, LinesFromAPipeAreTurns) {
   const ProgramRun run = chat("It is a truth\n\nAnd then?\n/stats\n");
   EXPECT_EQ(run.exit_code, 0) << run.err;
