@@ -19,6 +19,7 @@
 #include "ballast/archive/diff_metadata.h"
 #include "ballast/archive/open.h"
 #include "ballast/archive/trace.h"
+#include "ballast/models/config_schema.h"
 
 namespace ballast::cli {
 
@@ -82,7 +83,7 @@ Result<Compared> diff(const DiffFlags& flags, Console& console) {
   if (flags.trace) compared.trace = order_trace(a, b, compared.report);
   compared.metadata_counts = flags.metadata_counts();
   if (!flags.ignore_metadata && !flags.trace)
-    BALLAST_CHECK(assign(compared.metadata, diff_metadata(a, b, options.threads, options.progress)));
+    BALLAST_CHECK(assign(compared.metadata, diff_metadata(a, b, kModelConfigKey, options.threads, options.progress)));
   return compared;
 }
 

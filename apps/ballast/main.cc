@@ -65,7 +65,7 @@ class Program {
   }
 
   int run(std::vector<std::string> arguments) {
-    if (arguments.empty()) return ask_for_command();
+    if (arguments.empty() || arguments == std::vector<std::string>{"--"}) return ask_for_command();
     if (const int code = check_command_name(arguments.front()); code != 0) return code;
     std::ranges::reverse(arguments);  // as the parser wants them
     try {

@@ -23,15 +23,19 @@ Result<Description> original_description(const Archive& archive, unsigned thread
   return original ? std::move(*original) : carrier;
 }
 
-// gpt.rs's config of a model that was converted to safetensors travels as metadata: kModelConfigKey of the models'
-// layer.
-void take_carried_config(Description& file) {
-  const auto carried = std::ranges::find(file.metadata, "ballast.model", &MetaEntry::key);
-  if (file.config || carried == file.metadata.end()) return;
-  const auto* text = std::get_if<std::string>(&carried->value);
+void take_config(Description& description, std::string_view key) {
+  const auto found = std::ranges::find(description.metadata, key, &MetaEntry::key);
+  if (description.config || found == description.metadata.end()) return;
+  const auto* text = std::get_if<std::string>(&found->value);
   if (text == nullptr) return;
-  file.config = ModelConfig{"gptrs", *text};
-  file.metadata.erase(carried);
+  description.config = ModelConfig{"", *text};
+  description.metadata.erase(found);
+}
+
+// Whose rules a config follows is the format's business.
+bool same_config(const std::optional<ModelConfig>& a, const std::optional<ModelConfig>& b) {
+  if (!a || !b) return !a && !b;
+  return a->text == b->text;
 }
 
 bool same_value(const std::optional<MetaValue>& a, const std::optional<MetaValue>& b) {
@@ -41,12 +45,13 @@ bool same_value(const std::optional<MetaValue>& a, const std::optional<MetaValue
 
 }  // namespace
 
-Result<MetadataReport> diff_metadata(const Archive& a, const Archive& b, unsigned threads, const Progress& progress) {
+Result<MetadataReport> diff_metadata(const Archive& a, const Archive& b, std::string_view config_key, unsigned threads,
+                                     const Progress& progress) {
   return guarded([&]() -> Result<MetadataReport> {
     BALLAST_TRY(Description one, original_description(a, threads, progress));
     BALLAST_TRY(Description other, original_description(b, threads, progress));
-    take_carried_config(one);
-    take_carried_config(other);
+    take_config(one, config_key);
+    take_config(other, config_key);
     std::map<std::string, MetadataChange> by_key;
     for (const MetaEntry& entry : one.metadata) by_key[entry.key].a = entry.value;
     for (const MetaEntry& entry : other.metadata) by_key[entry.key].b = entry.value;
@@ -56,7 +61,7 @@ Result<MetadataReport> diff_metadata(const Archive& a, const Archive& b, unsigne
       change.key = key;
       report.changes.push_back(std::move(change));
     }
-    report.config_differs = one.config != other.config;
+    report.config_differs = !same_config(one.config, other.config);
     return report;
   });
 }

@@ -3,6 +3,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ballast/base/progress.h"
@@ -24,8 +25,9 @@ struct MetadataReport {
 };
 
 // The order of keys does not count. A file that was converted counts as what it was converted from, as long as its
-// `ballast.origin` is not stale; checking that reads all tensors.
-Result<MetadataReport> diff_metadata(const Archive& a, const Archive& b, unsigned threads = 0,
-                                     const Progress& progress = {});
+// `ballast.origin` is not stale; checking that reads all tensors. A text under `config_key` is the model config of a
+// format that has no field for one.
+Result<MetadataReport> diff_metadata(const Archive& a, const Archive& b, std::string_view config_key,
+                                     unsigned threads = 0, const Progress& progress = {});
 
 }  // namespace ballast

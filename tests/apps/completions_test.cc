@@ -40,7 +40,7 @@ std::vector<std::string> bash_offers(const std::vector<std::string>& words) {
 TEST(BashCompletion, OffersCommandsAndGlobalFlags) {
   EXPECT_THAT(bash_offers({"ins"}), ElementsAre("inspect"));
   EXPECT_THAT(bash_offers({""}), Contains("completions"));
-  EXPECT_THAT(bash_offers({"--v"}), ElementsAre("--version"));
+  EXPECT_THAT(bash_offers({"--v"}), ElementsAre("--version", "--verbose"));
 }
 
 TEST(BashCompletion, OffersTheFlagsOfTheCommand) {

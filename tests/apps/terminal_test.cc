@@ -106,7 +106,7 @@ std::string write_llama(const TempFolder& folder, const std::string& name, float
   for (int layer = 0; layer < 12; ++layer) {
     for (const char* part : {"self_attn.q_proj", "self_attn.k_proj", "mlp.up_proj", "post_attention_layernorm"}) {
       tensors.push_back({fmt::format("model.layers.{}.{}.weight", layer, part),
-                         {0.123456F * static_cast<float>(layer), -1.5F, last}});
+                         {0.123456F * static_cast<float>(layer), -1.5F - static_cast<float>(tensors.size()), last}});
     }
   }
   return write_tensors(folder, name, tensors);
