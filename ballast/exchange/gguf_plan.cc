@@ -9,8 +9,6 @@
 #include "ballast/exchange/gguf_general.h"
 #include "ballast/exchange/gguf_settings.h"
 #include "ballast/exchange/gguf_vocabulary_keys.h"
-#include "ballast/models/config_reader.h"
-#include "ballast/models/model_config.h"
 
 namespace ballast {
 
@@ -75,14 +73,6 @@ Result<ExchangePlan> plan_from_config(const ExchangeSource& source, const std::s
   return plan;
 }
 
-// gpt.rs's GPT computes the exact GELU unless it says otherwise, and transformers' GPT-2 the one with tanh.
-Result<std::string> with_gelu(const ExchangeSource& source, const std::string& config) {
-  BALLAST_TRY(const ModelDescription model, parse_model_config(source.archive.description().config->text, source.path));
-  BALLAST_TRY(const ConfigReader fields, ConfigReader::parse(model.kind, config));
-  if (model.kind != "gpt" || fields.has("activation_function")) return config;
-  return R"({"activation_function": "gelu", )" + config.substr(config.find('{') + 1);
-}
-
 // What transformers would call it is what llama.cpp's converter begins with.
 Result<ExchangePlan> plan_from_gptrs(const ExchangeSource& source) {
   BALLAST_TRY(ExchangePlan folder, plan_gptrs_folder(source));
@@ -90,8 +80,7 @@ Result<ExchangePlan> plan_from_gptrs(const ExchangeSource& source) {
   if (found == folder.companions.end()) {
     return make_error(ErrorCode::kUnsupported, "the checkpoint has no config that transformers knows");
   }
-  BALLAST_TRY(const std::string config, with_gelu(source, found->contents));
-  BALLAST_TRY(ExchangePlan plan, plan_from_config(source, config));
+  BALLAST_TRY(ExchangePlan plan, plan_from_config(source, found->contents));
   plan.edits.insert(plan.edits.begin(), folder.edits.begin(), folder.edits.end());
   return plan;
 }
