@@ -85,7 +85,11 @@ Status AtomicFiles::commit() {
   Status status;
   for (size_t i = 0; i < entries_.size() && status; ++i) status = prepare(*entries_[i]);
   if (status) status = publish_all();
-  if (status) remove_superseded();
+  if (status && !superseded_.empty()) {
+    remove_superseded();
+    static_cast<void>(
+        sync_folders());  // or they would be there again after a power failure; the set is sound either way
+  }
   entries_.clear();  // gives up the locks, and removes what was not published
   return status;
 }
