@@ -21,7 +21,9 @@ Result<bool> is_any_taken(const FileSystem& files, const std::string& destinatio
   return false;
 }
 
-Status find_superseded(const FileSystem& files, const std::string& destination, PlannedSet& set) {
+// `taken`: names that the set would have had, were they free.
+Status find_superseded(const FileSystem& files, const std::string& destination, const std::vector<std::string>& taken,
+                       PlannedSet& set) {
   const std::string index_path = set.path_of(destination, set.write->files().size() - 1);
   const auto folder = WorkFolder::open(split_path(index_path).folder, files);
   if (!folder && folder.error().code == ErrorCode::kNotFound) return {};  // writing into it tells so
@@ -40,7 +42,9 @@ Status find_superseded(const FileSystem& files, const std::string& destination, 
   for (const std::string& name : names) owners.emplace_back(is_temporary(name) ? owner_of_temporary(name) : name);
   const std::vector<std::string> old = set.write->find_superseded(old_index.get(), owners);
   for (size_t i = 0; i < names.size(); ++i) {
-    if (std::ranges::find(old, owners[i]) != old.end()) set.superseded.push_back(path_beside(index_path, names[i]));
+    const bool is_old = std::ranges::find(old, owners[i]) != old.end();
+    const bool is_unfinished = is_temporary(names[i]) && std::ranges::find(taken, owners[i]) != taken.end();
+    if (is_old || is_unfinished) set.superseded.push_back(path_beside(index_path, names[i]));
   }
   return {};
 }
@@ -61,9 +65,11 @@ Result<PlannedSet> plan_set(const std::string& destination, const FormatDriver& 
   // Without leave to overwrite nothing is replaced.
   if (set.write->files().size() < 2 || !commit.overwrite) return set;
   const FileSystem& files = commit.file_system != nullptr ? *commit.file_system : os_file_system();
+  std::vector<std::string> taken;
   for (;;) {
-    BALLAST_TRY(const bool taken, is_any_taken(files, destination, set));
-    if (!taken) break;
+    BALLAST_TRY(const bool is_taken_now, is_any_taken(files, destination, set));
+    if (!is_taken_now) break;
+    for (const PlannedFile& file : set.write->files()) taken.push_back(file.file_name);
     if (++request.generation > kMostGenerations) {
       return make_error(ErrorCode::kExists,
                         fmt::format("{}: {} earlier sets of files are beside it; remove those that nothing needs",
@@ -72,7 +78,7 @@ Result<PlannedSet> plan_set(const std::string& destination, const FormatDriver& 
     BALLAST_TRY(set.write, format.plan_write(request));
     if (!set.write->is_indexed()) return set;
   }
-  if (set.write->is_indexed()) BALLAST_CHECK(find_superseded(files, destination, set));
+  if (set.write->is_indexed()) BALLAST_CHECK(find_superseded(files, destination, taken, set));
   return set;
 }
 

@@ -87,8 +87,7 @@ Status AtomicFiles::commit() {
   if (status) status = publish_all();
   if (status && !superseded_.empty()) {
     remove_superseded();
-    static_cast<void>(
-        sync_folders());  // or they would be there again after a power failure; the set is sound either way
+    static_cast<void>(sync_folders());  // without it they may be there again; the set is sound either way
   }
   entries_.clear();  // gives up the locks, and removes what was not published
   return status;
