@@ -60,10 +60,14 @@ ByteVector payload_of(const Archive& archive, size_t index) {
   return bytes;
 }
 
-void expect_same_tensors(const Archive& made, const Archive& recorded) {
+void expect_same_tensors(const Archive& made, const Archive& recorded, bool in_order = true) {
   std::vector<std::string> names, recorded_names;
   for (const TensorInfo& tensor : made.tensors()) names.push_back(tensor.name);
   for (const TensorInfo& tensor : recorded.tensors()) recorded_names.push_back(tensor.name);
+  if (!in_order) {
+    std::ranges::sort(names);
+    std::ranges::sort(recorded_names);
+  }
   EXPECT_EQ(names, recorded_names);
   for (size_t i = 0; i < recorded.tensors().size(); ++i) {
     const TensorInfo& want = recorded.tensors()[i];
@@ -230,7 +234,8 @@ TEST_P(GgufOfRecording, ComesBackWithTheSameTensorsAndMetadata) {
   const Archive made = opened(as_gguf(temp.path("folder"), temp.path("x.gguf")));
   const Archive recorded = opened(test_file_path("gguf_models/" + GetParam().name + "/model.gguf"));
   expect_same_metadata(made, recorded, GetParam().in_order);
-  expect_same_tensors(made, recorded);
+  // The folder's norms are f32 beside bf16 matrices, and safetensors puts wider types first.
+  expect_same_tensors(made, recorded, false);
 }
 
 // ---------------------------------------------------------------- running
