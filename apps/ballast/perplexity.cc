@@ -123,8 +123,8 @@ constexpr const char* kPerplexityFooter =
     "\n"
     "Examples:\n"
     "  ballast perplexity model.gguf held_out.txt\n"
-    "  ballast perplexity model_folder held_out.txt --context 1024 --stride 512 --json\n"
-    "  ballast perplexity q4.gguf held_out.txt --max-tokens 10000\n";
+    "  ballast perplexity llama_model held_out.txt --context 128 --stride 64 --json\n"
+    "  ballast perplexity model.gguf held_out.txt --max-tokens 10000\n";
 
 }  // namespace
 

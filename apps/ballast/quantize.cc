@@ -320,7 +320,7 @@ constexpr const char* kQuantizeFooter =
     "what the model will see, a few thousand tokens or more, and measure on other text with `ballast perplexity`.\n"
     "\n"
     "Examples:\n"
-    "  ballast quantize llama_folder small.gguf Q4_K_M\n"
+    "  ballast quantize llama_model small.gguf Q4_K_M\n"
     "  ballast quantize model.gguf small.gguf q3_k_m --calibrate sample.txt\n"
     "  ballast quantize model.gguf small.gguf --type q4_k_m --keep 'attn_v=q8_0'\n"
     "  ballast quantize model.gguf small.gguf --type q8_0 --keep 'token_embd=f16' --dry-run\n";

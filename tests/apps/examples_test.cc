@@ -148,6 +148,7 @@ void make_sample_files(const TempFolder& folder) {
   for (const char* name : {"run1.tensors", "run2.tensors"}) copy_data(folder, "gptrs/gpt_micro/trace.gptrsten", name);
   copy_data(folder, "tokenizers/gptrs_flat.json", "tokenizer.json");
   folder.write("README.md", "# A model\n");
+  for (const char* name : {"sample.txt", "held_out.txt"}) copy_data(folder, "text/held_out.txt", name);
   make_training_run(folder);
   make_chat_model(folder);
   std::filesystem::copy(test_file_path("huggingface/gpt2"), folder.path("gpt2_folder"));
