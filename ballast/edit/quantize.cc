@@ -285,6 +285,9 @@ PlanEdit dequantize_tensors(DType to, std::shared_ptr<CastLog> log) {
       BALLAST_CHECK(cast_logged(plan, i, to, log));
       ++count;
     }
+    // A model that changed its form has been unpacked on the way.
+    const auto tells_it = [](const std::string& note) { return note.starts_with("dequantised to "); };
+    if (count == 0 && std::ranges::any_of(notes, tells_it)) return {};
     notes.push_back(
         fmt::format("dequantised to {}: {} of {} tensors", dtype_name(to), count, plan.description.tensors.size()));
     return {};
