@@ -7,7 +7,6 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <functional>
 
 #include "ballast/archive/model_folder.h"
 #include "ballast/archive/open.h"
@@ -24,8 +23,7 @@ namespace ballast {
 namespace {
 
 using ::ballast::testing::CrashDisk;
-using ::ballast::testing::Fate;
-using ::ballast::testing::kFates;
+using ::ballast::testing::for_every_crash;
 using ::ballast::testing::make_info;
 using ::ballast::testing::read_text_file;
 using ::ballast::testing::TempFolder;
@@ -114,21 +112,6 @@ struct SetCase {
   }
 };
 
-void for_every_crash(const CrashDisk& disk, size_t first,
-                     const std::function<void(size_t stop, const std::string& root)>& check) {
-  for (size_t stop = first; stop <= disk.size() && !::testing::Test::HasFailure(); ++stop) {
-    const auto check_one = [&](Fate fate, uint64_t seed) {
-      const TempFolder folder;
-      disk.restore(stop, fate, seed, folder.path());
-      SCOPED_TRACE(fmt::format("stopped after call {} of {} ({}), fate {}, seed {}", stop, disk.size(),
-                               stop == 0 ? "nothing" : disk.describe(stop - 1), static_cast<int>(fate), seed));
-      check(stop, folder.path());
-    };
-    for (const Fate fate : kFates) check_one(fate, 0);
-    for (uint64_t seed = 0; seed < kSeeds; ++seed) check_one(Fate::kRandom, stop * 1000 + seed);
-  }
-}
-
 void count(Counts& counts, Outcome outcome, size_t stop, const CrashDisk& disk) {
   ++counts.images;
   EXPECT_NE(outcome, Outcome::kMixture);
@@ -169,7 +152,7 @@ Counts run_matrix(const SetCase& set, int writes) {
   set.write(root.path(), after, true, &disk);
   Counts counts;
   counts.stops = disk.size() - first + 1;
-  for_every_crash(disk, first, [&](size_t stop, const std::string& crashed) {
+  for_every_crash(disk, first, kSeeds, [&](size_t stop, const std::string& crashed) {
     count(counts, set.look(crashed, before, after), stop, disk);
     // Whatever was left, writing again replaces it.
     set.write(crashed, again, true, nullptr);
@@ -264,7 +247,7 @@ TEST(SetCrash, FoldersAreTheOldOneOrTheNewOne) {
   write_folder(root.path(), 2, &disk);
   Counts counts;
   counts.stops = disk.size() - first + 1;
-  for_every_crash(disk, first, [&](size_t stop, const std::string& crashed) {
+  for_every_crash(disk, first, kSeeds, [&](size_t stop, const std::string& crashed) {
     count(counts, look_at_folder(crashed, 1, 2), stop, disk);
     write_folder(crashed, 3, nullptr);
     EXPECT_EQ(look_at_folder(crashed, 2, 3), Outcome::kNew);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <filesystem>
 
 #include "ballast/archive/open.h"
 #include "ballast/archive/write.h"
@@ -23,29 +22,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-struct FolderCase {
-  std::string name;
-  std::string path;
-  std::string recording;  // beside the file, or in tests/data/hf under the same name
-};
-
-void PrintTo(const FolderCase& file, std::ostream* out) { *out << file.name; }
-
-std::vector<FolderCase> folder_cases() {
-  std::vector<FolderCase> files;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(test_file_path("gguf_models"))) {
-    if (entry.path().extension() != ".gguf") continue;
-    const std::string model = entry.path().parent_path().filename().string(), file = entry.path().stem().string();
-    const bool has_own = std::filesystem::exists(entry.path().parent_path() / "expected.json");
-    files.push_back({.name = file == "model" ? model : model + "_" + file,
-                     .path = entry.path().string(),
-                     .recording = (has_own ? "gguf_models/" : "hf/") + model});
-  }
-  std::ranges::sort(files, {}, &FolderCase::name);
-  return files;
-}
-
-class WrittenFolders : public ::testing::TestWithParam<FolderCase> {
+class WrittenFolders : public ::testing::TestWithParam<RecordedGguf> {
  protected:
   void SetUp() override {
     const Status written = write_as_folder(GetParam().path, folder_.path("out"));
@@ -57,7 +34,7 @@ class WrittenFolders : public ::testing::TestWithParam<FolderCase> {
   TempFolder folder_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Every, WrittenFolders, ::testing::ValuesIn(folder_cases()),
+INSTANTIATE_TEST_SUITE_P(Every, WrittenFolders, ::testing::ValuesIn(recorded_ggufs()),
                          [](const auto& file) { return file.param.name; });
 
 double largest_distance(const Tensor& a, const Tensor& b) {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "ballast/archive/convert.h"
 #include "ballast/archive/open.h"
@@ -19,29 +18,7 @@ namespace {
 // As for the files that these were made from; a wrong epsilon shows from 6e-4 on.
 constexpr double kFamilyTolerance = 1e-4;
 
-struct FamilyFile {
-  std::string name;
-  std::string path;
-  std::string recording;  // the folder's own, otherwise that of the model in tests/data/hf that has its name
-};
-
-void PrintTo(const FamilyFile& file, std::ostream* out) { *out << file.name; }
-
-std::vector<FamilyFile> family_files() {
-  std::vector<FamilyFile> files;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(test_file_path("gguf_models"))) {
-    if (entry.path().extension() != ".gguf") continue;
-    const std::string model = entry.path().parent_path().filename().string(), file = entry.path().stem().string();
-    const bool has_own = std::filesystem::exists(entry.path().parent_path() / "expected.json");
-    files.push_back({.name = file == "model" ? model : model + "_" + file,
-                     .path = entry.path().string(),
-                     .recording = (has_own ? "gguf_models/" : "hf/") + model});
-  }
-  std::ranges::sort(files, {}, &FamilyFile::name);
-  return files;
-}
-
-class GgufFamilies : public ::testing::TestWithParam<FamilyFile> {
+class GgufFamilies : public ::testing::TestWithParam<RecordedGguf> {
  protected:
   RecordedDecoder recorded() const { return read_recorded_decoder(GetParam().recording); }
   std::unique_ptr<LoadedModel> load(const LoadOptions& options = {}) const {
@@ -49,7 +26,7 @@ class GgufFamilies : public ::testing::TestWithParam<FamilyFile> {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Every, GgufFamilies, ::testing::ValuesIn(family_files()),
+INSTANTIATE_TEST_SUITE_P(Every, GgufFamilies, ::testing::ValuesIn(recorded_ggufs()),
                          [](const auto& file) { return file.param.name; });
 
 TEST_P(GgufFamilies, LogitsAreThoseOfTransformersOnEveryBackend) {

@@ -2,12 +2,15 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+
+#include "tests/support/temp_folder.h"
 
 namespace ballast::testing {
 
@@ -312,6 +315,21 @@ int CrashDisk::remove_folder_at(int folder, const char* name) const {
   if (result != 0) return result;
   note({.call = Call::kUnlink, .object = object, .folder = number_of(folder), .name = name, .to = {}, .bytes = {}});
   return 0;
+}
+
+void for_every_crash(const CrashDisk& disk, size_t first, uint64_t seeds,
+                     const std::function<void(size_t stop, const std::string& root)>& check) {
+  for (size_t stop = first; stop <= disk.size() && !::testing::Test::HasFailure(); ++stop) {
+    const auto check_one = [&](Fate fate, uint64_t seed) {
+      const TempFolder folder;
+      disk.restore(stop, fate, seed, folder.path());
+      SCOPED_TRACE(fmt::format("stopped after call {} of {} ({}), fate {}, seed {}", stop, disk.size(),
+                               stop == 0 ? "nothing" : disk.describe(stop - 1), static_cast<int>(fate), seed));
+      check(stop, folder.path());
+    };
+    for (const Fate fate : kFates) check_one(fate, 0);
+    for (uint64_t seed = 0; seed < seeds; ++seed) check_one(Fate::kRandom, stop * 1000 + seed);
+  }
 }
 
 }  // namespace ballast::testing

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -77,5 +78,10 @@ class CrashDisk final : public FileSystem {
   mutable uint64_t last_number_ = 0;
   mutable std::vector<Entry> log_;
 };
+
+// Calls `check` with a folder for every stop from `first` on and every fate, `seeds` random ones among them; ends at
+// the first failure.
+void for_every_crash(const CrashDisk& disk, size_t first, uint64_t seeds,
+                     const std::function<void(size_t stop, const std::string& root)>& check);
 
 }  // namespace ballast::testing

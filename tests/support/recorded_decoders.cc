@@ -72,6 +72,22 @@ double RecordedDecoder::logit_distance(const Tensor& logits, const RecordedInput
   return largest;
 }
 
+void PrintTo(const RecordedGguf& file, std::ostream* out) { *out << file.name; }
+
+std::vector<RecordedGguf> recorded_ggufs() {
+  std::vector<RecordedGguf> files;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(test_file_path("gguf_models"))) {
+    if (entry.path().extension() != ".gguf") continue;
+    const std::string model = entry.path().parent_path().filename().string(), file = entry.path().stem().string();
+    const bool has_own = std::filesystem::exists(entry.path().parent_path() / "expected.json");
+    files.push_back({.name = file == "model" ? model : model + "_" + file,
+                     .path = entry.path().string(),
+                     .recording = (has_own ? "gguf_models/" : "hf/") + model});
+  }
+  std::ranges::sort(files, {}, &RecordedGguf::name);
+  return files;
+}
+
 const std::vector<RecordedDecoder>& recorded_decoders() {
   static const std::vector<RecordedDecoder> all = [] {
     std::vector<RecordedDecoder> found;

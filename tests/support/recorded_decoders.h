@@ -2,6 +2,7 @@
 // tests/data/gguf_models.
 #pragma once
 
+#include <iosfwd>
 #include <string>
 #include <vector>
 
@@ -37,6 +38,16 @@ struct RecordedDecoder {
   double logit_distance(const Tensor& logits, const RecordedInput& input) const;
 };
 RecordedDecoder read_recorded_decoder(const std::string& place);
+
+// A GGUF file of tests/data/gguf_models.
+struct RecordedGguf {
+  std::string name;
+  std::string path;
+  std::string recording;  // place of the folder's own, otherwise of the model in tests/data/hf that has its name
+};
+void PrintTo(const RecordedGguf& file, std::ostream* out);
+// All of them, by name.
+std::vector<RecordedGguf> recorded_ggufs();
 
 // All of them, by name.
 const std::vector<RecordedDecoder>& recorded_decoders();

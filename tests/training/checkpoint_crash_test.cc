@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <functional>
 
 #include "ballast/archive/open.h"
 #include "ballast/training/checkpoint_export.h"
@@ -17,9 +16,8 @@ namespace {
 
 using ::ballast::testing::CrashDisk;
 using ::ballast::testing::describe_difference;
-using ::ballast::testing::Fate;
 using ::ballast::testing::FaultyFileSystem;
-using ::ballast::testing::kFates;
+using ::ballast::testing::for_every_crash;
 using ::ballast::testing::open_or_fail;
 using ::ballast::testing::quick_options;
 using ::ballast::testing::SampleRun;
@@ -31,22 +29,6 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 constexpr uint64_t kSeeds = 3;  // of random fates, at every stop
-
-// Calls `check` with a folder for every stop from `first` on and every fate.
-void for_every_crash(const CrashDisk& disk, size_t first,
-                     const std::function<void(size_t stop, const std::string& root)>& check) {
-  for (size_t stop = first; stop <= disk.size() && !::testing::Test::HasFailure(); ++stop) {
-    const auto check_one = [&](Fate fate, uint64_t seed) {
-      const TempFolder folder;
-      disk.restore(stop, fate, seed, folder.path());
-      SCOPED_TRACE(fmt::format("stopped after call {} of {} ({}), fate {}, seed {}", stop, disk.size(),
-                               stop == 0 ? "nothing" : disk.describe(stop - 1), static_cast<int>(fate), seed));
-      check(stop, folder.path());
-    };
-    for (const Fate fate : kFates) check_one(fate, 0);
-    for (uint64_t seed = 0; seed < kSeeds; ++seed) check_one(Fate::kRandom, stop * 1000 + seed);
-  }
-}
 
 // Only manifests, what they name, and the lock.
 void expect_tidy(const std::string& folder) {
@@ -108,7 +90,7 @@ class Matrix {
 
   void check() {
     ASSERT_GT(disk_.size(), first_ + 8);
-    for_every_crash(disk_, first_,
+    for_every_crash(disk_, first_, kSeeds,
                     [&](size_t stop, const std::string& root) { check_crash(stop, root + "/runs/run"); });
   }
 
@@ -226,7 +208,7 @@ TEST(CheckpointCrash, ExportLeavesNothingOrAWholeFileAndTheRunAsItWas) {
   const std::string path = root.path("out.safetensors");
   ASSERT_TRUE(export_checkpoint(*resumed->checkpoint, path, *format_for_extension(path), exporting));
   const size_t acknowledged = disk.size();
-  for_every_crash(disk, first, [&](size_t stop, const std::string& crashed) {
+  for_every_crash(disk, first, kSeeds, [&](size_t stop, const std::string& crashed) {
     expect_sound(crashed + "/run", run);
     const std::string out = crashed + "/out.safetensors";
     if (!std::filesystem::exists(out)) {
