@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ballast/models/causal_model.h"
 #include "ballast/models/decoder_config.h"
 #include "ballast/models/decoder_params.h"
 #include "ballast/models/kinds.h"
-#include "ballast/models/text_model.h"
 
 namespace ballast {
 
@@ -21,7 +21,7 @@ struct DecoderPass {
   Tensor temperatures;  // of each row; empty: none
 };
 
-class Decoder final : public TextModel {
+class Decoder final : public CausalModel {
  public:
   static Result<std::unique_ptr<Model>> build(std::string_view config, ParamLoader& params) {
     auto model = std::make_unique<Decoder>();

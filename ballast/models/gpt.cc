@@ -1,9 +1,9 @@
 // GPT-2's family: learned positions, layer norm before each part, attention and a two-layer feed-forward part.
 #include <fmt/format.h>
 
+#include "ballast/models/causal_model.h"
 #include "ballast/models/config_reader.h"
 #include "ballast/models/kinds.h"
-#include "ballast/models/text_model.h"
 
 namespace ballast {
 
@@ -63,7 +63,7 @@ Result<GptBlock> load_gpt_block(const GptConfig& config, uint64_t index, ParamLo
   return block;
 }
 
-class Gpt final : public TextModel {
+class Gpt final : public CausalModel {
  public:
   static Result<std::unique_ptr<Model>> build(std::string_view config_text, ParamLoader& params) {
     auto model = std::make_unique<Gpt>();

@@ -30,7 +30,7 @@ Result<Tensor> to_nhwc(Context& context, const Tensor& pixels, std::string_view 
 Result<std::vector<std::string>> parse_labels(std::string_view kind, std::string_view config, uint64_t classes);
 
 // 3 channels, 224 pixels a side; one head.
-class ImageModel : public Model, public ImageClassifier {
+class PictureModel : public Model, public ImageClassifier {
  public:
   const ImageClassifier* as_image_classifier() const final { return this; }
   uint64_t channels() const final { return 3; }

@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "ballast/base/checked.h"
+#include "ballast/models/causal_model.h"
 #include "ballast/models/config_reader.h"
 #include "ballast/models/kinds.h"
-#include "ballast/models/text_model.h"
 
 namespace ballast {
 
@@ -117,7 +117,7 @@ Result<MinistralBlock> load_ministral_block(const MinistralConfig& config, uint6
   return block;
 }
 
-class Ministral final : public TextModel {
+class Ministral final : public CausalModel {
  public:
   static Result<std::unique_ptr<Model>> build(std::string_view config_text, ParamLoader& params) {
     auto model = std::make_unique<Ministral>();

@@ -26,7 +26,7 @@ struct MobileNetBlock {
   bool residual = false;
 };
 
-class MobilenetV2 final : public ImageModel {
+class MobilenetV2 final : public PictureModel {
  public:
   static Result<std::unique_ptr<Model>> build(std::string_view config, ParamLoader& params) {
     auto model = std::make_unique<MobilenetV2>();

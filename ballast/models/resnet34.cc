@@ -33,7 +33,7 @@ ops::Conv2dParams conv_params(uint64_t stride, uint64_t pad, Activation activati
           .residual = residual};
 }
 
-class Resnet34 final : public ImageModel {
+class Resnet34 final : public PictureModel {
  public:
   static Result<std::unique_ptr<Model>> build(std::string_view config, ParamLoader& params) {
     auto model = std::make_unique<Resnet34>();

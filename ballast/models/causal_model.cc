@@ -1,4 +1,4 @@
-#include "ballast/models/text_model.h"
+#include "ballast/models/causal_model.h"
 
 #include <fmt/format.h>
 
@@ -6,18 +6,18 @@
 
 namespace ballast {
 
-Result<ModelOutput> TextModel::forward(Context& context, const ModelInput& input) const {
+Result<ModelOutput> CausalModel::forward(Context& context, const ModelInput& input) const {
   BALLAST_TRY(const auto ids, tokens_of(input, kind()));
   return forward_tokens(context, ids, Rows::kAll);
 }
 
-Result<Tensor> TextModel::forward_tokens(Context& context, std::span<const TokenId> ids, Rows rows) const {
+Result<Tensor> CausalModel::forward_tokens(Context& context, std::span<const TokenId> ids, Rows rows) const {
   BALLAST_CHECK(check_tokens(ids, vocab_size(), 0, context_length()));
   return run(context, {.ids = ids, .rows = rows, .text_length = ids.size()});
 }
 
-Result<Tensor> TextModel::forward_cached(Context& context, std::span<const TokenId> ids, KvCache& cache,
-                                         Rows rows) const {
+Result<Tensor> CausalModel::forward_cached(Context& context, std::span<const TokenId> ids, KvCache& cache,
+                                           Rows rows) const {
   const uint64_t position = cache.length();
   BALLAST_CHECK(check_tokens(ids, vocab_size(), position, context_length()));
   BALLAST_CHECK(cache.reserve(position + ids.size()));
@@ -25,7 +25,8 @@ Result<Tensor> TextModel::forward_cached(Context& context, std::span<const Token
   return run(context, {.ids = ids, .cache = &cache, .position = position, .rows = rows, .text_length = text_length});
 }
 
-Result<Tensor> TextModel::forward_sequences(Context& context, std::span<const TokenId> ids, uint64_t sequences) const {
+Result<Tensor> CausalModel::forward_sequences(Context& context, std::span<const TokenId> ids,
+                                              uint64_t sequences) const {
   if (sequences == 0 || ids.size() % sequences != 0) {
     return make_error(ErrorCode::kInvalidArgument,
                       fmt::format("{} tokens are not {} sequences of one length", ids.size(), sequences));

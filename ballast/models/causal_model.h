@@ -17,7 +17,7 @@ struct TextPass {
   uint64_t length() const { return ids.size() / sequences; }
 };
 
-class TextModel : public Model, public CausalLm {
+class CausalModel : public Model, public CausalLm {
  public:
   const CausalLm* as_causal_lm() const final { return this; }
   Result<ModelOutput> forward(Context& context, const ModelInput& input) const final;
