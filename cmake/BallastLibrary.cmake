@@ -1,7 +1,7 @@
 # One object target per layer folder; together they are libballast.a and libballast.so.
 
 # Bottom first. A folder without .cc files has no target.
-set(BALLAST_LAYERS base tensor formats io archive edit params ops backends nn models text exchange training runtime)
+set(BALLAST_LAYERS base tensor formats io archive edit device params ops backends nn models text exchange training runtime)
 
 # What each layer may use from outside; scripts/check_layers says in which files.
 set(BALLAST_USES_base ballast_blake3 fmt::fmt)
@@ -10,6 +10,7 @@ set(BALLAST_USES_formats fmt::fmt ZLIB::ZLIB)
 set(BALLAST_USES_io fmt::fmt Threads::Threads)
 set(BALLAST_USES_archive fmt::fmt PkgConfig::PCRE2 OpenSSL::Crypto Threads::Threads)
 set(BALLAST_USES_edit fmt::fmt)
+set(BALLAST_USES_device fmt::fmt Threads::Threads)
 set(BALLAST_USES_params fmt::fmt Threads::Threads)
 set(BALLAST_USES_ops fmt::fmt Threads::Threads)
 set(BALLAST_USES_backends fmt::fmt Threads::Threads PkgConfig::HWY)

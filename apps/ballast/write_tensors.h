@@ -4,7 +4,7 @@
 #include <span>
 #include <string>
 
-#include "ballast/ops/tensor.h"
+#include "ballast/device/tensor.h"
 
 namespace ballast::cli {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ballast/base/result.h"
-#include "ballast/ops/tensor.h"
+#include "ballast/device/tensor.h"
 
 namespace ballast {
 

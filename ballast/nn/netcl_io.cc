@@ -234,14 +234,14 @@ Result<nn::SaveReport> save_model(const Sequential& model, const std::string& pa
 
 Result<LoadedModel> load_model(const std::string& path, const LoadModelOptions& options) {
   return guarded([&]() -> Result<LoadedModel> {
-    std::shared_ptr<nn::Device> device = options.device;
-    if (device == nullptr) {
-      BALLAST_TRY(device, nn::Device::open(options.backend));
+    std::shared_ptr<Execution> execution = options.execution;
+    if (execution == nullptr) {
+      BALLAST_TRY(execution, Execution::open(options.backend));
     }
     BALLAST_TRY(const Archive archive, open_archive(path, {.access = FileAccess::kPositional}));
     auto loaded = load_from(archive, options);
     if (!loaded) return std::move(loaded).error().with_context(path);
-    loaded->model->to(std::move(device));
+    loaded->model->to(std::move(execution));
     return loaded;
   });
 }

@@ -27,7 +27,7 @@ Result<nn::SaveReport> save_model(const nn::Sequential& model, const std::string
                                   const SaveModelOptions& options = {});
 
 struct LoadModelOptions {
-  std::shared_ptr<nn::Device> device{};    // null: of `backend`
+  std::shared_ptr<Execution> execution{};  // null: of `backend`
   std::string backend{};                   // empty: the default
   std::optional<DType> dtype{};            // absent: each tensor as the file has it
   bool strict = false;                     // missing tensors, and those that no layer claims, are kNotFound

@@ -134,10 +134,10 @@ Result<Tensor> Sequential::forward(Context& context, const Tensor& x) {
 }
 
 Result<Tensor> Sequential::run(const Tensor& x) {
-  if (device_ == nullptr) {
-    BALLAST_TRY(device_, Device::open());
+  if (execution_ == nullptr) {
+    BALLAST_TRY(execution_, Execution::open());
   }
-  return forward(device_->context(), x);
+  return forward(execution_->context(), x);
 }
 
 void Sequential::track(ParamGradients& gradients) const {

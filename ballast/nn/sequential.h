@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ballast/nn/device.h"
+#include "ballast/backends/execution.h"
 #include "ballast/nn/layer_table.h"
 #include "ballast/nn/state_dict.h"
 #include "ballast/ops/param_gradients.h"
@@ -68,8 +68,8 @@ class Sequential {
   // gradients) has to be made anew.
   Status to(DType dtype);
   // Where run() computes.
-  void to(std::shared_ptr<Device> device) { device_ = std::move(device); }
-  const std::shared_ptr<Device>& device() const { return device_; }
+  void to(std::shared_ptr<Execution> execution) { execution_ = std::move(execution); }
+  const std::shared_ptr<Execution>& execution() const { return execution_; }
   // On the device; the default one where none was given.
   Result<Tensor> run(const Tensor& x);
 
@@ -84,7 +84,7 @@ class Sequential {
   std::unique_ptr<ParamStore> store_;
   std::vector<Param> tensors_, parameters_;
   bool training_ = false;
-  std::shared_ptr<Device> device_;
+  std::shared_ptr<Execution> execution_;
 };
 
 // From a list of {"type", "args"}, as JSON. kInvalidArgument names the layer and what is wrong.

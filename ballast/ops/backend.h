@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "ballast/base/dtype.h"
+#include "ballast/device/device.h"
 #include "ballast/io/thread_pool.h"
 #include "ballast/ops/gradient_kernels.h"
 
@@ -185,7 +186,8 @@ struct KernelTable {
 struct Backend {
   std::string_view name;
   std::string_view summary;
-  std::string_view (*level)();  // the instruction set chosen at run time: "avx512", "scalar"
+  Result<std::shared_ptr<Device>> (*open_device)();  // where its tensors live
+  std::string_view (*level)();                       // the instruction set chosen at run time: "avx512", "scalar"
   // What products with weights in blocks of this type are computed with: "f32", "integers, avx2".
   std::string_view (*block_arithmetic)(DType, Numerics);
   KernelTable<float> f32;

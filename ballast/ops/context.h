@@ -6,8 +6,8 @@
 #include <string_view>
 #include <utility>
 
+#include "ballast/device/tensor.h"
 #include "ballast/ops/backend.h"
-#include "ballast/ops/tensor.h"
 
 namespace ballast {
 

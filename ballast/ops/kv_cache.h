@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "ballast/ops/tensor.h"
+#include "ballast/device/tensor.h"
 
 namespace ballast {
 

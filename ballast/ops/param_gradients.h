@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "ballast/ops/tensor.h"
+#include "ballast/device/tensor.h"
 #include "ballast/params/param_store.h"
 
 namespace ballast {

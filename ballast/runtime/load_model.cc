@@ -8,7 +8,7 @@
 #include "ballast/archive/guard.h"
 #include "ballast/archive/model_folder.h"
 #include "ballast/archive/open.h"
-#include "ballast/backends/backends.h"
+#include "ballast/backends/execution.h"
 #include "ballast/base/near_miss.h"
 #include "ballast/models/config_schema.h"
 #include "ballast/models/model_config.h"
@@ -23,12 +23,8 @@ struct LoadedModel::State {
   std::string config_text;
   LoadReport report;
   std::vector<TokenId> stop_tokens;
-  const Backend* backend = nullptr;
   std::unique_ptr<ParamStore> store;
-  std::unique_ptr<Registry> registry;
-  std::unique_ptr<ThreadPool> threads;
-  Workspace workspace;
-  std::optional<Context> context;
+  std::shared_ptr<Execution> execution;
   std::unique_ptr<Model> model;
   std::mutex running;
 };
@@ -120,20 +116,19 @@ Status set_override(Registry& registry, const std::string& key, const std::strin
 }
 
 // An option replaces what the file says about the same functional: even what could not be done here.
-Result<std::unique_ptr<Registry>> make_registry(const ModelDescription& model, const LoadOptions& options,
-                                                const std::string& path) {
-  auto registry = std::make_unique<Registry>();
-  if (options.extend) BALLAST_CHECK(options.extend(*registry));
+Status extend_registry(Registry& registry, const ModelDescription& model, const LoadOptions& options,
+                       const std::string& path) {
+  if (options.extend) BALLAST_CHECK(options.extend(registry));
   for (const auto& [key, text] : model.functional_overrides) {
     if (names(options.overrides, key)) continue;
-    auto set = set_override(*registry, key, text);
+    auto set = set_override(registry, key, text);
     if (!set) return std::move(set).error().with_context(path);
   }
   for (const auto& [key, text] : options.overrides) {
     const bool only_undoes = text.empty() && names(model.functional_overrides, key) && find_functional(key) == nullptr;
-    if (!only_undoes) BALLAST_CHECK(set_override(*registry, key, text));
+    if (!only_undoes) BALLAST_CHECK(set_override(registry, key, text));
   }
-  return registry;
+  return {};
 }
 
 // What is wrong with a parameter names its file already, what is wrong with a config does not.
@@ -185,10 +180,10 @@ const ImageClassifier* LoadedModel::as_image_classifier() const { return state_-
 const TextEmbedder* LoadedModel::as_text_embedder() const { return state_->model->as_text_embedder(); }
 bool LoadedModel::takes_values() const { return state_->model->takes_values(); }
 std::span<const std::string> LoadedModel::class_names() const { return state_->model->class_names(); }
-Context& LoadedModel::context() { return *state_->context; }
-Workspace& LoadedModel::workspace() { return state_->workspace; }
-Registry& LoadedModel::registry() { return *state_->registry; }
-const Backend& LoadedModel::backend() const { return *state_->backend; }
+Context& LoadedModel::context() { return state_->execution->context(); }
+Workspace& LoadedModel::workspace() { return state_->execution->workspace(); }
+Registry& LoadedModel::registry() { return state_->execution->registry(); }
+const Backend& LoadedModel::backend() const { return state_->execution->backend(); }
 ResidencyStats LoadedModel::residency() const { return state_->store->stats(); }
 std::span<const TokenId> LoadedModel::stop_tokens() const { return state_->stop_tokens; }
 const std::string& LoadedModel::config_text() const { return state_->config_text; }
@@ -204,13 +199,13 @@ std::vector<std::string_view> LoadedModel::capabilities() const {
 
 Result<Tensor> LoadedModel::forward(const ModelInput& input) {
   const std::lock_guard lock(state_->running);
-  return guarded([&] { return state_->model->forward(*state_->context, input); });
+  return guarded([&] { return state_->model->forward(state_->execution->context(), input); });
 }
 
 Result<std::unique_ptr<LoadedModel>> load_model(const std::string& path, const LoadOptions& options) {
   return guarded([&]() -> Result<std::unique_ptr<LoadedModel>> {
     auto state = std::make_unique<LoadedModel::State>();
-    BALLAST_TRY(state->backend, choose_backend(options.backend));
+    BALLAST_TRY(state->execution, Execution::open(options.backend, options.threads));
     BALLAST_TRY(Archive mapped, open_archive(path));
     BALLAST_TRY(const ModelFolder folder, find_model_folder(path, mapped.description()));
     BALLAST_TRY(const ModelConfig config, find_config(mapped.description(), folder, path, options));
@@ -221,7 +216,7 @@ Result<std::unique_ptr<LoadedModel>> load_model(const std::string& path, const L
     BALLAST_TRY(state->stop_tokens, find_stop_tokens(folder, mapped.description()));
     state->config_text = config.text;
     BALLAST_TRY(const ModelKind* kind, choose_kind(model.kind, options.more_kinds));
-    BALLAST_TRY(state->registry, make_registry(model, options, path));
+    BALLAST_CHECK(extend_registry(state->execution->registry(), model, options, path));
     const auto is_wide = [](const TensorInfo& info) { return info.dtype == DType::kF64; };
     const auto narrowed = static_cast<size_t>(std::ranges::count_if(mapped.description().tensors, is_wide));
     BALLAST_TRY(state->store, open_store(path, std::move(mapped), options, model.streaming));
@@ -232,9 +227,7 @@ Result<std::unique_ptr<LoadedModel>> load_model(const std::string& path, const L
     const ParamSource& source = state->store->source();
     state->report = {unused_tensors(source, params), total_bytes(source), params.taken().size(), block_types_of(source),
                      narrowed};
-    state->threads = std::make_unique<ThreadPool>(options.threads);
-    state->context.emplace(*state->backend, *state->registry, state->workspace, *state->threads);
-    state->context->numerics = options.numerics;
+    state->execution->context().numerics = options.numerics;
     return std::unique_ptr<LoadedModel>(new LoadedModel(std::move(state)));
   });
 }

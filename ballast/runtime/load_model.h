@@ -75,7 +75,7 @@ class LoadedModel {
 
 // Opens what open_archive opens, as long as it carries a model config ({"kind", "config", "runtime"}, a flat GPT
 // config, or GPTRSCHK version 1), or stands beside a config.json of Hugging Face's. Costs the header; parameters are
-// read when they are touched. Tensors must not outlive it.
+// read when they are touched. Tensors may outlive it.
 Result<std::unique_ptr<LoadedModel>> load_model(const std::string& path, const LoadOptions& options = {});
 
 }  // namespace ballast

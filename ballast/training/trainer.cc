@@ -8,7 +8,7 @@
 #include <cstring>
 #include <utility>
 
-#include "ballast/backends/backends.h"
+#include "ballast/backends/execution.h"
 #include "ballast/ops/tape.h"
 #include "ballast/training/autocast.h"
 #include "ballast/training/config_parts.h"
@@ -50,15 +50,15 @@ class Averaged {
 }  // namespace
 
 struct Trainer::State {
-  State(TrainConfig config_, std::unique_ptr<Trainable> model_, TrainingData data_, const Backend& backend,
-        unsigned threads_, BatchOrder order_)
+  State(TrainConfig config_, std::unique_ptr<Trainable> model_, TrainingData data_,
+        std::shared_ptr<Execution> execution_, BatchOrder order_)
       : config(std::move(config_)),
         model(std::move(model_)),
         data(std::move(data_)),
-        threads(threads_),
-        gradients(workspace),
+        execution(std::move(execution_)),
+        context(execution->context()),
+        gradients(execution->workspace()),
         tape(gradients),
-        context(backend, registry, workspace, threads),
         order(order_),
         batch(data.training->layout(), order.batch_size()) {}
 
@@ -75,12 +75,10 @@ struct Trainer::State {
   TrainConfig config;
   std::unique_ptr<Trainable> model;
   TrainingData data;
-  Workspace workspace;
-  Registry registry;
-  ThreadPool threads;
+  std::shared_ptr<Execution> execution;
+  Context& context;
   ParamGradients gradients;
   Tape tape;
-  Context context;
   BatchOrder order;
   Batch batch;
   std::vector<uint64_t> examples;
@@ -136,10 +134,11 @@ Result<std::unique_ptr<Trainer>> Trainer::make(const TrainConfig& config, std::u
     Status fits = model->check_output(config.train.output);
     if (!fits) return std::move(fits).error().with_context("[train] output");
   }
-  const Backend* backend = settings.backend;
-  if (backend == nullptr) BALLAST_CHECK(assign(backend, choose_backend({})));
   BALLAST_TRY(const BatchOrder order, data.training_order(config.train.batch_size, config.train.seed));
-  auto state = std::make_unique<State>(config, std::move(model), std::move(data), *backend, settings.threads, order);
+  BALLAST_TRY(std::shared_ptr<Execution> execution, settings.backend != nullptr
+                                                        ? Execution::open(*settings.backend, settings.threads)
+                                                        : Execution::open(std::string_view(), settings.threads));
+  auto state = std::make_unique<State>(config, std::move(model), std::move(data), std::move(execution), order);
   BALLAST_CHECK(state->prepare());
   return std::unique_ptr<Trainer>(new Trainer(std::move(state)));
 }
@@ -150,7 +149,7 @@ std::span<const CompanionFile> Trainer::companions() const { return state_->data
 uint64_t Trainer::step() const { return state_->step; }
 uint64_t Trainer::total_steps() const { return state_->total; }
 bool Trainer::evaluates() const { return state_->eval_order.has_value(); }
-uint64_t Trainer::allocations() const { return state_->workspace.allocations(); }
+uint64_t Trainer::allocations() const { return state_->execution->workspace().allocations(); }
 
 uint64_t Trainer::steps_per_epoch() const {
   const uint64_t each = state_->config.train.accumulation;

@@ -77,12 +77,12 @@ TEST_P(RecordedModel, GivesTheOutputThatNetclGave) {
     ASSERT_NE(model.model, nullptr);
     EXPECT_THAT(model.report.warnings, IsEmpty());
     const auto input = recorded_array(expected, "input"), output = recorded_array(expected, "output_eval");
-    const auto x = model.model->device()->from_host(input.values, input.dims);
+    const auto x = model.model->execution()->from_host(input.values, input.dims);
     ASSERT_TRUE(x);
     const auto y = model.model->run(*x);
     ASSERT_TRUE(y) << y.error().message;
     EXPECT_EQ(y->dims(), output.dims);
-    const auto values = nn::Device::to_host(*y);
+    const auto values = Execution::to_host(*y);
     ASSERT_EQ(values.size(), output.values.size());
     for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], output.values[i], 1e-6) << backend << " " << i;
   }
@@ -242,7 +242,7 @@ TEST(LoadModel, NeedsABackendThatThereIs) {
   const auto refused = load_model(netcl_path("mlp_basic.netcl"), {.backend = "opencl"});
   ASSERT_FALSE(refused);
   EXPECT_THAT(refused.error().message, HasSubstr("there is no backend \"opencl\""));
-  EXPECT_EQ(loaded(netcl_path("mlp_basic.netcl")).model->device()->backend().name, "cpu");
+  EXPECT_EQ(loaded(netcl_path("mlp_basic.netcl")).model->execution()->backend().name, "cpu");
 }
 
 // ---------------------------------------------------------------- parameters

@@ -288,19 +288,19 @@ TEST(Sequential, MovesToAnotherTypeAndBackend) {
   EXPECT_EQ(model->parameters()[0].dtype(), DType::kBF16);
   EXPECT_EQ(model->memory().bytes(0).size(), 4U);
   for (const std::string_view name : {"reference", "cpu"}) {
-    const auto device = Device::open(name, 1);
+    const auto device = Execution::open(name, 1);
     ASSERT_TRUE(device);
     model->to(*device);
     const auto x = (*device)->from_host(std::vector<float>{4, 3}, {1, 2});
     ASSERT_TRUE(x);
     const auto y = model->run(*x);
     ASSERT_TRUE(y) << y.error().message;
-    EXPECT_EQ(Device::to_host(*y), std::vector<float>{9}) << name;
+    EXPECT_EQ(Execution::to_host(*y), std::vector<float>{9}) << name;
   }
-  const auto missing = Device::open("opencl");
+  const auto missing = Execution::open("opencl");
   ASSERT_FALSE(missing);
   EXPECT_THAT(missing.error().message, HasSubstr("there is no backend \"opencl\"; there are: cpu, reference"));
-  const auto misfit = (*Device::open())->from_host(std::vector<float>{1}, {2});
+  const auto misfit = (*Execution::open())->from_host(std::vector<float>{1}, {2});
   EXPECT_FALSE(misfit);
 }
 

@@ -108,9 +108,9 @@ TEST(SequentialModel, ComputesWeightsOfDoublePrecisionInSinglePrecisionAndSaysSo
   const auto layers = netcl::load_model(path);
   ASSERT_TRUE(layers) << layers.error().message;
   EXPECT_THAT(layers->report.warnings, ElementsAre(HasSubstr("is f64")));
-  const auto y = layers->model->run(*layers->model->device()->from_host(std::vector<float>{1, -1}, {1, 2}));
+  const auto y = layers->model->run(*layers->model->execution()->from_host(std::vector<float>{1, -1}, {1, 2}));
   ASSERT_TRUE(y) << y.error().message;
-  EXPECT_THAT(nn::Device::to_host(*y), ElementsAre(-1, -1));
+  EXPECT_THAT(Execution::to_host(*y), ElementsAre(-1, -1));
 }
 
 TEST(SequentialModel, RunsLayersThatOnlySafetensorsHold) {
@@ -126,11 +126,11 @@ TEST(SequentialModel, RunsLayersThatOnlySafetensorsHold) {
   const auto y = (*model)->forward(TokenInput{{1, 2, 3}});
   ASSERT_TRUE(y) << y.error().message;
   EXPECT_EQ(y->dims(), (Dims{1, 3, 8}));
-  const auto device = *nn::Device::open();
+  const auto device = *Execution::open();
   (*made)->to(device);
   const auto direct = (*made)->run(*device->from_host(std::vector<uint32_t>{1, 2, 3}, {1, 3}));
   ASSERT_TRUE(direct);
-  EXPECT_EQ(nn::Device::to_host(*direct), nn::Device::to_host(*y));
+  EXPECT_EQ(Execution::to_host(*direct), Execution::to_host(*y));
 }
 
 TEST(SequentialModel, NeverRunsWithTensorsThatAreNotThere) {

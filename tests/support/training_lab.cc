@@ -3,7 +3,7 @@
 namespace ballast::testing {
 
 TrainingLab::TrainingLab(std::unique_ptr<nn::Sequential> model, const std::string& backend, unsigned threads)
-    : device_(*nn::Device::open(backend, threads)),
+    : device_(*Execution::open(backend, threads)),
       model_(std::move(model)),
       gradients_(device_->workspace()),
       tape_(gradients_) {

@@ -18,7 +18,7 @@ class TrainingLab {
   TrainingLab(std::unique_ptr<nn::Sequential> model, const std::string& backend, unsigned threads = 1);
 
   nn::Sequential& model() { return *model_; }
-  nn::Device& device() { return *device_; }
+  Execution& device() { return *device_; }
   Context& context() { return device_->context(); }
   ParamGradients& gradients() { return gradients_; }
   Tape& tape() { return tape_; }
@@ -30,7 +30,7 @@ class TrainingLab {
                          std::span<const uint32_t> labels = {}, double seed = 1);
 
  private:
-  std::shared_ptr<nn::Device> device_;
+  std::shared_ptr<Execution> device_;
   std::unique_ptr<nn::Sequential> model_;
   ParamGradients gradients_;
   Tape tape_;

@@ -57,6 +57,7 @@ bool use_cpu_level(std::string_view level) {
 const Backend kCpuBackend = {
     .name = "cpu",
     .summary = "vectorised for this machine and threaded",
+    .open_device = open_host_device,
     .level = chosen_level,
     .block_arithmetic = block_arithmetic,
     .f32 =

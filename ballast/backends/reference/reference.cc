@@ -64,6 +64,7 @@ constexpr KernelTable<T> make_table() {
 constinit const Backend kReferenceBackend = {
     .name = "reference",
     .summary = "slow and obvious, f32 and f64: the measure of the others",
+    .open_device = open_host_device,
     .level = [] { return std::string_view("scalar"); },
     .block_arithmetic = [](DType, Numerics) { return std::string_view("f32"); },
     .f32 = make_table<float>(),

@@ -1,4 +1,5 @@
-// Where a model runs: a backend with threads and memory of its own.
+// All that computing takes, put together in one place: a backend, a queue of its device, memory, threads, and the
+// implementations that functionals choose from.
 #pragma once
 
 #include <memory>
@@ -10,18 +11,22 @@
 #include "ballast/ops/context.h"
 #include "ballast/ops/registry.h"
 
-namespace ballast::nn {
+namespace ballast {
 
-// One thread at a time. Outlives its tensors.
-class Device {
+// One thread at a time. Tensors may outlive it.
+class Execution {
  public:
   // The default backend where no name is given; kInvalidArgument where there is none of that name. `threads` 0: as many
   // as the machine has.
-  static Result<std::shared_ptr<Device>> open(std::string_view backend = {}, unsigned threads = 0);
+  static Result<std::shared_ptr<Execution>> open(std::string_view backend = {}, unsigned threads = 0);
+  // A backend of any kind, which must outlive this.
+  static Result<std::shared_ptr<Execution>> open(const Backend& backend, unsigned threads = 0);
 
   const Backend& backend() const { return context_.backend(); }
   Context& context() { return context_; }
+  Registry& registry() { return registry_; }
   Workspace& workspace() { return workspace_; }
+  const Workspace& workspace() const { return workspace_; }
 
   // kInvalidArgument where the values do not fill the dimensions.
   Result<Tensor> from_host(std::span<const float> values, const Dims& dims);
@@ -30,12 +35,13 @@ class Device {
   static std::vector<float> to_host(const Tensor& tensor);
 
  private:
-  Device(const Backend& backend, unsigned threads)
-      : threads_(threads), context_(backend, registry_, workspace_, threads_) {}
+  Execution(const Backend& backend, std::shared_ptr<Queue> queue, unsigned threads)
+      : workspace_(std::move(queue)), threads_(threads), context_(backend, registry_, workspace_, threads_) {}
+
   Registry registry_;
   Workspace workspace_;
   ThreadPool threads_;
   Context context_;
 };
 
-}  // namespace ballast::nn
+}  // namespace ballast

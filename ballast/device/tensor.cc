@@ -1,8 +1,10 @@
-#include "ballast/ops/tensor.h"
+#include "ballast/device/tensor.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+
+#include "ballast/device/workspace_state.h"
 
 namespace ballast {
 
@@ -33,7 +35,7 @@ Tensor::Tensor(const Tensor& other) : dims_(other.dims_), dtype_(other.dtype_), 
 Tensor::~Tensor() {
   // Acquire, so that whoever recycles the memory comes after everyone who read it.
   if (block_ != nullptr && block_->references.fetch_sub(1, std::memory_order_acq_rel) == 1) {
-    block_->home->give_back(block_);
+    WorkspaceState::give_back(block_);
   }
 }
 
@@ -45,8 +47,17 @@ void Tensor::swap(Tensor& other) noexcept {
 
 ByteSpan Tensor::bytes() const {
   if (block_ == nullptr) return {};
-  return {block_->data, static_cast<size_t>(count() * dtype_info(dtype_).bits / 8)};
+  return {block_->memory->host_address(), static_cast<size_t>(count() * dtype_info(dtype_).bits / 8)};
 }
+
+Status Tensor::read(MutableByteSpan out) const {
+  if (block_ == nullptr) return {};
+  Queue& queue = *block_->home->queue;
+  queue.copy_out({block_->memory.get()}, out);
+  return queue.finish();
+}
+
+const Device* Tensor::device() const { return block_ != nullptr ? &block_->home->queue->device() : nullptr; }
 
 Tensor Tensor::reshaped(const Dims& dims) const {
   Tensor other = *this;

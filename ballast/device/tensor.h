@@ -1,4 +1,5 @@
-// The values that models compute with: dense, row-major, in memory that goes back to its workspace by itself.
+// The values that models compute with: dense, row-major, in memory of a device that goes back to its workspace by
+// itself.
 #pragma once
 
 #include <array>
@@ -12,6 +13,7 @@
 #include "ballast/base/bytes.h"
 #include "ballast/base/dtype.h"
 #include "ballast/base/result.h"
+#include "ballast/device/device.h"
 
 namespace ballast {
 
@@ -41,14 +43,13 @@ class Dims {
   size_t rank_ = 0;
 };
 
-class Workspace;
+struct WorkspaceState;
 
 // A piece of a workspace. Counted, so that tensors can share it; the last one gives it back.
 struct WorkspaceBlock {
   std::atomic<uint32_t> references{0};
-  Workspace* home = nullptr;
-  std::byte* data = nullptr;  // aligned to 64
-  size_t capacity = 0;
+  WorkspaceState* home = nullptr;  // there as long as one of its blocks is
+  std::unique_ptr<DeviceMemory> memory;
   WorkspaceBlock* next = nullptr;  // while it is free
   // The tape that follows this memory, and its place there. Only that tape, on its one thread, looks at these.
   const void* tape = nullptr;
@@ -73,18 +74,22 @@ class Tensor {
   bool empty() const { return block_ == nullptr; }
   // Whether another tensor has the same memory.
   bool is_shared() const { return block_ != nullptr && block_->references.load(std::memory_order_acquire) > 1; }
+  // Null where the tensor is empty.
+  const Device* device() const;
 
   template <typename T>
   const T* data() const {
-    return reinterpret_cast<const T*>(block_->data);
+    return reinterpret_cast<const T*>(block_->memory->host_address());
   }
   // Only for the operation that made the tensor, before anyone else has it.
   template <typename T>
   T* writable() {
-    return reinterpret_cast<T*>(block_->data);
+    return reinterpret_cast<T*>(block_->memory->host_address());
   }
   const float* f32() const { return data<float>(); }
   ByteSpan bytes() const;
+  // Copies the elements to the host, behind all work that was put into their queue. `out` has as many bytes as they.
+  Status read(MutableByteSpan out) const;
 
   // The same elements under other dimensions, whose count must be the same.
   Tensor reshaped(const Dims& dims) const;
@@ -99,28 +104,31 @@ class Tensor {
   WorkspaceBlock* block_ = nullptr;
 };
 
-// Memory for activations, recycled: once a model has run, running it again allocates nothing. A workspace must outlive
-// its tensors. One thread at a time, but tensors may be dropped on any thread.
+// Memory for activations, recycled: once a model has run, running it again allocates nothing. What is recycled may
+// still be in use by work that was put into the workspace's queue, which is why everything that touches its tensors
+// goes through that queue. Tensors may outlive the workspace. One thread at a time, but tensors may be dropped on any
+// thread.
 class Workspace {
  public:
-  Workspace();
+  Workspace() : Workspace(host_queue()) {}
+  explicit Workspace(std::shared_ptr<Queue> queue);
   ~Workspace();
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
 
-  // Uninitialised. kOutOfMemory where the count does not fit the address space.
+  // Uninitialised. kOutOfMemory where the device has no room for it.
   Result<Tensor> make(const Dims& dims, DType dtype = DType::kF32);
   Result<Tensor> zeros(const Dims& dims, DType dtype = DType::kF32);
   Result<Tensor> from(std::span<const float> values, const Dims& dims);
+  // As many bytes as the elements have.
+  Result<Tensor> from_bytes(ByteSpan bytes, const Dims& dims, DType dtype);
 
+  Queue& queue() const;
   uint64_t peak_bytes() const;   // of memory held: blocks stay until the workspace goes
   uint64_t allocations() const;  // of memory, ever: constant in a decode loop
 
  private:
-  friend class Tensor;
-  void give_back(WorkspaceBlock* block);
-  struct State;
-  std::unique_ptr<State> state_;
+  WorkspaceState* state_;  // its blocks own it too
 };
 
 }  // namespace ballast

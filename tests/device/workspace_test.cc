@@ -2,10 +2,11 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <thread>
 #include <vector>
 
-#include "ballast/ops/tensor.h"
+#include "ballast/device/tensor.h"
 
 namespace ballast {
 namespace {
@@ -74,6 +75,32 @@ TEST(Workspace, TakesTensorsBackFromAnyThread) {
     for (std::thread& thread : threads) thread.join();
   }
   EXPECT_LE(workspace.allocations(), 5U);
+}
+
+// Python and its kin keep results longer than the model that made them.
+TEST(Workspace, MayGoBeforeItsTensors) {
+  Tensor kept;
+  {
+    Workspace workspace;
+    const Tensor dropped_first = *workspace.make({1 << 12});
+    kept = *workspace.from(std::vector<float>{1, 2, 3}, {3});
+  }
+  const Tensor copy = kept;
+  kept = Tensor();
+  EXPECT_EQ(copy.f32()[2], 3);
+  EXPECT_EQ(copy.device(), host_device().get());
+}
+
+TEST(Workspace, MayGoWhileThreadsDropItsTensors) {
+  for (int round = 0; round < 50; ++round) {
+    auto workspace = std::make_unique<Workspace>();
+    std::vector<std::thread> threads;
+    for (int i = 0; i < 4; ++i) {
+      threads.emplace_back([tensor = *workspace->make({1000})]() mutable { tensor = Tensor(); });
+    }
+    workspace.reset();
+    for (std::thread& thread : threads) thread.join();
+  }
 }
 
 TEST(Workspace, RefusesWhatNoMemoryHolds) {
