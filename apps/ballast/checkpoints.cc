@@ -267,8 +267,61 @@ Status export_burn(const CheckpointsFlags& flags, const LoadedCheckpoint& checkp
   return {};
 }
 
-// A folder becomes a model by a file of this name.
-constexpr const char* kFolderFile = "model.safetensors";
+// ---------------------------------------------------------------- export
+
+// Folders above a destination, whether that is a file or a folder itself.
+Status create_place(const OutputFlags& output) {
+  if (is_stream(output.path) || output.options.dry_run) return {};
+  std::string path = output.path;
+  while (path.size() > 1 && path.ends_with('/')) path.pop_back();
+  return nn::create_parents(path);
+}
+
+// Where the model gets another form: other names, and a config and a tokenizer that are written from its own.
+bool wants_new_form(const CheckpointsFlags& flags, const FormatDriver& format) {
+  return names_a_folder(flags.output.path) || format.name == "gguf";
+}
+
+// Of a model that no other program has, as a folder that runs here.
+ExchangePlan plan_own_folder(const FormatDriver& format) {
+  ExchangePlan plan;
+  plan.edits.push_back(keep_runnable(format));
+  plan.notes.emplace_back("transformers has no such model: the folder runs in Ballast alone");
+  return plan;
+}
+
+Result<ExchangePlan> plan_new_form(const CheckpointsFlags& flags, const Archive& weights, const FormatDriver& format) {
+  auto plan = plan_output({flags.folder, weights}, flags.output, format);
+  const bool has_own_folder = format.name == "safetensors";
+  if (!plan && plan.error().code == ErrorCode::kUnsupported && has_own_folder) plan = plan_own_folder(format);
+  if (!plan) return plan;
+  if (plan->is_new_form && flags.with_state) {
+    return bad_usage(
+        fmt::format("{}: another program's model has no place for what training adds: export --with-state to a "
+                    ".safetensors file",
+                    flags.output.path));
+  }
+  if (plan->is_new_form || flags.output.container_only) return plan;
+  BALLAST_CHECK(assign(plan->companions, find_tokenizer_files(flags.folder)));
+  return plan;
+}
+
+// A folder is written anew and then takes the place of the old one, under which a trainer may hold its lock.
+Status refuse_run_folder(const CheckpointsFlags& flags) {
+  std::error_code none;
+  if (!std::filesystem::equivalent(flags.folder, flags.output.path, none)) return {};
+  return bad_usage(
+      fmt::format("{}: the folder holds the run's checkpoints; export to a folder of its own", flags.output.path));
+}
+
+Result<ConvertReport> export_new_form(CheckpointsFlags& flags, const LoadedCheckpoint& checkpoint,
+                                      const FormatDriver& format) {
+  BALLAST_CHECK(refuse_run_folder(flags));
+  BALLAST_TRY(const Archive weights, checkpoint.weights_archive());
+  BALLAST_TRY(const ExchangePlan plan, plan_new_form(flags, weights, format));
+  BALLAST_CHECK(create_place(flags.output));
+  return write_planned(make_export_plan(checkpoint, format.name, flags.with_state), plan, flags.output, format);
+}
 
 // What a text model is prompted with stands beside its checkpoints.
 Result<std::vector<CompanionFile>> exported_companions(const CheckpointsFlags& flags) {
@@ -279,9 +332,12 @@ Result<std::vector<CompanionFile>> exported_companions(const CheckpointsFlags& f
   return files;
 }
 
-// The model and its tokenizer appear together.
-Result<ConvertReport> export_with(const CheckpointsFlags& flags, const LoadedCheckpoint& checkpoint,
-                                  const FormatDriver& format, const std::vector<CompanionFile>& companions) {
+// The model as it was trained, in one file. It appears together with its tokenizer.
+Result<ConvertReport> export_as_trained(CheckpointsFlags& flags, const LoadedCheckpoint& checkpoint,
+                                        const FormatDriver& format) {
+  BALLAST_TRY(const std::vector<CompanionFile> companions, exported_companions(flags));
+  BALLAST_CHECK(create_place(flags.output));
+  keep_output_runnable(flags.output, format);
   ExportOptions options{flags.with_state, flags.output.options};
   if (companions.empty()) return export_checkpoint(checkpoint, flags.output.path, format, options);
   BALLAST_CHECK(check_output_path(flags.output.path, options.convert.write.commit.overwrite));
@@ -294,21 +350,17 @@ Result<ConvertReport> export_with(const CheckpointsFlags& flags, const LoadedChe
 }
 
 Status export_to(CheckpointsFlags& flags, const Output& output, Console& console) {
-  if (names_a_folder(flags.output.path))
-    flags.output.path = (std::filesystem::path(flags.output.path) / kFolderFile).string();
-  BALLAST_TRY(const FormatDriver* format, choose_format(flags.output.format, flags.output.path));
+  BALLAST_TRY(const FormatDriver* format, choose_output_format(flags.output));
   BALLAST_TRY(const CheckpointList found, list_checkpoints(flags.folder));
   BALLAST_CHECK(check_metric(found, flags.metric));
   BALLAST_TRY(const CheckpointManifest* manifest, choose(flags, found));
   BALLAST_TRY(const LoadedCheckpoint checkpoint, LoadedCheckpoint::open(flags.folder, *manifest));
   if (!flags.optimizer.empty()) return export_burn(flags, checkpoint, *format, console);
-  BALLAST_TRY(const std::vector<CompanionFile> companions, exported_companions(flags));
-  if (!is_stream(flags.output.path) && !flags.output.options.dry_run)
-    BALLAST_CHECK(nn::create_parents(flags.output.path));
   ProgressBar bar(console.errors());
   BALLAST_CHECK(finish_options(flags.output, output, bar));
-  keep_output_runnable(flags.output, *format);
-  BALLAST_TRY(const ConvertReport report, export_with(flags, checkpoint, *format, companions));
+  const bool is_new = wants_new_form(flags, *format);
+  BALLAST_TRY(const ConvertReport report,
+              is_new ? export_new_form(flags, checkpoint, *format) : export_as_trained(flags, checkpoint, *format));
   const bool dry = flags.output.options.dry_run;
   if (flags.json) {
     console.out() += checkpoint_export_json(flags.folder, checkpoint.step(), flags.output.path, report, dry);
@@ -337,9 +389,11 @@ constexpr const char* kCheckpointsFooter =
     "verify  reads everything and compares all digests; exit code 1 when something is damaged\n"
     "prune   removes checkpoints that no --keep rule wants, and files that no checkpoint names; the newest always "
     "stays\n"
-    "export  a model that runs, as a file (.safetensors, .netcl for layers, .gptrs for text) or a folder, with its\n"
-    "        tokenizer: CHECKPOINT is a step, latest or best; --container-only writes the weights alone, in any "
-    "format\n"
+    "export  a model that runs, with its tokenizer: layers as .netcl or .safetensors, text as .gptrs, .safetensors, "
+    ".gguf\n"
+    "        or a Hugging Face folder (ending in /); CHECKPOINT is a step, latest or best; --container-only writes "
+    "the\n"
+    "        weights alone, in any format\n"
     "\n"
     "A folder that a trainer is using can be listed, verified and exported from, but not pruned.\n"
     "\n"
@@ -349,6 +403,7 @@ constexpr const char* kCheckpointsFooter =
     "  ballast checkpoints verify runs/digits latest --json\n"
     "  ballast checkpoints prune runs/digits --keep-last 2 --keep-best loss --dry-run\n"
     "  ballast checkpoints export runs/digits latest digits.safetensors\n"
+    "  ballast checkpoints export runs/notes latest notes/\n"
     "  ballast checkpoints export runs/digits best best.bpk --keep-best loss --with-state --container-only\n"
     "  ballast checkpoints export runs/digits latest digits.bpk --optimizer optim.bpk\n";
 

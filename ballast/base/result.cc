@@ -19,6 +19,9 @@ std::string_view error_code_name(ErrorCode code) {
 }
 
 Error Error::with_context(std::string_view context) && {
+  // Whoever found the error may have named the same file already.
+  if (message.starts_with(context) && std::string_view(message).substr(context.size()).starts_with(": "))
+    return std::move(*this);
   message.insert(0, ": ");
   message.insert(0, context);
   return std::move(*this);

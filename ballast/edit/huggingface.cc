@@ -393,7 +393,7 @@ Result<HuggingFaceReport> to_huggingface(WritePlan& plan, const HuggingFaceOptio
   if (report.tied) notes.push_back("lm_head equals the transposed embedding: tied, so it is left out");
   BALLAST_CHECK(assign(report.config_text, make_huggingface_config(*kind, config, report.tied, notes)));
   if (options.config_wanted && report.config_text.empty()) {
-    return make_error(ErrorCode::kInvalidArgument,
+    return make_error(ErrorCode::kUnsupported,
                       fmt::format("{} has no config.json: torchvision's models are made by name", kind->described));
   }
   const auto& metadata = description.metadata;

@@ -136,9 +136,17 @@ Result<ExchangePlan> from_gguf(const ExchangeSource& source, const ExchangeTarge
   return cannot_run(ModelForm::kGguf, target.format);
 }
 
+// Not every model of gpt.rs's has a class in transformers, but its own files hold them all.
+Result<ExchangePlan> or_as_a_file(Result<ExchangePlan> plan) {
+  if (!plan && plan.error().code == ErrorCode::kUnsupported)
+    plan.error().message += "; the model runs as a .gptrs or .safetensors file";
+  return plan;
+}
+
 Result<ExchangePlan> from_gptrs(const ExchangeSource& source, const ExchangeTarget& target) {
   if (target.format.name == kGgufDriver.name) return plan_gguf(source);
-  if (target.format.name == kSafetensorsDriver.name && target.is_folder) return plan_folder(source, target.folder);
+  if (target.format.name == kSafetensorsDriver.name && target.is_folder)
+    return or_as_a_file(plan_folder(source, target.folder));
   ExchangePlan plan;
   plan.edits.push_back(keep_runnable(target.format));
   note_tokenizer(source, target, plan);

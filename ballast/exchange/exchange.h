@@ -51,9 +51,9 @@ struct FolderOptions {
 };
 
 // The source as a Hugging Face folder: model.safetensors under transformers' names, config.json, tokenizer.json,
-// tokenizer_config.json with the chat template, generation_config.json. From a GGUF file or a gpt.rs checkpoint;
-// kUnsupported, naming the reason and what will work, where transformers has no such model. The archive must outlive
-// the plan.
+// tokenizer_config.json with the chat template, generation_config.json. From a GGUF file, or a gpt.rs model in its
+// checkpoint or in safetensors; kUnsupported, naming the reason and what will work, where transformers has no such
+// model. The archive must outlive the plan.
 Result<ExchangePlan> plan_folder(const ExchangeSource& source, const FolderOptions& options = {});
 
 // ---------------------------------------------------------------- which of them, or neither

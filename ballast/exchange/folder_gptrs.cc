@@ -9,7 +9,10 @@
 #include "ballast/base/json.h"
 #include "ballast/edit/huggingface.h"
 #include "ballast/exchange/folder_tensors.h"
+#include "ballast/exchange/runnable.h"
+#include "ballast/formats/drivers.h"
 #include "ballast/io/file.h"
+#include "ballast/models/config_schema.h"
 #include "ballast/models/decoder_config.h"
 #include "ballast/models/model_config.h"
 #include "ballast/text/json_fields.h"
@@ -34,10 +37,21 @@ Result<HuggingFaceReport> to_huggingface_names(WritePlan& plan, std::vector<std:
 // says which, so that it computes what the checkpoint computes.
 constexpr std::string_view kGeluKey = "activation_function";
 
-void name_exact_gelu(std::string& config) {
-  const bool is_gpt2 = config.find("GPT2LMHeadModel") != std::string::npos;
-  if (!is_gpt2 || config.find(kGeluKey) != std::string::npos) return;
-  config.insert(config.find('{') + 1, fmt::format("\n  \"{}\": \"gelu\",", kGeluKey));
+// Where config.json is silent, transformers takes GPT-2's own mark for the end of a text.
+constexpr uint64_t kGpt2End = 50256;
+
+// Says what transformers would otherwise assume of any GPT-2.
+Status name_gpt2_defaults(std::string& config) {
+  if (config.find("GPT2LMHeadModel") == std::string::npos) return {};
+  BALLAST_TRY(const ConfigReader fields, ConfigReader::parse("gpt2", config));
+  BALLAST_TRY(const uint64_t vocab, fields.count("vocab_size"));
+  std::string said;
+  if (!fields.has(kGeluKey)) said += fmt::format("\n  \"{}\": \"gelu\",", kGeluKey);
+  for (const char* key : {"bos_token_id", "eos_token_id"}) {
+    if (vocab <= kGpt2End && !fields.has(key)) said += fmt::format("\n  \"{}\": null,", key);
+  }
+  config.insert(config.find('{') + 1, said);
+  return {};
 }
 
 Status to_folder(WritePlan& plan, std::vector<std::string>& notes) {
@@ -47,6 +61,7 @@ Status to_folder(WritePlan& plan, std::vector<std::string>& notes) {
     if (note.find(kGeluKey) == std::string::npos) notes.push_back(std::move(note));
   }
   plan.description.config.reset();  // it is a file of its own
+  plan.description.metadata = {{"format", std::string("pt")}};
   return {};
 }
 
@@ -80,8 +95,9 @@ Status add_newer_gpt(const ExchangeSource& source, const std::string& model, Exc
   return {};
 }
 
-// `model`: {"gptrs": {"kind", "config"}}
-Result<ExchangePlan> plan_newer(const ExchangeSource& source, const std::string& model) {
+// `file_config`: as the file has it; `model`: {"gptrs": {"kind", "config"}}
+Result<ExchangePlan> plan_newer(const ExchangeSource& source, const std::string& file_config,
+                                const std::string& model) {
   ExchangePlan plan;
   BALLAST_TRY(const ConfigReader outer, ConfigReader::parse("decoder", model));
   BALLAST_TRY(const ConfigReader gptrs, outer.object("gptrs"));
@@ -93,7 +109,7 @@ Result<ExchangePlan> plan_newer(const ExchangeSource& source, const std::string&
   plan.companions.push_back({"config.json", std::move(text)});
   if (is_gpt) BALLAST_CHECK(add_newer_gpt(source, model, plan));
   else plan.edits.emplace_back(keep_names);
-  BALLAST_TRY(const ConfigReader file, ConfigReader::parse(kind, source.archive.description().config->text));
+  BALLAST_TRY(const ConfigReader file, ConfigReader::parse(kind, file_config));
   if (!file.has("eos_token_ids")) return plan;
   BALLAST_TRY(const auto ends, file.counts("eos_token_ids"));
   plan.companions.push_back(
@@ -106,8 +122,9 @@ Result<ExchangePlan> plan_first(const ExchangeSource& source) {
   // Run on a plan of its own for its config; the edit runs it on the one that is written.
   WritePlan probe = make_plan(source.archive);
   std::vector<std::string> unsaid;
+  BALLAST_CHECK(unwrap_config(kGptrsCheckpointDriver)(probe, unsaid));
   BALLAST_TRY(HuggingFaceReport report, to_huggingface_names(probe, unsaid));
-  name_exact_gelu(report.config_text);
+  BALLAST_CHECK(name_gpt2_defaults(report.config_text));
   plan.companions.push_back({"config.json", std::move(report.config_text)});
   plan.edits.emplace_back(to_folder);
   return plan;
@@ -234,10 +251,17 @@ Result<std::string> gptrs_tokenizer_json(const std::string& json, const std::str
   return byte_level_document({*vocab, std::string(*pairs), std::move(unknown)}, true, where);
 }
 
+bool has_gptrs_config(const Description& file) {
+  const auto config = runnable_config(file);
+  return config && config->schema == kGptrsSchema;
+}
+
 Result<ExchangePlan> plan_gptrs_folder(const ExchangeSource& source) {
-  BALLAST_TRY(const ModelDescription model, parse_model_config(source.archive.description().config->text, source.path));
+  const std::string config = runnable_config(source.archive.description())->text;
+  BALLAST_TRY(const ModelDescription model, parse_model_config(config, source.path));
   const bool is_newer = model.kind == "decoder";
-  BALLAST_TRY(ExchangePlan plan, is_newer ? plan_newer(source, model.config) : plan_first(source));
+  BALLAST_TRY(ExchangePlan plan, is_newer ? plan_newer(source, config, model.config) : plan_first(source));
+  plan.edits.insert(plan.edits.begin(), unwrap_config(kGptrsCheckpointDriver));
   BALLAST_CHECK(add_tokenizer_beside(source, plan));
   return plan;
 }

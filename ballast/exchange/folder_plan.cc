@@ -160,11 +160,10 @@ Result<ExchangePlan> plan_folder(const ExchangeSource& source, const FolderOptio
   return guarded([&]() -> Result<ExchangePlan> {
     const std::string& format = source.archive.description().format;
     if (format == "gguf") return GgufFolder(source, options).plan();
-    const auto& config = source.archive.description().config;
-    if (config && config->schema == "gptrs") return plan_gptrs_folder(source);
+    if (has_gptrs_config(source.archive.description())) return plan_gptrs_folder(source);
     return make_error(ErrorCode::kUnsupported,
-                      fmt::format("{}: a {} file does not become a Hugging Face folder; a GGUF file or a gpt.rs "
-                                  "checkpoint does",
+                      fmt::format("{}: a {} file does not become a Hugging Face folder; a GGUF file, a gpt.rs "
+                                  "checkpoint or a text model trained here does",
                                   source.path, format));
   });
 }

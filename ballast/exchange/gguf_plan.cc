@@ -91,7 +91,7 @@ Result<ExchangePlan> plan_gguf(const ExchangeSource& source) {
   return guarded([&]() -> Result<ExchangePlan> {
     const auto& config = source.archive.description().config;
     if (config && config->schema == kHuggingFaceSchema) return plan_from_config(source, config->text);
-    if (config && config->schema == "gptrs") return plan_from_gptrs(source);
+    if (has_gptrs_config(source.archive.description())) return plan_from_gptrs(source);
     return make_error(
         ErrorCode::kUnsupported,
         fmt::format("{}: a GGUF file that runs is made from a Hugging Face folder (config.json beside safetensors or "

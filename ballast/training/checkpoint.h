@@ -24,6 +24,7 @@
 
 namespace ballast {
 
+class Archive;
 class FileSystem;
 
 // ---------------------------------------------------------------- what is saved
@@ -109,6 +110,10 @@ class LoadedCheckpoint {
   // filled with what was there.
   Status read_into(CheckpointPart part, size_t index, MutableByteSpan out) const;
   Result<ByteVector> read(CheckpointPart part, size_t index) const;
+
+  // The weights as one archive with the model's config, for whoever plans what becomes of them. What is read through it
+  // is not compared with the digests; it may outlive this.
+  Result<Archive> weights_archive() const;
 
   // Reads everything and compares all digests. One text per thing that is wrong; empty = sound.
   Result<std::vector<std::string>> find_damage(unsigned threads = 0, const Progress& progress = {}) const;

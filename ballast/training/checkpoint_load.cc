@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "ballast/archive/digest.h"
 #include "ballast/archive/guard.h"
@@ -137,6 +138,34 @@ Result<ByteVector> LoadedCheckpoint::read(CheckpointPart part, size_t index) con
     ByteVector bytes(static_cast<size_t>(tensors(part)[index].info.byte_size));
     BALLAST_CHECK(read_into(part, index, bytes));
     return bytes;
+  });
+}
+
+Result<Archive> LoadedCheckpoint::weights_archive() const {
+  return guarded([&]() -> Result<Archive> {
+    std::vector<std::shared_ptr<const ByteSource>> sources;
+    std::vector<size_t> first_source;  // of each file
+    for (const Archive& archive : state_->archives) {
+      first_source.push_back(sources.size());
+      sources.insert(sources.end(), archive.sources().begin(), archive.sources().end());
+    }
+    if (sources.size() > std::numeric_limits<uint16_t>::max()) {
+      return make_error(ErrorCode::kUnsupported,
+                        fmt::format("{}: the checkpoint of step {} is spread over {} files, more than one archive can "
+                                    "have",
+                                    state_->folder, step(), sources.size()));
+    }
+    Description description;
+    description.config = manifest().model_config;
+    description.tensors = state_->infos[number_of(CheckpointPart::kWeights)];
+    std::vector<StoredExtent> extents;
+    for (size_t i = 0; i < weights().size(); ++i) {
+      const uint32_t file = weights()[i].file;
+      StoredExtent extent = state_->archives[file].extent(state_->places[number_of(CheckpointPart::kWeights)][i]);
+      extent.source = static_cast<uint16_t>(extent.source + first_source[file]);
+      extents.push_back(std::move(extent));
+    }
+    return Archive(std::move(description), std::move(extents), std::move(sources));
   });
 }
 

@@ -3,9 +3,11 @@
 
 #include <fstream>
 
+#include "ballast/archive/open.h"
 #include "ballast/training/checkpoint.h"
 #include "tests/apps/ballast_program.h"
 #include "tests/support/json_path.h"
+#include "tests/support/recorded_models.h"
 
 namespace ballast::testing {
 namespace {
@@ -52,6 +54,42 @@ TEST(Checkpoints, ListShowsStepsSizesAndMetrics) {
   EXPECT_EQ(run.exit_code, 0) << run.err;
   EXPECT_THAT(run.out, AllOf(HasSubstr("step"), HasSubstr("  10  "), HasSubstr("loss 3"), HasSubstr("loss 1")));
   EXPECT_THAT(run.out, Not(HasSubstr("kept because")));
+}
+
+TEST(Checkpoints, ExportMakesAFolderThatRunsHereOfAModelThatTransformersHasNot) {
+  const TempFolder folder;
+  const std::string model = write_rule_checkpoint(folder, "mobilenet_v2", 1);
+  const auto archive = open_archive(model);
+  ASSERT_TRUE(archive) << archive.error().message;
+  TrainingSnapshot snapshot;
+  snapshot.model_config = archive->description().config;
+  std::vector<Payload> payloads;
+  for (size_t i = 0; i < archive->tensors().size(); ++i) {
+    auto payload = archive->payload(i);
+    ASSERT_TRUE(payload) << payload.error().message;
+    payloads.push_back(std::move(*payload));
+    snapshot.weights.push_back({archive->tensors()[i], payloads.back().bytes()});
+  }
+  const auto manager = CheckpointManager::open(folder.path("run"), {});
+  ASSERT_TRUE(manager && (*manager)->save(snapshot) && (*manager)->finish());
+  const ProgramRun run = run_ballast({"checkpoints", "export", folder.path("run"), "latest", folder.path("out/")});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("the folder runs in Ballast alone"));
+  const ProgramRun inspected = run_ballast({"inspect", folder.path("out"), "--json"});
+  EXPECT_THAT(inspected.out, HasSubstr("ballast.model"));
+  const ProgramRun converted = run_ballast({"convert", model, folder.path("other/")});
+  EXPECT_EQ(converted.exit_code, 2);
+  EXPECT_THAT(converted.err, HasSubstr("the model runs as a .gptrs or .safetensors file"));
+}
+
+TEST(Checkpoints, ExportToAFolderComparesDigestsAndLeavesNothing) {
+  const TempFolder folder;
+  const std::string path = make_run(folder);
+  spoil_last_byte(file_with(path, "step-00000030-weights"));
+  const ProgramRun run = run_ballast({"checkpoints", "export", path, "30", folder.path("out/")});
+  EXPECT_EQ(run.exit_code, 1);
+  EXPECT_THAT(run.err, HasSubstr("do not fit their digest"));
+  EXPECT_FALSE(std::filesystem::exists(folder.path("out")));
 }
 
 TEST(Checkpoints, ListSaysWhatARuleWouldKeep) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "tests/apps/ballast_program.h"
+#include "tests/support/gguf_builder.h"
 #include "tests/support/json_path.h"
 
 namespace ballast::testing {
@@ -143,6 +144,22 @@ TEST(ConvertFolder, AModelOfAnotherFormNeitherKeepsNorMentionsAnOrigin) {
   for (const char* name : {"out/model.safetensors", "back.gguf"}) {
     EXPECT_EQ(read_text_file(folder.path(name)).find("ballast.origin"), std::string::npos) << name;
   }
+}
+
+TEST(ConvertFolder, ARefusalNamesTheSourceOnce) {
+  const TempFolder folder;
+  GgufBuilder file;
+  file.pair("general.architecture", MetaType::kText, GgufBuilder::text("llama"));
+  file.pair("tokenizer.ggml.model", MetaType::kText, GgufBuilder::text("rwkv"));
+  file.pair("tokenizer.ggml.tokens", MetaType::kArray,
+            GgufBuilder::number(static_cast<uint32_t>(MetaType::kText)) + GgufBuilder::number(uint64_t{1}) +
+                GgufBuilder::text("a"));
+  file.tensor("token_embd.weight", {2}, 0, std::string(8, '\0'));
+  const std::string source = folder.write("model.gguf", file.build());
+  const ProgramRun run = run_ballast({"convert", source, folder.path("out/")});
+  EXPECT_EQ(run.exit_code, 2);
+  EXPECT_THAT(run.err, HasSubstr(source));
+  EXPECT_EQ(run.err.find(source), run.err.rfind(source)) << run.err;
 }
 
 TEST(ConvertFolder, ADryRunAndAFailureLeaveNothing) {

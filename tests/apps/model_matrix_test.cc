@@ -27,14 +27,18 @@ struct MatrixSource {
   Input input;
 };
 constexpr MatrixSource kSources[] = {
-    {"folder", Input::kTokens},         // Hugging Face: llama, with its tokenizer
-    {"gguf", Input::kTokens},           // the same
-    {"gptrs", Input::kTokens},          // a GPT of gpt.rs's, with a tokenizer beside it
-    {"newer-gptrs", Input::kTokens},    // of its later generation
-    {"netcl", Input::kValues},          // layers
-    {"torch", Input::kTokens},          // a GPT-2 as pytorch_model.bin with its config
-    {"trained-text", Input::kTokens},   // made by `ballast train`
-    {"trained-layers", Input::kValues}  // the same
+    {"folder", Input::kTokens},           // Hugging Face: llama, with its tokenizer
+    {"gguf", Input::kTokens},             // the same
+    {"gptrs", Input::kTokens},            // a GPT of gpt.rs's, with a tokenizer beside it
+    {"newer-gptrs", Input::kTokens},      // of its later generation
+    {"netcl", Input::kValues},            // layers
+    {"torch", Input::kTokens},            // a GPT-2 as pytorch_model.bin with its config
+    {"trained-text", Input::kTokens},     // made by `ballast train`
+    {"trained-layers", Input::kValues},   // the same
+    {"exported-file", Input::kTokens},    // trained-text by `checkpoints export`, as safetensors
+    {"exported-folder", Input::kTokens},  // as a folder
+    {"wrapped-gptrs", Input::kTokens},    // gptrs as safetensors
+    {"wrapped-newer", Input::kTokens},    // newer-gptrs as safetensors
 };
 
 // How near the result must come to its source.
@@ -97,6 +101,8 @@ class ModelMatrix : public ::testing::TestWithParam<Cell> {
     make_layers();
     train_text();
     train_layers();
+    export_text();
+    wrap_gptrs();
   }
   static void TearDownTestSuite() {
     delete folder_;
@@ -154,6 +160,21 @@ class ModelMatrix : public ::testing::TestWithParam<Cell> {
                        "[checkpoint]\nfolder = \"run\"\nevery = 2\n");
     run_well({"train", path("layers/run.toml"), "--quiet"});
     sources_["trained-layers"] = path("layers/model.netcl");
+  }
+
+  static void export_text() {
+    for (const auto& [name, out] :
+         {std::pair("exported-file", "exported/model.safetensors"), {"exported-folder", "exported-folder/"}}) {
+      sources_[name] = path(out);
+      run_well({"checkpoints", "export", path("text/run"), "latest", path(out)});
+    }
+  }
+  static void wrap_gptrs() {
+    for (const auto& [name, from] : {std::pair("wrapped-gptrs", "gptrs"), {"wrapped-newer", "newer-gptrs"}}) {
+      fs::create_directory(path(name));
+      sources_[name] = path(std::string(name) + "/model.safetensors");
+      run_well({"convert", sources_[from], sources_[name]});
+    }
   }
 
   static Input input_of(const std::string& source) {
@@ -274,16 +295,39 @@ INSTANTIATE_TEST_SUITE_P(
     FromTraining, ModelMatrix,
     ::testing::Values(Cell{"trained-text", "checkpoints export RUN latest DST", "out.gptrs"},
                       Cell{"trained-text", "checkpoints export RUN latest DST", "out.safetensors"},
-                      Cell{"trained-text", "checkpoints export RUN latest DST", "out.gguf", "name a .gptrs"},
+                      Cell{"trained-text", "checkpoints export RUN latest DST", "out.gguf"},
+                      Cell{"trained-text", "checkpoints export RUN latest DST", "out/"},
                       Cell{"trained-text", "checkpoints export RUN latest DST", "out.bpk", "--container-only"},
                       Cell{"trained-text", kConvert, "out/"}, Cell{"trained-text", kConvert, "out.gguf"},
                       Cell{"trained-text", "train CONFIG --quiet --out DST", "out.gptrs"},
+                      Cell{"trained-text", "train CONFIG --quiet --out DST", "out/", "name a file in it"},
                       Cell{"trained-layers", "checkpoints export RUN latest DST", "out.netcl"},
                       Cell{"trained-layers", "checkpoints export RUN latest DST", "out.safetensors"},
+                      Cell{"trained-layers", "checkpoints export RUN latest DST", "out/"},
                       Cell{"trained-layers", "checkpoints export RUN latest DST", "out.gguf", "name a .netcl"},
                       Cell{"trained-layers", "checkpoints export RUN latest DST", "out.gptrs", "name a .netcl"},
                       Cell{"trained-layers", kConvert, "out.safetensors"}),
     cell_name);
+
+INSTANTIATE_TEST_SUITE_P(
+    FromWhatWasExported, ModelMatrix,
+    ::testing::Values(Cell{"exported-file", kConvert, "out/"}, Cell{"exported-file", kConvert, "out.gguf"},
+                      Cell{"exported-file", kConvert, "out.gptrs"}, Cell{"exported-file", kConvert, "out.safetensors"},
+                      Cell{"exported-file", kConvert, "out.netcl", "name a .gptrs"},
+                      Cell{"exported-file", "quantize SRC DST --type q8_0", "out.gguf", "", Match::kRuns},
+                      Cell{"exported-folder", kConvert, "out/"}, Cell{"exported-folder", kConvert, "out.gguf"},
+                      Cell{"exported-folder", kConvert, "out.gptrs"},
+                      Cell{"exported-folder", kConvert, "out.safetensors", "name a folder (ending in /)"}),
+    cell_name);
+
+INSTANTIATE_TEST_SUITE_P(FromGptRsAsSafetensors, ModelMatrix,
+                         ::testing::Values(Cell{"wrapped-gptrs", kConvert, "out/"},
+                                           Cell{"wrapped-gptrs", kConvert, "out.gptrs"},
+                                           Cell{"wrapped-gptrs", kConvert, "out.gguf", "can be copied to safetensors"},
+                                           Cell{"wrapped-newer", kConvert, "out/"},
+                                           Cell{"wrapped-newer", kConvert, "out.gguf"},
+                                           Cell{"wrapped-newer", kConvert, "out.gptrs"}),
+                         cell_name);
 
 }  // namespace
 }  // namespace ballast::testing

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
+#include <map>
 
 #include "ballast/text/byte_tokenizer.h"
 #include "ballast/text/load_tokenizer.h"
@@ -14,6 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using ::testing::AllOf;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
@@ -54,11 +56,53 @@ TEST(TrainedText, OfBytesIsPromptedWithTextWithoutAnyFlag) {
   fs::copy_file(folder.path("out/cats.gptrs"), folder.path("bare/cats.gptrs"));
   EXPECT_THAT(continued(folder.path("bare/cats.gptrs"), {"--tokenizer", "bytes"}), HasSubstr("sat"));
   // What is exported from its checkpoints, as a file and as a folder.
-  for (const char* out : {"a/cats.gptrs", "b/cats.safetensors", "c/"}) {
+  for (const char* out : {"a/cats.gptrs", "b/cats.safetensors", "c/", "d/cats.gguf"}) {
     const ProgramRun exported = run_ballast({"checkpoints", "export", folder.path("run"), "latest", folder.path(out)});
     EXPECT_EQ(exported.exit_code, 0) << exported.err;
     EXPECT_THAT(continued(folder.path(out)), HasSubstr("sat")) << out;
   }
+}
+
+std::map<std::string, std::string> files_in(const std::string& path) {
+  std::map<std::string, std::string> files;
+  for (const auto& entry : fs::directory_iterator(path))
+    files[entry.path().filename().string()] = read_text_file(entry.path().string());
+  return files;
+}
+
+TEST(TrainedText, IsExportedAsTheFolderThatConvertMakesOfIt) {
+  const TempFolder folder;
+  train_cats(folder, "", {"--out", folder.path("out/cats.gptrs"), "--checkpoints", folder.path("run"), "--steps", "4"});
+  const auto make = [&](const std::vector<std::string>& words) {
+    const ProgramRun run = run_ballast(words);
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+  };
+  make({"convert", folder.path("out/cats.gptrs"), folder.path("converted/")});
+  make({"checkpoints", "export", folder.path("run"), "latest", folder.path("deep/exported/")});
+  make({"checkpoints", "export", folder.path("run"), "latest", folder.path("file/cats.safetensors")});
+  make({"convert", folder.path("file/cats.safetensors"), folder.path("from_file/")});
+  const auto converted = files_in(folder.path("converted"));
+  EXPECT_TRUE(converted.contains("config.json") && converted.contains("tokenizer_config.json"));
+  EXPECT_THAT(converted.at("config.json"), HasSubstr("\"eos_token_id\": null")) << "not GPT-2's, which is no byte";
+  EXPECT_TRUE(files_in(folder.path("deep/exported")) == converted);
+  EXPECT_TRUE(files_in(folder.path("from_file")) == converted);
+}
+
+TEST(TrainedText, IsNotExportedOverItsRunNorWithStateAnotherProgramHasNoPlaceFor) {
+  const TempFolder folder;
+  train_cats(folder, "", {"--checkpoints", folder.path("run"), "--steps", "4"});
+  const auto before = files_in(folder.path("run"));
+  const auto complaint = [&](const std::string& out, const std::string& option) {
+    const ProgramRun run =
+        run_ballast({"checkpoints", "export", folder.path("run"), "latest", folder.path(out), option});
+    EXPECT_EQ(run.exit_code, 2) << run.out;
+    return run.err;
+  };
+  EXPECT_THAT(complaint("run/", "--overwrite"), HasSubstr("export to a folder of its own"));
+  EXPECT_TRUE(files_in(folder.path("run")) == before);
+  for (const char* out : {"out/", "out.gguf"})
+    EXPECT_THAT(complaint(out, "--with-state"), HasSubstr("export --with-state to a .safetensors file")) << out;
+  EXPECT_THAT(folder.names(), ElementsAre("cats.toml", "cats.txt", "run"));
 }
 
 TEST(TrainedText, TakesItsTokenizerFileAlong) {

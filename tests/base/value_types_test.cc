@@ -4,6 +4,7 @@
 #include "ballast/base/checked.h"
 #include "ballast/base/dtype.h"
 #include "ballast/base/hash.h"
+#include "ballast/base/result.h"
 #include "ballast/base/shape.h"
 
 namespace ballast {
@@ -18,6 +19,16 @@ TEST(Checked, NothingWraps) {
   EXPECT_FALSE(checked_align_up(UINT64_MAX, 256));
   EXPECT_TRUE(range_fits(10, 0, 10));
   EXPECT_FALSE(range_fits(UINT64_MAX, 2, 10));
+}
+
+TEST(Errors, NameAContextOnce) {
+  const auto told = [](std::string message, std::string_view context) {
+    return make_error(ErrorCode::kCorrupt, std::move(message)).with_context(context).message;
+  };
+  EXPECT_EQ(told("it is cut short", "a.gguf"), "a.gguf: it is cut short");
+  EXPECT_EQ(told("a.gguf: it is cut short", "a.gguf"), "a.gguf: it is cut short");
+  EXPECT_EQ(told("a.gguf.part: it is cut short", "a.gguf"), "a.gguf: a.gguf.part: it is cut short");
+  EXPECT_EQ(told("a", "a"), "a: a");
 }
 
 TEST(DTypes, NamesAreUniqueAndReadBack) {

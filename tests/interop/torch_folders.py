@@ -1,5 +1,5 @@
-"""Hugging Face folders that Ballast writes from GGUF files: transformers loads each, finds every weight, and computes the logits,
-the greedy text and the tokens that Ballast gets from the file."""
+"""Hugging Face folders that Ballast writes from GGUF files and from models that it trained: transformers loads each, finds every
+weight, and computes the logits, the greedy text and the tokens that Ballast gets from the file."""
 
 import types
 from functools import partial
@@ -17,6 +17,13 @@ TEXTS = ["", "hello", " ab ab", "The quick brown fox\n\njumps", "it's 1234 I'LL"
 NEW_TOKENS = 12
 LEAD = 2e-3  # by which the likeliest token must lead for the next ones to be compared
 TOLERANCE = 1e-4
+TRAINED = """
+model = {{kind = "gpt", context_length = 32, embed_dim = 32, num_layers = 2, num_heads = 2, gelu = "{gelu}"}}
+data = {{kind = "text", path = "corpus.txt"}}
+optimizer = {{type = "adamw", lr = 0.01}}
+train = {{steps = 60, batch_size = 8, seed = 1, output = "gpt/model.gptrs"}}
+checkpoint = {{folder = "run"}}
+"""
 
 
 def load(folder):
@@ -43,12 +50,8 @@ def greedy(model, ids):
     return prompt, written[len(ids):]
 
 
-def check_folder(path, parity, ballast, folder, table, _):
-    name = f"{path.parent.name}/{path.name}"
-    out = folder / f"{path.parent.name}_{path.stem}"
-    ballast.run("convert", path, f"{out}/", *(("--dequantize", "f32") if "q8_0" in path.name else ()))
-    model = load(out)
-    for length in (5, 40):
+def compare_texts(name, path, model, lengths, parity, ballast, folder, table):
+    for length in lengths:
         ids = [3 + i * 37 % (model.config.vocab_size - 3) for i in range(length)]
         theirs, text = greedy(model, ids)
         ours = parity.ballast_logits(ballast, path, folder, "--tokens", parity.comma(ids), "--numerics", "exact")
@@ -56,12 +59,35 @@ def check_folder(path, parity, ballast, folder, table, _):
         table.add(name, f"logits of {length} tokens", f"{np.abs(theirs).max():.2f}", f"{error:.2e}", error <= TOLERANCE)
         if text:
             table.tokens(name, f"{len(text)} greedy tokens", parity.ballast_tokens(ballast, path, ids, len(text), "--numerics", "exact"), text)
-    if path.parent.name != "tiny":
-        return  # its tokens are made up, without single characters
+
+
+def compare_tokens(name, path, out, ballast, table):
     tokenizer = transformers.AutoTokenizer.from_pretrained(out)
     suite = types.SimpleNamespace(ballast=ballast)
     ours = encode_all(suite, path, [text.encode() for text in TEXTS], "special,add")
     table.tokens(name, f"tokens of {len(TEXTS)} texts", ours, [tokenizer(text)["input_ids"] for text in TEXTS])
+
+
+def check_folder(path, parity, ballast, folder, table, _):
+    name = f"{path.parent.name}/{path.name}"
+    out = folder / f"{path.parent.name}_{path.stem}"
+    ballast.run("convert", path, f"{out}/", *(("--dequantize", "f32") if "q8_0" in path.name else ()))
+    compare_texts(name, path, load(out), (5, 40), parity, ballast, folder, table)
+    if path.parent.name == "tiny":  # tokens of the others are made up, without single characters
+        compare_tokens(name, path, out, ballast, table)
+
+
+def check_trained(gelu, parity, ballast, folder, table, _):
+    """A GPT of bytes, trained here and exported from its checkpoints, beside the model that training saved."""
+    place = folder / f"trained_{gelu}"
+    place.mkdir()
+    (place / "corpus.txt").write_text("the cat sat on the mat. it's 1234!\n" * 200)
+    (place / "run.toml").write_text(TRAINED.format(gelu=gelu))
+    ballast.run("train", place / "run.toml", "--quiet")
+    ballast.run("checkpoints", "export", place / "run", "latest", f"{place}/out/")
+    name = f"trained gpt, {gelu}"
+    compare_texts(name, place / "gpt/model.gptrs", load(place / "out"), (5, 20), parity, ballast, folder, table)
+    compare_tokens(name, place / "gpt/tokenizer.json", place / "out", ballast, table)
 
 
 @torch.inference_mode()
@@ -82,4 +108,5 @@ def check_bert(parity, ballast, folder, table, _):
 def folder_checks(parity):
     paths = sorted([*DATA.glob("gguf_models/*/*.gguf"), *DATA.glob("gguf/tiny/*.f32.gguf"), *DATA.glob("gguf/tiny/*.q8_0.gguf")])
     checks = {f"folder {path.parent.name} {path.stem}": partial(check_folder, path, parity) for path in paths}
-    return {**checks, "folder bert": partial(check_bert, parity)}
+    trained = {f"folder trained {gelu}": partial(check_trained, gelu, parity) for gelu in ("tanh", "erf")}
+    return {**checks, **trained, "folder bert": partial(check_bert, parity)}

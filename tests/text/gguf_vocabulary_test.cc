@@ -149,6 +149,21 @@ TEST(GgufVocabulary, RefusesModelsByNameAndListsThatDoNotFit) {
   EXPECT_THAT(read.error().message, HasSubstr("2 tokens but 1 of tokenizer.ggml.scores"));
 }
 
+TEST(GgufVocabulary, OfBytesMayListNoMergesButMustHaveTheList) {
+  const std::vector<std::string_view> tokens = {"a", "b"};
+  Description description;
+  description.metadata = {{"tokenizer.ggml.model", std::string("gpt2")},
+                          {"tokenizer.ggml.pre", std::string("gpt-2")},
+                          {"tokenizer.ggml.tokens", MetaArray::of_texts(tokens)}};
+  const auto cut_short = read_gguf_vocabulary(description, "m.gguf");
+  ASSERT_FALSE(cut_short);
+  EXPECT_EQ(cut_short.error().message, "m.gguf: it has no tokenizer.ggml.merges");
+  description.metadata.push_back({"tokenizer.ggml.merges", MetaArray::of_texts({})});
+  auto read = read_gguf_vocabulary(description, "m.gguf");
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_THAT(*make(std::move(*read)).encode("abba", kTypedText), ElementsAre(0, 1, 1, 0));
+}
+
 TEST(GgufVocabulary, ReadsTheKeysOfAFile) {
   const std::vector<std::string_view> tokens = {"<s>", "a"};
   const std::vector<int32_t> types = {3, 1};
