@@ -30,7 +30,7 @@ Result<Perplexity> read_through(LoadedModel& model, const std::string& model_pat
   BALLAST_TRY(const Tokenizer tokenizer, find_tokenizer("", model_path));
   BALLAST_TRY(const std::string text, read_text_input(text_path, kMostCalibrationBytes));
   BALLAST_TRY(const std::vector<TokenId> tokens, tokenizer.encode(text));
-  ProgressBar bar(console.errors());
+  ProgressBar bar(console.errors(), ProgressUnit::kTokens);
   const uint64_t window = std::min(causal->context_length(), kCalibrationWindow);
   auto perplexity = measure_perplexity(*causal, model.context(), tokens,
                                        {.context = window, .stride = window, .progress = bar.callback()});

@@ -193,9 +193,10 @@ void print_visit(const DoctorFlags& flags, const Visit& visit, Console& console)
 
 // With --rescue the question is whether everything was saved, without it whether the file is well.
 int exit_code_of(const Visit& visit) {
-  if (visit.rescued) return visit.diagnosis.lost.empty() ? kExitYes : kExitNo;
+  if (visit.rescued) return visit.diagnosis.is_complete() ? kExitYes : kExitNo;
   switch (visit.diagnosis.verdict) {
     case Verdict::kSound: return kExitYes;
+    case Verdict::kUnreadable:
     case Verdict::kUnknown: return kExitFailed;
     default: return kExitNo;
   }
@@ -203,8 +204,8 @@ int exit_code_of(const Visit& visit) {
 
 constexpr const char* kDoctorFooter =
     "Explains what a file is, where it is damaged, the likely cause, and which tensors can be saved. Exit code 0 if\n"
-    "nothing is wrong, 1 if the problem could be explained, 2 if nothing is known about the file. --rescue writes the\n"
-    "tensors that are intact; exit code 1 then means that some were lost.\n"
+    "nothing is wrong, 1 if the problem could be explained, 2 if nothing is known about the file or the disk failed.\n"
+    "--rescue writes the tensors that are intact; exit code 1 then means that some were lost.\n"
     "\n"
     "Examples:\n"
     "  ballast doctor model.safetensors\n"

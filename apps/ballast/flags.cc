@@ -83,7 +83,7 @@ Flag Command::optional_texts(const std::string& name, std::vector<std::string>& 
 }
 
 Flag Command::flag(const std::string& name, bool& value, const std::string& help) {
-  return Flag(app_.add_flag(name, value, help));
+  return Flag(app_.add_flag(name, value, help)->disable_flag_override());
 }
 
 Flag Command::text(const std::string& name, const std::string& placeholder, std::string& value,

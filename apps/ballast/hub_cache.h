@@ -32,7 +32,7 @@ class HubCache {
   // The commit of a revision, where a snapshot of it is here.
   std::optional<std::string> commit_of(const HubName& name) const;
   // Paths in the snapshot whose files are really there, sorted.
-  std::vector<std::string> files_of(const std::string& id, const std::string& commit) const;
+  Result<std::vector<std::string>> files_of(const std::string& id, const std::string& commit) const;
 
   // Makes the repository's folders. kIo where they cannot be written to, which is better known before a download.
   Status prepare(const std::string& id) const;

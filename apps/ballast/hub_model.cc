@@ -52,7 +52,8 @@ Result<std::optional<std::string>> find_downloaded(const HubCache& cache, const 
   const std::optional<std::string> commit = cache.commit_of(name);
   if (!commit) return std::optional<std::string>();
   std::vector<HubFile> files;
-  for (std::string& path : cache.files_of(name.id, *commit)) files.push_back({std::move(path), std::nullopt, ""});
+  BALLAST_TRY(std::vector<std::string> paths, cache.files_of(name.id, *commit));
+  for (std::string& path : paths) files.push_back({std::move(path), std::nullopt, ""});
   const auto choice = choose_hub_files(name.id, files, name.file);
   if (choice) return std::optional(cache.snapshot(name.id, *commit, choice->model));
   if (choice.error().code == ErrorCode::kNotFound) return std::optional<std::string>();

@@ -82,10 +82,12 @@ class Program {
     if (std::ranges::find(kOnlyLists, app.get_name()) != std::end(kOnlyLists)) return;
     if (app.get_option_no_throw("--quiet") == nullptr)
       app.add_flag_callback(
-          "-q,--quiet", [this] { console_.set_quiet(); }, "Hide progress, notes and timings");
+             "-q,--quiet", [this] { console_.set_quiet(); }, "Hide progress, notes and timings")
+          ->disable_flag_override();
     if (app.get_option_no_throw("--verbose") == nullptr)
       app.add_flag_callback(
-          "-v,--verbose", [this] { console_.set_verbose(); }, "Report time and memory used");
+             "-v,--verbose", [this] { console_.set_verbose(); }, "Report time and memory used")
+          ->disable_flag_override();
   }
 
  private:

@@ -12,6 +12,7 @@
 #include "ballast/formats/deflate.h"
 #include "ballast/formats/zip.h"
 #include "ballast/io/file.h"
+#include "ballast/io/list_folder.h"
 
 namespace ballast::cli {
 
@@ -21,17 +22,6 @@ namespace fs = std::filesystem;
 
 Error cache_error(const fs::path& path, std::string_view action, const std::error_code& failure) {
   return make_error(ErrorCode::kIo, fmt::format("{}: cannot {}: {}", path.string(), action, failure.message()));
-}
-
-uint64_t bytes_below(const fs::path& path) {
-  std::error_code failure;
-  if (fs::is_regular_file(path, failure)) return fs::file_size(path, failure);
-  uint64_t sum = 0;
-  for (auto at = fs::recursive_directory_iterator(path, failure); !failure && at != fs::end(at);
-       at.increment(failure)) {
-    if (at->is_regular_file(failure)) sum += at->file_size(failure);
-  }
-  return sum;
 }
 
 // ---------------------------------------------------------------- out of a package
@@ -138,20 +128,19 @@ Status ModelCache::verify(const CatalogueModel& model, const Progress& progress)
 
 Result<std::vector<ModelCache::Entry>> ModelCache::list() const {
   std::vector<Entry> entries;
-  std::error_code failure;
-  if (!fs::exists(folder_, failure)) return entries;
-  fs::directory_iterator at(folder_, failure);
-  if (failure) return cache_error(folder_, "list it", failure);
-  for (const fs::directory_entry& entry : at) {
-    entries.push_back({entry.path().filename().string(), bytes_below(entry.path())});
+  BALLAST_TRY(const bool is_there, is_taken(os_file_system(), folder_));
+  if (!is_there) return entries;
+  BALLAST_TRY(const std::vector<std::string> names, names_in_folder(folder_));
+  for (const std::string& name : names) {
+    BALLAST_TRY(const uint64_t bytes, bytes_below((fs::path(folder_) / name).string()));
+    entries.push_back({name, bytes});
   }
-  std::ranges::sort(entries, {}, &Entry::name);
   return entries;
 }
 
 Result<uint64_t> ModelCache::remove(const std::string& name) const {
   const fs::path path = fs::path(folder_) / name;
-  const uint64_t bytes = bytes_below(path);
+  BALLAST_TRY(const uint64_t bytes, bytes_below(path.string()));
   std::error_code failure;
   fs::remove_all(path, failure);
   if (failure) return cache_error(path, "remove it", failure);

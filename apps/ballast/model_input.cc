@@ -9,6 +9,7 @@
 #include "apps/ballast/image_file.h"
 #include "apps/ballast/streams.h"
 #include "ballast/archive/open.h"
+#include "ballast/io/list_folder.h"
 #include "ballast/models/random_image.h"
 #include "ballast/tensor/cast.h"
 
@@ -101,18 +102,16 @@ Result<std::vector<std::string>> image_files(const std::vector<std::string>& ima
       files.push_back(path);
       continue;
     }
-    std::vector<std::string> found;
-    for (fs::directory_iterator at(path, failure), end; !failure && at != end; at.increment(failure)) {
-      std::string extension = at->path().extension().string();
+    BALLAST_TRY(const std::vector<std::string> names, names_in_folder(path));
+    const size_t before = files.size();
+    for (const std::string& name : names) {
+      std::string extension = fs::path(name).extension().string();
       for (char& c : extension) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-      if (extension == ".png" || extension == ".jpg" || extension == ".jpeg") found.push_back(at->path().string());
+      if (extension != ".png" && extension != ".jpg" && extension != ".jpeg") continue;
+      files.push_back((fs::path(path) / name).string());
     }
-    if (failure)
-      return make_error(ErrorCode::kIo, fmt::format("{}: cannot list the folder: {}", path, failure.message()));
-    if (found.empty())
+    if (files.size() == before)
       return make_error(ErrorCode::kNotFound, fmt::format("{}: the folder holds no PNG or JPEG file", path));
-    std::ranges::sort(found);
-    files.insert(files.end(), found.begin(), found.end());
   }
   return files;
 }

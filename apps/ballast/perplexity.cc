@@ -56,7 +56,7 @@ Result<MeasuredText> measure_file(PerplexityFlags& flags, RunningModel& running,
     BALLAST_TRY(const std::string beginning, tokenizer.decode(tokens, {.skip_special_tokens = true}));
     measured.bytes = beginning.size();
   }
-  ProgressBar bar(console.errors());
+  ProgressBar bar(console.errors(), ProgressUnit::kTokens);
   flags.options.progress = bar.callback();
   const double start = seconds_now();
   auto perplexity = measure_perplexity(*model, running.model().context(), tokens, flags.options);

@@ -18,7 +18,8 @@ void add_sampling_flags(Command& command, SamplingFlags& flags, uint64_t& max_to
   command.count("--top-k", "K", values.top_k, "Sample from the K most likely tokens");
   command.real("--top-p", "P", values.top_p, "Sample from the most likely tokens that add up to P");
   command.real("--min-p", "P", values.min_p, "Ignore tokens below P times the most likely one");
-  command.real("--repetition-penalty", "X", values.repetition_penalty, "Penalise the last 64 tokens, if above 1");
+  command.real("--repetition-penalty", "X", values.repetition_penalty,
+               fmt::format("Penalise the last {} tokens, if above 1", kUsualRepetitionWindow));
   command.seed("--seed", values.seed, flags.random_seed,
                "Seed for sampling: a number (0), or random; the seed used is reported");
 }
@@ -29,7 +30,10 @@ SamplerOptions settle_sampling(SamplerOptions defaults, const SamplingFlags& fla
   if (has("--top-k")) defaults.top_k = flags.values.top_k;
   if (has("--top-p")) defaults.top_p = flags.values.top_p;
   if (has("--min-p")) defaults.min_p = flags.values.min_p;
-  if (has("--repetition-penalty")) defaults.repetition_penalty = flags.values.repetition_penalty;
+  if (has("--repetition-penalty")) {
+    defaults.repetition_penalty = flags.values.repetition_penalty;
+    defaults.repetition_window = kUsualRepetitionWindow;
+  }
   if (flags.greedy) defaults.temperature = 0;
   defaults.seed = flags.values.seed;
   return defaults;

@@ -40,8 +40,11 @@ std::string missing_text(const CLI::App& chosen, std::string_view text) {
   return fmt::format("{} is missing: {}", name, option->get_description());
 }
 
-// A value is missing, or an option stands on the line more often than it may.
+// A value is missing or stands where none belongs, or an option stands on the line more often than it may.
 std::string mismatch_text(const CLI::App& chosen, std::string_view text) {
+  // The parser gives this name without its dashes.
+  if (const auto [flag, rest] = cut_at(text, " was given a disallowed flag override"); !flag.empty())
+    return fmt::format("{}{} takes no value", flag.size() == 1 ? "-" : "--", flag);
   const size_t colon = text.find(": ");
   const std::string_view name = text.substr(0, colon);
   const CLI::Option* option = find_option(chosen, name);

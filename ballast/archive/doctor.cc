@@ -141,6 +141,8 @@ constexpr std::string_view kRewrite = "--rescue OUT writes a clean file";
 
 // The first of these codes that occurs names the cause.
 constexpr std::array kCauses = {
+    Cause{kReadError, "the disk, or the network it is reached by, failed while the file was read",
+          "try again, then check the disk; --rescue OUT saves the tensors that can be read"},
     Cause{"truncated", kCut, kAgain},
     Cause{"missing_shard", "shards were not downloaded, or stand elsewhere",
           "bring the missing shards beside the index"},
@@ -165,8 +167,10 @@ void name_cause(Diagnosis& diagnosis) {
   }
 }
 
-// The first error, or else the first warning.
+// What could not be read, since other findings may follow from that; else the first error, or else the first warning.
 const Finding* worst_finding(const std::vector<Finding>& findings) {
+  const auto unread = std::ranges::find(findings, kReadError, &Finding::code);
+  if (unread != findings.end()) return &*unread;
   const Finding* worst = nullptr;
   for (const Finding& finding : findings) {
     if (finding.severity != Severity::kNote && (worst == nullptr || finding.severity > worst->severity))
@@ -225,6 +229,7 @@ void take_findings(const Findings& findings, Diagnosis& diagnosis) {
 Status describe_patient(const OpenRequest& request, const Recognised& recognised, const Patient& patient,
                         const Status& failure, Diagnosis& diagnosis) {
   take_findings(patient.findings, diagnosis);
+  diagnosis.broken_off = patient.findings.was_broken_off();
   list_lost(patient, diagnosis);
   const ByteSource* place = request.source.get();
   if (patient.archive && patient.archive->sources().size() == 1) place = patient.archive->sources()[0].get();
@@ -245,6 +250,12 @@ Status describe_patient(const OpenRequest& request, const Recognised& recognised
   diagnosis.verdict = worst->severity == Severity::kError ? Verdict::kDamaged : Verdict::kFlawed;
   diagnosis.what = worst->message;
   name_cause(diagnosis);
+  if (worst->code == kReadError) {
+    diagnosis.verdict = Verdict::kUnreadable;
+    diagnosis.offset = worst->offset;  // without an excerpt: these bytes are what could not be read
+    diagnosis.broken_file = place->name();
+    return {};
+  }
   if (diagnosis.sound_tensors == 0) diagnosis.advice = kNothingLeft;
   return cut_excerpt(*place, worst->code == "truncated" ? place->size() : worst->offset, diagnosis);
 }
@@ -330,6 +341,7 @@ std::string_view verdict_name(Verdict verdict) {
     case Verdict::kSound: return "sound";
     case Verdict::kFlawed: return "flawed";
     case Verdict::kDamaged: return "damaged";
+    case Verdict::kUnreadable: return "unreadable";
     case Verdict::kUnsupported: return "unsupported";
     case Verdict::kForeign: return "foreign";
     case Verdict::kUnknown: return "unknown";
@@ -361,7 +373,8 @@ Result<RescueReport> rescue(const OpenRequest& request, const std::string& desti
         report.diagnosis,
         examine_and_describe(request, {.threads = options.threads, .progress = options.write.progress}, patient));
     if (report.diagnosis.sound_tensors == 0) {
-      return make_error(ErrorCode::kCorrupt,
+      const bool unread = report.diagnosis.verdict == Verdict::kUnreadable;
+      return make_error(unread ? ErrorCode::kIo : ErrorCode::kCorrupt,
                         fmt::format("{}: nothing can be rescued: {}", request.source->name(), report.diagnosis.what));
     }
     const Archive& archive = *patient.archive;

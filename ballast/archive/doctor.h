@@ -16,6 +16,7 @@ enum class Verdict : uint8_t {
   kSound,        // nothing is wrong with it
   kFlawed,       // it can be read, but warnings say that something is odd
   kDamaged,      // of a known format, and broken
+  kUnreadable,   // of a known format, but the operating system could not read all of it
   kUnsupported,  // of a known format, and of a kind that is not handled
   kForeign,      // something else, which is known
   kUnknown,      // nothing is known about it
@@ -47,6 +48,10 @@ struct Diagnosis {
   size_t sound_tensors = 0;
   uint64_t sound_bytes = 0;
   std::vector<LostTensor> lost;  // tensors that the file speaks of and that cannot be had
+  bool broken_off = false;       // the file may speak of more tensors, behind what was understood
+
+  // Whether a rescue gives everything that the file held.
+  bool is_complete() const { return lost.empty() && !broken_off; }
 };
 
 struct DoctorOptions {
@@ -63,8 +68,8 @@ struct RescueReport {
   ConvertReport written;
 };
 
-// Writes the sound tensors, with metadata and config as far as they were read, to a new file. kCorrupt when there is no
-// sound tensor.
+// Writes the sound tensors, with metadata and config as far as they were read, to a new file. Where no tensor is
+// sound: kCorrupt, or kIo if reading failed.
 Result<RescueReport> rescue(const OpenRequest& request, const std::string& destination, const FormatDriver& format,
                             const ConvertOptions& options = {});
 

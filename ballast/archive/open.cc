@@ -9,7 +9,7 @@
 #include "ballast/archive/guard.h"
 #include "ballast/archive/model_folder.h"
 #include "ballast/io/file_system.h"
-#include "ballast/io/work_folder.h"
+#include "ballast/io/list_folder.h"
 
 namespace ballast {
 
@@ -41,8 +41,7 @@ bool is_model_extension(const std::string& name) {
 
 Result<FolderContents> list_folder(const fs::path& folder) {
   FolderContents contents;
-  BALLAST_TRY(const WorkFolder opened, WorkFolder::open(folder.string(), os_file_system()));
-  BALLAST_TRY(const std::vector<std::string> names, opened.list());
+  BALLAST_TRY(const std::vector<std::string> names, names_in_folder(folder.string()));
   for (const std::string& name : names) {
     if (name.ends_with(".index.json")) {
       contents.indexes.push_back(folder / name);
@@ -51,8 +50,6 @@ Result<FolderContents> list_folder(const fs::path& folder) {
       if (is_archive) contents.archives.push_back(folder / name);
     }
   }
-  std::ranges::sort(contents.indexes);
-  std::ranges::sort(contents.archives);
   return contents;
 }
 

@@ -277,12 +277,40 @@ Result<int64_t> JsonReader::read_i64() {
   return value;
 }
 
+namespace {
+
+// Which end of the range a number left: from_chars does not tell. True for those far above 1, false for those near 0.
+bool is_beyond_range(std::string_view number) {
+  const size_t mark = std::min(number.find_first_of("eE"), number.size());
+  const std::string_view digits = number.substr(0, mark);
+  int64_t exponent = 0;
+  if (mark != number.size()) {
+    std::string_view written = number.substr(mark + 1);
+    if (written.starts_with('+')) written.remove_prefix(1);
+    const auto [end, failure] = std::from_chars(written.data(), written.data() + written.size(), exponent);
+    if (failure == std::errc::result_out_of_range) return !written.starts_with('-');
+    constexpr int64_t kFar = int64_t{1} << 60;  // no text has as many digits
+    exponent = std::clamp(exponent, -kFar, kFar);
+  }
+  const size_t first = digits.find_first_of("123456789");
+  if (first == std::string_view::npos) return false;
+  const size_t point = std::min(digits.find('.'), digits.size());
+  return exponent + static_cast<int64_t>(point) - static_cast<int64_t>(first) > 0;
+}
+
+}  // namespace
+
 Result<double> JsonReader::read_double() {
   BALLAST_TRY(const std::string_view token, number_token());
   if (token == "NaN" || token == "-NaN") return std::nan("");
   double value = 0;
   const auto [end, failure] = std::from_chars(token.data(), token.data() + token.size(), value);
-  if (failure == std::errc::result_out_of_range) return value;
+  if (failure == std::errc::result_out_of_range) {
+    const double sign = token.starts_with('-') ? -1 : 1;
+    if (!is_beyond_range(token)) return sign * 0.0;
+    if (dialect_ == Dialect::kPython) return sign * HUGE_VAL;  // as Python reads it
+    return error_here("the number " + std::string(token.substr(0, 40)) + " is too large for 64-bit floating point");
+  }
   if (token == "Infinity") return HUGE_VAL;
   if (token == "-Infinity") return -HUGE_VAL;
   if (failure != std::errc() || end != token.data() + token.size()) return error_here("expected a number");

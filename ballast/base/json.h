@@ -46,6 +46,7 @@ class JsonReader {
   // Whole, non-negative, without fraction, exponent or sign, and at most 2^64-1.
   Result<uint64_t> read_u64();
   Result<int64_t> read_i64();
+  // What is too small becomes 0. What is too large is an error, or infinity in Python's dialect.
   Result<double> read_double();
   Result<bool> read_bool();
   // An array of such numbers.

@@ -11,11 +11,15 @@ bool is_about_the_machine(ErrorCode code) {
   return code == ErrorCode::kIo || code == ErrorCode::kOutOfMemory || code == ErrorCode::kCancelled;
 }
 
+// Bad sectors are what rescuing is for; without memory, or when told to stop, there is nothing to go on with.
+bool ends_rescue(ErrorCode code) { return is_about_the_machine(code) && code != ErrorCode::kIo; }
+
 }  // namespace
 
 Status Findings::error(std::string code, uint64_t offset, std::string tensor, std::string message, ErrorCode as) {
-  const bool records = collects_ && (rescues_ || !is_about_the_machine(as));
+  const bool records = rescues_ ? !ends_rescue(as) : collects_ && !is_about_the_machine(as);
   if (!records) return make_error(as, std::move(message));
+  if (as == ErrorCode::kIo) code = kReadError;
   if (rescues_ && !tensor.empty()) damaged_.push_back(tensor);
   add({Severity::kError, std::move(code), offset, std::move(tensor), std::move(message)});
   return {};
@@ -28,8 +32,9 @@ Status Findings::layout_error(std::string code, uint64_t offset, std::string ten
 }
 
 Status Findings::broken_off(uint64_t offset, Error why) {
-  if (!rescues_) return why;
-  add({Severity::kError, "unreadable", offset, "", std::move(why.message)});
+  if (!rescues_ || ends_rescue(why.code)) return why;
+  broken_off_ = true;
+  add({Severity::kError, why.code == ErrorCode::kIo ? kReadError : "unreadable", offset, "", std::move(why.message)});
   return {};
 }
 

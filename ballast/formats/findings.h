@@ -24,6 +24,9 @@ struct Finding {
   std::string message;
 };
 
+// The code of a finding that is no fault of the file: the operating system could not read it. Only rescuing records it.
+inline constexpr const char* kReadError = "read_error";
+
 // A validator reports to Findings and stops when told to:
 //
 //   if (end > size) BALLAST_CHECK(findings.error("truncated", offset, name, "..."));
@@ -63,6 +66,8 @@ class Findings {
 
   const std::vector<Finding>& items() const { return items_; }
   bool has_errors() const { return has_errors_; }
+  // Whether rescuing went past a point behind which nothing could be interpreted.
+  bool was_broken_off() const { return broken_off_; }
   // Findings beyond the limit of what is kept, and the worst of them.
   uint64_t dropped() const { return dropped_; }
   Severity worst_dropped() const { return worst_dropped_; }
@@ -78,6 +83,7 @@ class Findings {
   bool collects_;
   bool rescues_;
   bool has_errors_ = false;
+  bool broken_off_ = false;
   uint64_t dropped_ = 0;
   Severity worst_dropped_ = Severity::kNote;
   std::vector<Finding> items_;

@@ -29,6 +29,9 @@ uint64_t whole_count(double number) {
   return number >= 1 ? static_cast<uint64_t>(std::min(number, kMost)) : 0;
 }
 
+// As llama.cpp has it: below 0 is the whole context, 0 switches the penalty off.
+uint64_t window_of(double number) { return number < 0 ? kWholeContext : whole_count(number); }
+
 Result<std::optional<SamplerOptions>> checked_sampling(const SamplerOptions& options, const std::string& where) {
   Status valid = check_sampler_options(options);
   if (!valid) return std::move(valid).error().with_context(where);
@@ -71,13 +74,15 @@ Result<std::optional<SamplerOptions>> sampling_in_config(std::string_view text, 
   options.top_p = top_p.value_or(1);
   options.min_p = min_p.value_or(0);
   options.repetition_penalty = penalty.value_or(1);
+  if (penalty) options.repetition_window = kWholeContext;
   return checked_sampling(options, where);
 }
 
 Result<std::optional<SamplerOptions>> sampling_in_metadata(const Description& description, const std::string& where) {
   constexpr std::string_view kPrefix = "general.sampling.";
   SamplerOptions options = usual_sampling(/*has_chat_template=*/false);
-  bool found = false;
+  std::optional<uint64_t> window;
+  bool found = false, penalised = false;
   for (const MetaEntry& entry : description.metadata) {
     if (!entry.key.starts_with(kPrefix)) continue;
     const std::string_view name = std::string_view(entry.key).substr(kPrefix.size());
@@ -87,12 +92,15 @@ Result<std::optional<SamplerOptions>> sampling_in_metadata(const Description& de
     else if (name == "top_k") options.top_k = whole_count(*number);
     else if (name == "top_p") options.top_p = *number;
     else if (name == "min_p") options.min_p = *number;
-    else if (name == "penalty_repeat") options.repetition_penalty = *number;
-    else if (name == "penalty_last_n") options.repetition_window = whole_count(*number);
+    else if (name == "penalty_repeat") options.repetition_penalty = *number, penalised = true;
+    else if (name == "penalty_last_n") window = window_of(*number);
     else continue;
     found = true;
   }
   if (!found) return std::optional<SamplerOptions>();
+  // A file made from generation_config.json, which knows no window, must choose as that does.
+  if (window) options.repetition_window = *window;
+  else if (penalised) options.repetition_window = kWholeContext;
   return checked_sampling(options, where);
 }
 

@@ -16,8 +16,9 @@ namespace ballast {
 SamplerOptions usual_sampling(bool has_chat_template);
 
 // What generation_config.json in the model's folder (or beside its file) says, else the metadata general.sampling.* of
-// a GGUF file, else usual_sampling(). "do_sample": false means the likeliest token. Values outside of their range are
-// kInvalidArgument and name the file.
+// a GGUF file, else usual_sampling(). "do_sample": false means the likeliest token. A repetition penalty of
+// these files looks at the whole context, as transformers does, unless general.sampling.penalty_last_n says how far.
+// Values outside of their range are kInvalidArgument and name the file.
 Result<SamplerOptions> find_sampling_defaults(const std::string& model_path);
 
 // The same for texts and metadata at hand; nullopt where they do not speak of sampling.

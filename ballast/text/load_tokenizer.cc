@@ -8,6 +8,7 @@
 #include "ballast/archive/guard.h"
 #include "ballast/archive/open.h"
 #include "ballast/io/file.h"
+#include "ballast/io/list_folder.h"
 #include "ballast/text/byte_tokenizer.h"
 #include "ballast/text/gguf_vocabulary.h"
 #include "ballast/text/sentencepiece_file.h"
@@ -91,11 +92,12 @@ std::optional<fs::path> find_in(const fs::path& folder) {
 // The GGUF file of a folder that holds one, and so the vocabulary too; nullopt where there are several.
 std::optional<fs::path> find_only_gguf(const fs::path& folder) {
   std::optional<fs::path> found;
-  std::error_code failure;
-  for (fs::directory_iterator it(folder, failure), end; !failure && it != end; it.increment(failure)) {
-    if (it->path().extension() != ".gguf" || !is_gguf(it->path())) continue;
+  const auto names = names_in_folder(folder.string());
+  if (!names) return std::nullopt;
+  for (const std::string& name : *names) {
+    if (!name.ends_with(".gguf") || !is_gguf(folder / name)) continue;
     if (found) return std::nullopt;
-    found = it->path();
+    found = folder / name;
   }
   return found;
 }

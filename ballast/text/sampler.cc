@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "ballast/base/counter_random.h"
 
@@ -82,15 +83,16 @@ TokenId Sampler::choose(std::span<const float> logits, std::span<const TokenId> 
 void Sampler::penalise(std::span<const TokenId> past) {
   if (options_.repetition_penalty == 1) return;
   const auto penalty = static_cast<float>(options_.repetition_penalty);
-  recent_.assign(past.end() - static_cast<ptrdiff_t>(std::min<uint64_t>(past.size(), options_.repetition_window)),
-                 past.end());
-  std::ranges::sort(recent_);
-  recent_.erase(std::unique(recent_.begin(), recent_.end()), recent_.end());
-  for (const TokenId id : recent_) {
-    if (id >= candidates_.size()) continue;
+  const auto recent = past.last(static_cast<size_t>(std::min<uint64_t>(past.size(), options_.repetition_window)));
+  penalised_.resize(candidates_.size());
+  for (const TokenId id : recent) {
+    if (id >= candidates_.size() || std::exchange(penalised_[id], uint8_t{1}) != 0) continue;
     float& logit = candidates_[id].first;
     // A logit that would overflow stays the largest there is: an infinite one has no probability.
     logit = logit > 0 ? std::min(logit / penalty, std::numeric_limits<float>::max()) : logit * penalty;
+  }
+  for (const TokenId id : recent) {
+    if (id < candidates_.size()) penalised_[id] = 0;
   }
 }
 

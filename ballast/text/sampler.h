@@ -9,13 +9,17 @@
 
 namespace ballast {
 
+// What a penalty that somebody asks for looks back at, where no model's file says how far: llama.cpp's figure.
+inline constexpr uint64_t kUsualRepetitionWindow = 64;
+inline constexpr uint64_t kWholeContext = UINT64_MAX;  // transformers looks at everything
+
 struct SamplerOptions {
   double temperature = 1;  // 0: the likeliest token; of equal ones that of the lower id
   uint64_t top_k = 0;      // 0: all. Ties at the edge go to lower ids
   double top_p = 1;
   double min_p = 0;
   double repetition_penalty = 1;
-  uint64_t repetition_window = 64;  // tokens looked back at
+  uint64_t repetition_window = kUsualRepetitionWindow;  // tokens looked back at
   uint64_t seed = 0;
   bool log_probabilities = true;  // they cost an exponential for each token of the vocabulary
 };
@@ -48,7 +52,7 @@ class Sampler {
   // Kept from step to step, so that a step allocates nothing.
   std::vector<std::pair<float, TokenId>> candidates_;
   std::vector<double> weights_;
-  std::vector<TokenId> recent_;
+  std::vector<uint8_t> penalised_;  // by id; all 0 between steps
 };
 
 }  // namespace ballast

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <system_error>
 
 #include "ballast/archive/guard.h"
 #include "ballast/base/checked.h"
+#include "ballast/io/list_folder.h"
 #include "ballast/io/parallel.h"
 #include "ballast/training/dataset.h"
 
@@ -33,34 +33,27 @@ bool is_picture(const fs::path& path) {
   return ending == ".png" || ending == ".jpg" || ending == ".jpeg";
 }
 
-// Names in a folder that `keep` takes, sorted, so that the order does not depend on the file system.
+// Names in a folder that `keep` takes; hidden ones are nobody's pictures.
 template <typename Keep>
 Result<std::vector<std::string>> list_names(const std::string& folder, const Keep& keep) {
-  std::error_code failure;
+  BALLAST_TRY(const std::vector<std::string> all, names_in_folder(folder));
   std::vector<std::string> names;
-  for (fs::directory_iterator it(folder, failure), end; !failure && it != end; it.increment(failure)) {
-    std::error_code ignored;
-    const std::string name = it->path().filename().string();
-    if (!name.starts_with('.') && keep(*it, ignored)) names.push_back(name);
+  for (const std::string& name : all) {
+    if (name.starts_with('.')) continue;
+    BALLAST_TRY(const bool is_kept, keep((fs::path(folder) / name).string()));
+    if (is_kept) names.push_back(name);
   }
-  if (failure) {
-    const bool missing = failure == std::errc::no_such_file_or_directory;
-    return make_error(missing ? ErrorCode::kNotFound : ErrorCode::kIo,
-                      fmt::format("{}: cannot list the folder: {}", folder, failure.message()));
-  }
-  std::sort(names.begin(), names.end());
   return names;
 }
 
 Result<Listing> list_pictures(const std::string& path) {
   Listing listing;
-  BALLAST_TRY(listing.classes, list_names(path, [](const fs::directory_entry& entry, std::error_code& failure) {
-                return entry.is_directory(failure);
-              }));
+  BALLAST_TRY(listing.classes,
+              list_names(path, [](const std::string& entry) { return is_folder(os_file_system(), entry); }));
   for (uint32_t label = 0; label < listing.classes.size(); ++label) {
     const std::string folder = (fs::path(path) / listing.classes[label]).string();
-    BALLAST_TRY(const auto names, list_names(folder, [](const fs::directory_entry& entry, std::error_code& failure) {
-                  return entry.is_regular_file(failure) && is_picture(entry.path());
+    BALLAST_TRY(const auto names, list_names(folder, [](const std::string& entry) {
+                  return is_picture(entry) ? is_file(os_file_system(), entry) : Result<bool>(false);
                 }));
     if (names.empty()) {
       return make_error(

@@ -1,8 +1,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 
 #include "ballast/archive/guard.h"
 #include "ballast/base/json.h"
@@ -17,24 +15,13 @@ namespace {
 constexpr size_t kLongestLine = size_t{64} << 20;
 constexpr size_t kMostNumbers = size_t{1} << 20;
 
-// JsonReader takes what is too large for f64 for 0; in data that would be another number.
-Result<double> read_finite(JsonReader& json) {
-  BALLAST_TRY(const JsonType type, json.peek());
-  if (type != JsonType::kNumber) return json.error_here("expected a number");
-  BALLAST_TRY(const std::string_view raw, json.read_raw());
-  double value = 0;
-  const auto [end, failure] = std::from_chars(raw.data(), raw.data() + raw.size(), value);
-  if (failure == std::errc() && end == raw.data() + raw.size() && std::isfinite(value)) return value;
-  return json.error_here("the number is not finite");
-}
-
 Status read_number_list(JsonReader& json, TableField& field) {
   field.kind = TableField::Kind::kNumbers;
   BALLAST_CHECK(json.enter_array());
   for (;;) {
     BALLAST_TRY(const bool more, json.next_element());
     if (!more) return {};
-    BALLAST_TRY(const double value, read_finite(json));
+    BALLAST_TRY(const double value, json.read_double());
     if (field.numbers.size() == kMostNumbers) return json.error_here("the list is too long for one example");
     field.numbers.push_back(value);
   }
@@ -56,7 +43,7 @@ Status read_value(JsonReader& json, TableField& field) {
     BALLAST_TRY(const bool truth, json.read_bool());
     value = truth ? 1 : 0;
   } else {
-    BALLAST_TRY(value, read_finite(json));
+    BALLAST_TRY(value, json.read_double());
   }
   field.kind = TableField::Kind::kNumber;
   field.numbers.push_back(value);
@@ -74,18 +61,8 @@ class JsonlReader final : public TableReader {
   Status read_first() {
     BALLAST_TRY(const bool any, read_line());
     if (!any) return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: the file holds no rows", name()));
-    JsonReader json(text_, where());
-    BALLAST_CHECK(json.enter_object());
-    for (std::string key;;) {
-      BALLAST_TRY(const bool more, json.next_key(key));
-      if (!more) break;
-      BALLAST_CHECK(json.skip_value());
-      if (std::ranges::find(columns_, key) != columns_.end())
-        return error_at(line_, fmt::format("says \"{}\" twice", key));
-      columns_.push_back(key);
-    }
     pending_ = true;
-    return json.finish();
+    return as_mistake(parse_columns());
   }
 
   Result<bool> next(TableRow& row) override {
@@ -97,6 +74,34 @@ class JsonlReader final : public TableReader {
     row.line = line_;
     row.fields.resize(columns_.size());
     for (TableField& field : row.fields) field.kind = TableField::Kind::kMissing;
+    BALLAST_CHECK(as_mistake(parse_row(row)));
+    return true;
+  }
+
+ private:
+  std::string where() const { return fmt::format("{}: line {}", name(), line_); }
+
+  // The same code as for a wrong line of a CSV file: kCorrupt is for files of weights.
+  static Status as_mistake(Status status) {
+    if (!status && status.error().code == ErrorCode::kCorrupt) status.error().code = ErrorCode::kInvalidArgument;
+    return status;
+  }
+
+  Status parse_columns() {
+    JsonReader json(text_, where());
+    BALLAST_CHECK(json.enter_object());
+    for (std::string key;;) {
+      BALLAST_TRY(const bool more, json.next_key(key));
+      if (!more) break;
+      BALLAST_CHECK(json.skip_value());
+      if (std::ranges::find(columns_, key) != columns_.end())
+        return error_at(line_, fmt::format("says \"{}\" twice", key));
+      columns_.push_back(key);
+    }
+    return json.finish();
+  }
+
+  Status parse_row(TableRow& row) const {
     JsonReader json(text_, where());
     BALLAST_CHECK(json.enter_object());
     for (std::string key;;) {
@@ -106,12 +111,8 @@ class JsonlReader final : public TableReader {
       if (column == columns_.end()) BALLAST_CHECK(json.skip_value());
       else BALLAST_CHECK(read_value(json, row.fields[static_cast<size_t>(column - columns_.begin())]));
     }
-    BALLAST_CHECK(json.finish());
-    return true;
+    return json.finish();
   }
-
- private:
-  std::string where() const { return fmt::format("{}: line {}", name(), line_); }
 
   // The next line that is not empty into text_; false at the end.
   Result<bool> read_line() {

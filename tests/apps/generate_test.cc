@@ -321,6 +321,23 @@ TEST(Generate, NoModelRedrawsTheTerminal) {
   EXPECT_THAT(generate(arguments, terminal).out, AllOf(HasSubstr("\\x1b\\x1b"), Not(HasSubstr("\x1b"))));
 }
 
+// Token 55 stands more than 64 tokens back in this prompt, and is the likeliest one where that is out of sight.
+TEST(Generate, APenaltyOfTheModelSeesTheWholeContextAndThatOfTheFlagTheLast64Tokens) {
+  const TempFolder folder;
+  std::filesystem::copy(test_file_path("hf/llama_plain"), folder.path("model"));
+  std::string prompt;
+  for (int id = 0; id < 60; ++id) prompt += fmt::format("{},", id);
+  for (int i = 0; i < 65; ++i) prompt += i == 0 ? "7" : ",7";
+  const auto chosen = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {folder.path("model"), "--tokens", prompt, "--max-tokens", "1", "--json"});
+    return json_at(generate(more).out, "tokens/0");
+  };
+  EXPECT_EQ(chosen({"--greedy", "--repetition-penalty", "1000"}), "55");
+  folder.write("model/generation_config.json", R"({"do_sample": false, "repetition_penalty": 1000.0})");
+  EXPECT_NE(chosen({}), "55");
+  EXPECT_EQ(chosen({"--repetition-penalty", "1000"}), "55");
+}
+
 TEST(Generate, SaysHowToGiveATokenizerWhereThereIsNone) {
   const ProgramRun run = generate({model("gpt_micro"), "--prompt", "x"});
   EXPECT_EQ(run.exit_code, 2);

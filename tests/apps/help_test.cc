@@ -127,6 +127,9 @@ TEST(Usage, TheOptionParsersOwnWordsNeverAppear) {
       {{"--"}, "which command?"},
       {{"show", "a", "b", "--json", "--format", "csv"}, "--format and --json cannot be combined"},
       {{"generate", "--temperature", "-1"}, "--temperature: -1 is below 0"},
+      {{"formats", "--json=5"}, "--json takes no value"},
+      {{"inspect", "a", "--json=false"}, "--json takes no value"},
+      {{"inspect", "a", "--quiet=2"}, "--quiet takes no value"},
   };
   for (const auto& [arguments, text] : cases) {
     const ProgramRun run = run_ballast(arguments);
@@ -135,7 +138,7 @@ TEST(Usage, TheOptionParsersOwnWordsNeverAppear) {
     EXPECT_THAT(run.err, HasSubstr(text)) << ::testing::PrintToString(arguments);
     EXPECT_THAT(run.err, HasSubstr("--help")) << ::testing::PrintToString(arguments);
     for (const char* leaked : {"equired", "xclude", "not in {", "Could not convert", "not expected", "subcommand",
-                               "At Most", "received", "not an allowed"}) {
+                               "At Most", "received", "not an allowed", "override"}) {
       EXPECT_THAT(run.err, Not(HasSubstr(leaked))) << ::testing::PrintToString(arguments);
     }
   }

@@ -10,6 +10,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 std::string held_out() { return test_file_path("text/held_out.txt"); }
 
@@ -43,6 +44,16 @@ TEST(PerplexityCommand, DoesNotDependOnThreads) {
   const std::string three = measure(default_model_file(), {"--threads", "3", "--max-tokens", "700"});
   EXPECT_EQ(json_at(one, "perplexity"), json_at(three, "perplexity"));
   EXPECT_EQ(json_at(one, "tokens"), "700");
+}
+
+TEST(PerplexityCommand, TheProgressBarCountsTokens) {
+  ProgramSetting setting;
+  setting.terminal = true;
+  setting.columns = 100;
+  setting.environment = {{"TERM", "xterm"}, {"NO_COLOR", "1"}, {"COLUMNS", ""}};
+  const ProgramRun run = run_ballast({"perplexity", default_model_file(), held_out(), "--max-tokens", "1500"}, setting);
+  EXPECT_EQ(run.exit_code, 0) << run.out;
+  EXPECT_THAT(run.out, AllOf(HasSubstr("predicting"), HasSubstr("of 1,500 tokens"), Not(HasSubstr("KiB"))));
 }
 
 TEST(PerplexityCommand, RefusesWhatCannotBeMeasured) {

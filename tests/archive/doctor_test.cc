@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <filesystem>
 
+#include "tests/support/faulty_file_system.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test_files.h"
 
@@ -100,6 +102,36 @@ TEST_P(Rescue, OfATruncatedFileTheWholeTensorsAreSaved) {
   ASSERT_TRUE(report) << report.error().message;
   EXPECT_EQ(report->written.tensors, 3U);
   expect_sound_copy(folder.path("saved.safetensors"), 3);
+}
+
+// A disk that fails once says nothing about the file: every single read fails in turn.
+TEST_P(Rescue, AReadErrorIsReportedAsSuchAndNotAsDamage) {
+  const TempFolder folder;
+  const std::string path = write_as(folder, "a", GetParam());
+  bool failed = true;
+  int undisturbed_after = 0;
+  for (int failing = 1; failed; ++failing) {
+    failed = false;
+    const FaultyFileSystem disk([&, reads = 0](const std::string& call, int) mutable {
+      if (call != "read_at" || ++reads != failing) return 0;
+      failed = true;
+      return EIO;
+    });
+    const auto source = open_file(path, FileAccess::kPositional, &disk);
+    ASSERT_TRUE(source);
+    const auto diagnosis = diagnose({*source, "a"});
+    if (!failed) {
+      EXPECT_EQ(diagnosis->verdict, Verdict::kSound);
+      undisturbed_after = failing;
+    } else if (!diagnosis) {
+      EXPECT_EQ(diagnosis.error().code, ErrorCode::kIo) << diagnosis.error().message;
+    } else if (diagnosis->verdict != Verdict::kSound) {
+      EXPECT_EQ(diagnosis->verdict, Verdict::kUnreadable) << "read " << failing << ": " << diagnosis->what;
+      EXPECT_THAT(diagnosis->what, HasSubstr("Input/output error"));
+      EXPECT_THAT(diagnosis->cause, HasSubstr("failed while the file was read"));
+    }
+  }
+  EXPECT_GT(undisturbed_after, 2);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, Rescue, ::testing::Values("safetensors", "burnpack", "gptrs-tensors", "npz"),

@@ -1,11 +1,15 @@
 #include "ballast/base/json.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 namespace ballast {
 namespace {
+
+using namespace std::string_literals;
+using ::testing::HasSubstr;
 
 Status skip_all(std::string_view text, JsonReader::Dialect dialect = JsonReader::Dialect::kStrict) {
   JsonReader json(text, "test", 0, dialect);
@@ -118,9 +122,28 @@ TEST(JsonReader, TakesPythonsNumbersOnlyWhenAsked) {
   ASSERT_TRUE(*json.next_element());
   EXPECT_EQ(*json.read_double(), -HUGE_VAL);
   ASSERT_TRUE(*json.next_element());
-  EXPECT_TRUE(json.read_double());
+  EXPECT_EQ(*json.read_double(), HUGE_VAL);
   ASSERT_TRUE(*json.next_element());
   EXPECT_EQ(*json.read_double(), 0.1);
+}
+
+TEST(JsonReader, ANumberTooLargeForADoubleIsRefusedByName) {
+  const std::string many(400, '9');
+  for (const std::string& text :
+       {"1e999"s, "-1e999"s, "1E+400"s, many, many + ".5e-3", "0.001e400"s, "1e99999999999999999999"s}) {
+    const auto value = JsonReader(text, "t").read_double();
+    ASSERT_FALSE(value) << text << " became " << *value;
+    EXPECT_THAT(value.error().message, HasSubstr(text.substr(0, 40)));
+  }
+  EXPECT_EQ(*JsonReader("-1e999", "t", 0, JsonReader::Dialect::kPython).read_double(), -HUGE_VAL);
+}
+
+TEST(JsonReader, ANumberTooSmallForADoubleIsZero) {
+  const std::string small = "0." + std::string(400, '0') + "1";
+  for (const std::string& text : {"1e-999"s, small, small + "e50", "123.4e-500"s, "1e-99999999999999999999"s, "0e999"s})
+    EXPECT_EQ(*JsonReader(text, "t").read_double(), 0) << text;
+  EXPECT_TRUE(std::signbit(*JsonReader("-1e-999", "t").read_double()));
+  EXPECT_EQ(*JsonReader("4e-320", "t").read_double(), 4e-320);
 }
 
 TEST(JsonReader, ReadsWholeNumbersExactlyOrNotAtAll) {

@@ -10,6 +10,7 @@
 #include "ballast/text/load_tokenizer.h"
 #include "ballast/text/tokenizer.h"
 #include "ballast/text/tokenizer_file.h"
+#include "tests/support/gguf_vocabularies.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test_files.h"
 #include "tests/support/written_folder.h"
@@ -27,12 +28,6 @@ constexpr const char* kTexts[] = {
     "",          "ab",           " ab ab",        "ab  ab\n\nab",      "aab abab bba", "<s>ab</s>ab", "\u00e9\u4e2d",
     "11 111 1a", "a's b'S 'ab ", "ab<tool>ab  a", "\u2581ab \u2581 b", "AB Ab\u0301",  "a\tb\r\n",    "\U0001F600 ab!?",
 };
-
-void add(GgufVocabulary& v, std::string text, float score = 0, int32_t type = Type::kNormal) {
-  v.tokens.push_back(std::move(text));
-  v.scores.push_back(score);
-  v.token_types.push_back(type);
-}
 
 GgufVocabulary scored() {
   GgufVocabulary v;

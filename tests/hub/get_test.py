@@ -108,6 +108,19 @@ class GetFromHub(unittest.TestCase):
         self.assertEqual((path / "README.md").read_bytes(), b"# words\n")
         self.assertTrue((path / "pytorch_model.bin").exists())
 
+    def test_the_list_of_a_name_with_a_file_shows_what_it_names(self):
+        repository = Repository({"README.md": b"#", "m-Q4_K_M.gguf": b"four", "m-Q8_0.gguf": b"eight"})
+        hub = self.start(repository)
+        listed = json.loads(self.run_ballast(hub, "get", f"{NAME}:q8_0", "--list", "--json").stdout)
+        self.assertEqual([file["path"] for file in listed["files"]], ["m-Q8_0.gguf"])
+        shown = self.run_ballast(hub, "get", f"{NAME}:q8_0", "--list").stdout
+        self.assertIn("m-Q8_0.gguf", shown)
+        self.assertNotIn("Q4_K_M", shown)
+        self.assertIn("has no file", self.run_ballast(hub, "get", f"{NAME}:q5_0", "--list", code=2).stderr)
+        both = self.run_ballast(hub, "get", f"{NAME}:q8_0", "--all", code=2).stderr
+        self.assertIn("--all means every file", both)
+        self.assertIn("--dry-run", self.run_ballast(hub, "get", "smollm2", "--dry-run", code=2).stderr)
+
     def test_a_mirror_with_a_path_that_tells_neither_sizes_nor_digests(self):
         hub = self.start(prefix="/mirrors/hf")
         hub.with_blobs = False

@@ -34,6 +34,21 @@ TEST(GenerationDefaults, ComeFromGenerationConfig) {
   EXPECT_FALSE(*silent);
 }
 
+// transformers knows no window, and a GGUF file made from such a folder must choose the same tokens.
+TEST(GenerationDefaults, APenaltyOfTheModelsFilesLooksAtTheWholeContext) {
+  EXPECT_EQ(sampling_of(R"({"repetition_penalty": 1.05})").repetition_window, kWholeContext);
+  Description description;
+  const auto window_with = [&](double last_n) {
+    description.metadata = {{"general.sampling.penalty_repeat", 1.2}, {"general.sampling.penalty_last_n", last_n}};
+    return (*sampling_in_metadata(description, "x.gguf"))->repetition_window;
+  };
+  EXPECT_EQ(window_with(32), 32U);
+  EXPECT_EQ(window_with(-1), kWholeContext);
+  EXPECT_EQ(window_with(0), 0U);
+  description.metadata.pop_back();
+  EXPECT_EQ((*sampling_in_metadata(description, "x.gguf"))->repetition_window, kWholeContext);
+}
+
 TEST(GenerationDefaults, ThatCannotBeNameTheFile) {
   for (const char* config : {R"({"do_sample": true, "temperature": -1})", R"({"top_p": 0})", R"({"top_p": "high"})",
                              R"({"top_k": -1})", R"({"temperature": NaN})", "[]", "{"}) {

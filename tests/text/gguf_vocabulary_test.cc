@@ -6,6 +6,7 @@
 
 #include "ballast/text/text_pattern.h"
 #include "ballast/text/tokenizer.h"
+#include "tests/support/gguf_vocabularies.h"
 
 namespace ballast::testing {
 namespace {
@@ -22,12 +23,6 @@ Tokenizer make(GgufVocabulary vocabulary) {
   auto tokenizer = Tokenizer::make(std::move(*description));
   EXPECT_TRUE(tokenizer) << (tokenizer ? "" : tokenizer.error().message);
   return std::move(*tokenizer);
-}
-
-void add(GgufVocabulary& v, std::string text, float score, int32_t type) {
-  v.tokens.push_back(std::move(text));
-  v.scores.push_back(score);
-  v.token_types.push_back(type);
 }
 
 GgufVocabulary llama() {

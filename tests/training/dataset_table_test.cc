@@ -160,6 +160,19 @@ TEST(JsonlDataset, TakesNumbersListsTruthAndTextLabels) {
   EXPECT_THAT(class_names_of(**set), ElementsAre("no", "yes"));
 }
 
+// As mistakes in a CSV file are: the data does not fit what was asked for, which is no damage.
+TEST(JsonlDataset, ALineThatIsNoJsonIsAnInvalidArgument) {
+  const TempFolder folder;
+  const TableOptions options{.target = "y"};
+  const auto first = jsonl_set(folder, "{\"x\": 1,\n", options);
+  ASSERT_FALSE(first);
+  EXPECT_EQ(first.error().code, ErrorCode::kInvalidArgument) << first.error().message;
+  const auto later = jsonl_set(folder, "{\"x\": 1, \"y\": 2}\n{\"x\": 1e999, \"y\": 2}\n", options);
+  ASSERT_FALSE(later);
+  EXPECT_EQ(later.error().code, ErrorCode::kInvalidArgument) << later.error().message;
+  EXPECT_THAT(later.error().message, HasSubstr("1e999"));
+}
+
 TEST(JsonlDataset, ErrorsNameTheFileAndTheLine) {
   const TempFolder folder;
   const auto error = [&](const std::string& text) { return error_in(jsonl_set(folder, text, {.target = "y"})); };
