@@ -19,6 +19,13 @@ FOLDERS = HERE.parent / "data" / "hf"
 CONTINUED = ("llama_plain", "llama_rope_llama3", "llama_rope_yarn", "llama_tied_llama3", "smollm2", "smollm3", "ministral3", "mixtral", "qwen2",
              "qwen3", "qwen3_moe", "qwen2_moe_shared", "gemma3", "phi3", "gpt2")
 PROMPT, STEPS = [5, 17, 90], 4
+TRAINED = """
+model = {kind = "gpt", context_length = 32, embed_dim = 32, num_layers = 1, num_heads = 2}
+data = {kind = "text", path = "corpus.txt", tokenizer = "bytes"}
+optimizer = {type = "adamw", lr = 0.01}
+train = {steps = 60, batch_size = 8, seed = 1, output = "gpt/cats.gptrs"}
+checkpoint = {folder = "run"}
+"""
 RECORDED = Path(__file__).resolve().parent / "llama_tokens.json"
 SEPARATOR = "\n__ggml_vocab_test__\n"
 NOT_WRITTEN = {"ggml-vocab-gemma-4"}  # no model here has such a vocabulary
@@ -95,6 +102,21 @@ def converted_models(suite):
             require(ours == theirs, f"the folder goes on with {ours}, llama.cpp with {theirs}")
 
 
+def trained_model(suite):
+    """Its vocabulary is one of bytes, without a single merge."""
+    with suite.case("write", "a GPT trained here: exported as a GGUF file, continued by both"):
+        folder = suite.folder / "trained"
+        folder.mkdir()
+        (folder / "corpus.txt").write_text("the cat sat on the mat. " * 200)
+        (folder / "run.toml").write_text(TRAINED)
+        suite.ballast.run("train", folder / "run.toml", "--quiet")
+        suite.ballast.run("checkpoints", "export", folder / "run", "latest", folder / "cats.gguf")
+        said = suite.ballast.run("generate", folder / "gpt/cats.gptrs", "--prompt", "the cat ", "--greedy", "--max-tokens", STEPS, "--json")
+        ours = json.loads(said.stdout)
+        theirs = llama_cpp(folder / "cats.gguf", ours["prompt_tokens"])
+        require(ours["tokens"] == theirs, f"the trained model goes on with {ours['tokens']}, llama.cpp with {theirs}")
+
+
 def run(suite, folder):
     tested = sorted(path.with_suffix("") for path in folder.glob("*.gguf.inp"))
     with suite.case("read", f"{len(tested)} vocabularies have tests of their own"):
@@ -105,3 +127,4 @@ def run(suite, folder):
             written_tokenizer(suite, path)
     recorded_texts(suite, folder)
     converted_models(suite)
+    trained_model(suite)
