@@ -227,7 +227,7 @@ class Quantised:
             peer.close()
 
     def decode(self, name, path, threads, peer):
-        return Work(f"{name}, decode behind {PROMPT} tokens", {
+        return Work(f"{name}, decode after {PROMPT} tokens", {
             "ballast": self.ballast.measure("decode", path, threads, "--prompt-tokens", PROMPT, "--max-tokens", STEPS),
             "llama.cpp": peer.turn(LlamaCpp.decode),
         }, speed_of(SHARE, "llama.cpp"), threads=threads)

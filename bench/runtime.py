@@ -30,7 +30,7 @@ class Work(Row):
         super().__init__(work, contenders, target, size, threads)
         self.unit, self.items = unit, items
         self.own_items = {}  # of contenders for whom it is another number
-        self.reading_shares = []  # of the machine's measured reading, one of each of Ballast's turns
+        self.reading_shares = []  # of the measured bandwidth, one of each of Ballast's turns
 
     def rate(self, name, milliseconds):
         return self.own_items.get(name, self.items) / milliseconds * (1e3 if self.unit != "GB/s" else 1e-6)
@@ -39,7 +39,7 @@ class Work(Row):
 def reads_at_least(share):
     def target(row):
         reached = statistics.median(row.reading_shares)
-        return judged(f"at least {share:.0%} of the measured reading", f"{reached:.0%}", reached >= share)
+        return judged(f"at least {share:.0%} of the measured bandwidth", f"{reached:.0%}", reached >= share)
     return target
 
 
@@ -178,7 +178,7 @@ class Runtime:
 
     def decode(self, threads):
         model, prompt = self.models["gpt2_small"], some_tokens(PROMPT, 50257)
-        row = Work(f"GPT-2 small f32, decode behind {PROMPT} tokens", {}, both(reads_at_least(0.9), speed_of(1, "PyTorch")),
+        row = Work(f"GPT-2 small f32, decode after {PROMPT} tokens", {}, both(reads_at_least(0.9), speed_of(1, "PyTorch")),
                    threads=threads)
         row.contenders = {
             "ballast": self.ours_decoding(threads, shares=row.reading_shares),
