@@ -57,7 +57,7 @@ Result<ApplyOptions> make_options(const ApplyFlags& flags, const Command& comman
   for (const std::string& expression : flags.exclude) BALLAST_CHECK(options.exclude.add_pattern(expression));
   options.adapt = adapt_options(flags.edits);
   if (flags.edits.adapters.size() > 1) {
-    return make_error(ErrorCode::kInvalidArgument, "apply takes one --adapt; convert the weights before for more");
+    return make_error(ErrorCode::kInvalidArgument, "apply accepts one --adapt; for more, convert the weights first");
   }
   if (!flags.edits.adapters.empty()) {
     BALLAST_CHECK(assign(options.adapter, choose_adapter(flags.edits.adapters.front())));
@@ -81,8 +81,9 @@ Result<const FormatDriver*> format_of(const ApplyFlags& flags, const Archive& mo
 Result<ConvertReport> apply(ApplyFlags& flags, const Command& command, Console& console) {
   BALLAST_TRY(ApplyOptions options, make_options(flags, command));
   if (is_stream(flags.destination)) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      "apply writes a file; `ballast convert FILE - --to FORMAT` puts one on standard output");
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        "apply cannot write to standard output; write a file, then use `ballast convert FILE - --to FORMAT`");
   }
   BALLAST_CHECK(refuse_repeated_stream({flags.model, flags.weights}));
   BALLAST_TRY(const Archive model, open_input(flags.model, FileAccess::kPositional));
@@ -200,19 +201,19 @@ void print_apply(const ApplyFlags& flags, const ConvertReport& report, Console& 
 std::string refusal(const ApplyFlags& flags) {
   const ApplyResult& result = *flags.result;
   if (!flags.no_validate && !result.errors.empty()) {
-    return fmt::format("{}, so nothing was written; --no-validate leaves such tensors as MODEL has them",
+    return fmt::format("{}, so nothing was written; --no-validate keeps MODEL's values for such tensors",
                        counted(result.errors.size(), "misfit"));
   }
   return fmt::format(
-      "{} missing from the weights, so nothing was written; --allow-partial leaves them as MODEL has them",
+      "{} missing from the weights, so nothing was written; --allow-partial keeps MODEL's values for them",
       counted(result.missing.size(), "tensor"));
 }
 
 constexpr const char* kApplyAbout =
-    "Puts the tensors of WEIGHTS into the places that MODEL has for them. OUT has MODEL's names, order, metadata and\n"
-    "format (or the format of its own extension). A dtype of the same kind fits and is kept; --cast takes MODEL's.\n"
-    "Tensors that WEIGHTS lacks, or that do not fit, stop the command with exit code 2 before anything is written,\n"
-    "unless --allow-partial or --no-validate says that MODEL's values may stay there.\n";
+    "Replaces the tensors of MODEL with those of the same name in WEIGHTS. OUT has MODEL's names, order, metadata\n"
+    "and format (or the format of its own extension). A dtype of the same kind is accepted and kept; --cast converts\n"
+    "to MODEL's. If WEIGHTS lacks a tensor or has one that does not fit, the command stops with exit code 2 before\n"
+    "writing anything, unless --allow-partial or --no-validate lets MODEL's values stay.\n";
 
 constexpr const char* kApplyExamples =
     "Examples:\n"

@@ -208,7 +208,7 @@ Result<BenchmarkResult> measure(const BenchmarkFlags& flags, Console& console) {
   result.machine = measure_machine(model.context().threads());
   result.measures.push_back({"load", "loads/s", 1, running->load_seconds()});
   if (model.as_causal_lm() != nullptr) BALLAST_CHECK(measure_text(flags, model, result));
-  else if (flags.mode != BenchmarkMode::kAll) return wrong_capability(model, "--mode, which is about text");
+  else if (flags.mode != BenchmarkMode::kAll) return wrong_capability(model, "--mode, which is for text models");
   else if (model.as_image_classifier() != nullptr) BALLAST_CHECK(measure_images(flags, model, result));
   else return wrong_capability(model, "anything that can be measured here");
   BALLAST_CHECK(running->finish(console));
@@ -277,10 +277,10 @@ int benchmark(const BenchmarkFlags& flags, Console& console) {
 }
 
 constexpr const char* kBenchmarkFooter =
-    "Measures loading, time to first token, prefill and decode of text models; loading and images of image models. "
-    "The\n"
-    "best of several rounds counts. \"bandwidth used\" relates the weights read per second to the memory bandwidth of\n"
-    "this machine, \"compute used\" the multiply-adds to its peak arithmetic throughput; both limits are measured "
+    "Measures loading, time to first token, prefill and decode of text models; loading and images of image models.\n"
+    "The best of several rounds counts. \"bandwidth used\" relates the weights read per second to the memory\n"
+    "bandwidth of this machine, \"compute used\" the multiply-adds to its peak arithmetic throughput; both limits are "
+    "measured\n"
     "first.\n"
     "\n"
     "Examples:\n"

@@ -52,9 +52,8 @@ Result<Entries> chosen_entries(const CacheFlags& flags, const Caches& caches) {
   for (const std::string& name : flags.names) {
     const auto found = std::ranges::find(entries, name, &CacheEntry::name);
     if (found == entries.end()) {
-      return make_error(
-          ErrorCode::kNotFound,
-          fmt::format("the cache has no \"{}\"; `ballast cache list` shows what it has", printable(name)));
+      return make_error(ErrorCode::kNotFound,
+                        fmt::format("\"{}\" is not in the cache; `ballast cache list` shows what is", printable(name)));
     }
     chosen.push_back(*found);
   }
@@ -85,7 +84,7 @@ std::string entries_json(const Caches& caches, const Entries& entries) {
 std::string_view describe_entry(const Caches& caches, const CacheEntry& entry) {
   if (entry.is_hub) return "from the hub";
   const CatalogueModel* const model = find_catalogue_model(entry.name);
-  if (model == nullptr) return "not of the catalogue";
+  if (model == nullptr) return "not a built-in download";
   return caches.models.has(*model) ? model->title : "incomplete: `ballast get` downloads it again";
 }
 
@@ -115,8 +114,8 @@ Status clear_entries(const CacheFlags& flags, const Caches& caches, const Entrie
   uint64_t freed = 0, removed = 0;
   for (const CacheEntry& entry : entries) {
     if (flags.names.empty() && (entry.is_hub || find_catalogue_model(entry.name) == nullptr)) {
-      console.remark(fmt::format("left {}, which {}; `ballast cache clear NAME` removes it\n", printable(entry.name),
-                                 entry.is_hub ? "is shared with huggingface_hub" : "is not of the catalogue"));
+      console.remark(fmt::format("kept {}, which {}; `ballast cache clear NAME` removes it\n", printable(entry.name),
+                                 entry.is_hub ? "is shared with huggingface_hub" : "is not a built-in download"));
       continue;
     }
     BALLAST_TRY(const uint64_t bytes, entry.is_hub ? caches.hub.remove(entry.name) : caches.models.remove(entry.name));
@@ -135,9 +134,8 @@ Status run_cache(const CacheFlags& flags, Console& console) {
   if (flags.action == "clear") return clear_entries(flags, caches, entries, console);
   if (flags.action == "verify") return verify_entries(caches, entries, console);
   if (flags.action != "list" && !flags.action.empty()) {
-    return make_error(
-        ErrorCode::kInvalidArgument,
-        fmt::format("\"{}\" cannot be done with the cache; there are: list, verify, clear", printable(flags.action)));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("unknown action \"{}\"; use list, verify or clear", printable(flags.action)));
   }
   if (flags.json) console.out() += entries_json(caches, entries);
   else list_entries(caches, entries, console);
@@ -147,10 +145,11 @@ Status run_cache(const CacheFlags& flags, Console& console) {
 constexpr const char* kCacheFooter =
     "list    show the downloaded models and their sizes (the default)\n"
     "verify  read the models and compare them with their digests\n"
-    "clear   remove the models named; without a name, those that `ballast get` can download again by name\n"
+    "clear   remove the named models; without NAME, the built-in downloads that `ballast get` lists\n"
     "\n"
-    "Two folders: $XDG_CACHE_HOME/ballast/models (or ~/.cache/ballast/models), and the one of huggingface_hub\n"
-    "($HF_HUB_CACHE, $HF_HOME/hub or ~/.cache/huggingface/hub), whose models are removed only by name.\n"
+    "There are two folders: $XDG_CACHE_HOME/ballast/models (or ~/.cache/ballast/models), and the cache shared with\n"
+    "huggingface_hub ($HF_HUB_CACHE, $HF_HOME/hub or ~/.cache/huggingface/hub), from which models are removed only if\n"
+    "named.\n"
     "\n"
     "Examples:\n"
     "  ballast cache list\n"
@@ -161,8 +160,8 @@ constexpr const char* kCacheFooter =
 RunCommand add_cache(CLI::App& program, Console& console) {
   Command command(program, "cache", "List, check or remove downloaded models");
   auto flags = std::make_shared<CacheFlags>();
-  command.optional_path("ACTION", flags->action, "list, verify or clear");
-  command.optional_texts("NAME", flags->names, "Only these models");
+  command.optional_path("ACTION", flags->action, "What to do: list, verify or clear");
+  command.optional_texts("NAME", flags->names, "Models to act on (default: all)");
   command.json(flags->json);
   command.footer(kCacheFooter);
   return [flags, &console] {

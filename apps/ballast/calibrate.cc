@@ -58,9 +58,11 @@ Result<Calibration> collect(const CalibrationFlags& flags, const std::string& mo
 
 void add_calibration_flags(Command& command, CalibrationFlags& flags) {
   const Flag text = command.text("--calibrate", "FILE", flags.text,
-                                 "Run the model over this text and spend precision on the weights that matter in it");
-  command.text("--imatrix", "FILE", flags.imatrix, "Read an importance matrix from a GGUF file instead").excludes(text);
-  command.text("--save-imatrix", "FILE", flags.save, "Save what --calibrate measured as a GGUF file").needs(text);
+                                 "Run the model on this text and spend precision where the text needs it");
+  command.text("--imatrix", "FILE", flags.imatrix, "Read the importance matrix from a GGUF file instead")
+      .excludes(text);
+  command.text("--save-imatrix", "FILE", flags.save, "Save the importance matrix of --calibrate as a GGUF file")
+      .needs(text);
 }
 
 Result<Calibration> calibrate(const CalibrationFlags& flags, const std::string& model_path, unsigned threads,
@@ -90,7 +92,7 @@ void add_calibration(JsonWriter& json, const Calibration& calibration, size_t te
 
 void print_calibration(const Calibration& calibration, size_t tensors, Console& console) {
   if (!calibration.matrix) return;
-  std::string text = fmt::format("{} weighed by {}", counted(tensors, "tensor"), printable(calibration.source));
+  std::string text = fmt::format("{} weighted by {}", counted(tensors, "tensor"), printable(calibration.source));
   if (calibration.tokens != 0) {
     text += fmt::format(" ({}, perplexity {:.4f} before quantising)", counted(calibration.tokens, "token"),
                         calibration.perplexity);

@@ -79,10 +79,8 @@ int run_session(const ChatFlags& flags, ChatSession& session, Console& console) 
 
 int chat(const ChatFlags& flags, Console& console) {
   if (flags.json && flags.prompt.empty() && ::isatty(STDIN_FILENO) == 1) {
-    return console.fail(
-        make_error(ErrorCode::kInvalidArgument,
-                   "--json answers a PROMPT, or lines that come through a pipe; at a terminal, give one"),
-        flags.json);
+    return console.fail(make_error(ErrorCode::kInvalidArgument, "--json needs a PROMPT, or messages from a pipe"),
+                        flags.json);
   }
   auto running = RunningModel::load(flags.model);
   if (!running) return console.fail(running.error(), flags.json);
@@ -101,12 +99,11 @@ int chat(const ChatFlags& flags, Console& console) {
 }
 
 constexpr const char* kChatFooter =
-    "With PROMPT: prints the answer and ends (-: the prompt is standard input). Without: a conversation. A line that\n"
-    "begins with / is a command, /help lists them. Alt-Enter, a backslash at the end of a line, or \"\"\" around a "
-    "block\n"
-    "make a message of several lines. Ctrl-C stops an answer and keeps the conversation; /quit or Ctrl-D leaves. "
-    "Lines\n"
-    "from a pipe are turns, one each; with --json each answer is an object in a line of its own.\n"
+    "With PROMPT, prints the answer and exits; - reads the prompt from standard input. Without PROMPT, starts a\n"
+    "conversation. Lines that start with / are commands; /help lists them. For a message of several lines, press\n"
+    "Alt-Enter, end each line with a backslash, or put \"\"\" around the block. Ctrl-C stops an answer and keeps the\n"
+    "conversation; /quit or Ctrl-D ends it. When input is piped, each line is a message; with --json, each answer is\n"
+    "an object on its own line.\n"
     "\n"
     "The chat template and the sampling defaults come from MODEL: chat_template.jinja, tokenizer_config.json and\n"
     "generation_config.json in its folder, or the metadata of a GGUF file.\n"
@@ -125,11 +122,11 @@ RunCommand add_chat(CLI::App& program, Console& console) {
   auto shared = std::make_shared<Command>(program, "chat", "Talk to a text model");
   Command& command = *shared;
   auto flags = std::make_shared<ChatFlags>();
-  command.optional_path("MODEL", flags->model.path, "A text model that was made for conversations");
-  command.optional_texts("PROMPT", flags->prompt, "Answer this and end; -: standard input");
-  command.text("--system", "TEXT", flags->system, "System message: what the model is told before the conversation");
+  command.optional_path("MODEL", flags->model.path, "A chat model: file or folder");
+  command.optional_texts("PROMPT", flags->prompt, "Answer this prompt and exit; - reads standard input");
+  command.text("--system", "TEXT", flags->system, "Set the system message");
   command.text("--template", "FILE", flags->template_path, "Use this chat template (Jinja) instead of the model's own");
-  command.text("--tokenizer", "FILE", flags->tokenizer, "tokenizer.json or vocab.json, unless it is beside MODEL");
+  command.text("--tokenizer", "FILE", flags->tokenizer, "Use this tokenizer (default: the model's own)");
   add_sampling_flags(command, flags->sampling, flags->max_tokens);
   command.texts("--stop", "TEXT", flags->stop, "End an answer where this appears; may be repeated");
   add_model_flags(command, flags->model);

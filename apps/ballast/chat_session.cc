@@ -55,7 +55,7 @@ Status check_replaceable(const std::string& path) {
   std::error_code ignored;
   if (!std::filesystem::is_regular_file(path, ignored) || read_conversation(path)) return {};
   return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("{}: the file is there and holds no conversation; choose another name", path));
+                    fmt::format("{}: this file exists and is not a saved conversation; choose another name", path));
 }
 
 Status write_conversation(const std::string& path, const std::string& text) {
@@ -82,7 +82,7 @@ const ChatSession::CommandRow ChatSession::kRows[] = {
     {"/load", "FILE", "continue a saved conversation", &ChatSession::load},
     {"/stats", "", "show tokens, times and memory", &ChatSession::stats},
     {"/system", "TEXT", "set the system message; without TEXT, remove it", &ChatSession::system},
-    {"/quit", "", "leave, as /exit and Ctrl-D do", &ChatSession::exit},
+    {"/quit", "", "leave (also /exit or Ctrl-D)", &ChatSession::exit},
     {"/exit", "", "leave", &ChatSession::exit},
 };
 
@@ -101,7 +101,7 @@ int ChatSession::run_once(const std::string& message) {
 
 int ChatSession::run() {
   if (editor_.interactive()) {
-    console_.remark("/help lists the commands, /quit leaves\n");
+    console_.remark("type /help for commands, /quit to leave\n");
     editor_.set_history(history_.load());
   }
   bool interrupted_before = false;
@@ -111,7 +111,7 @@ int ChatSession::run() {
     if (event == LineEvent::kEndOfInput || (event == LineEvent::kInterrupted && interrupted_before)) break;
     interrupted_before = event == LineEvent::kInterrupted;
     if (interrupted_before) {
-      console_.remark("Ctrl-C again, Ctrl-D or /quit leaves\n");
+      console_.remark("press Ctrl-C again, or Ctrl-D, to leave\n");
       continue;
     }
     if (editor_.interactive()) history_.add(line);
@@ -134,9 +134,10 @@ ChatSession::Next ChatSession::command(const std::string& line) {
   const std::string argument = begin == std::string::npos ? "" : line.substr(begin, last + 1 - begin);
   const auto* row = std::ranges::find(kRows, name, &CommandRow::name);
   if (row != std::end(kRows)) return (this->*row->run)(argument);
-  return fail(make_error(ErrorCode::kInvalidArgument,
-                         fmt::format("there is no command {}; /help lists them. To say it, begin the line with a space",
-                                     printable(name))));
+  return fail(make_error(
+      ErrorCode::kInvalidArgument,
+      fmt::format("unknown command {}; /help lists them. To send it to the model, start the line with a space",
+                  printable(name))));
 }
 
 ChatSession::Next ChatSession::fail(const Error& error) {
@@ -164,7 +165,7 @@ ChatSession::Next ChatSession::say(const std::string& text) {
   const int signal = take_interrupt();
   const bool is_unread = !reply && reply.error().code == ErrorCode::kCancelled;
   if (!reply && !is_unread) return fail(reply.error());
-  if (is_unread) console_.remark("stopped before the model had read the message, which is not kept\n");
+  if (is_unread) console_.remark("stopped before the model had read the message; the message is dropped\n");
   else tell_answer(*reply, {start, first == 0 ? seconds_now() : first, seconds_now()});
   if (reply && json_) show(reply_json(text, *reply));
   if (signal == 0 || (signal == SIGINT && !once_)) return Next::kGoOn;
@@ -204,8 +205,8 @@ void ChatSession::tell_answer(const Reply& reply, const TurnTimes& times) {
   if (conversation_.left_out() > told_left_out_) {
     told_left_out_ = conversation_.left_out();
     console_.remark(
-        fmt::format("the model's context of {} tokens is full: it no longer sees the first {} of the "
-                    "conversation (/reset begins anew)\n",
+        fmt::format("the model's context of {} tokens is full: it no longer sees the first {} of the conversation "
+                    "(/reset starts a new one)\n",
                     context_length_, counted(told_left_out_, "message")));
   }
   if (reply.end == ReplyEnd::kMaxTokens) {
@@ -224,19 +225,19 @@ ChatSession::Next ChatSession::help(const std::string& /*argument*/) {
   std::string text;
   for (const CommandRow& row : kRows)
     text += fmt::format("{:<14} {}\n", fmt::format("{} {}", row.name, row.argument), row.what);
-  show(text + "Anything else is said to the model. A line that begins with a space is too, even with a / behind it.\n");
+  show(text + "Anything else is sent to the model. To send a line that begins with /, put a space before it.\n");
   return Next::kGoOn;
 }
 
 ChatSession::Next ChatSession::reset(const std::string& /*argument*/) {
   conversation_.reset();
   told_left_out_ = 0;
-  console_.remark("a new conversation\n");
+  console_.remark("started a new conversation\n");
   return Next::kGoOn;
 }
 
 ChatSession::Next ChatSession::save(const std::string& argument) {
-  if (argument.empty()) return fail(make_error(ErrorCode::kInvalidArgument, "/save FILE: the file is missing"));
+  if (argument.empty()) return fail(make_error(ErrorCode::kInvalidArgument, "/save FILE: no file name given"));
   const auto messages = conversation_.messages();
   const Status saved = write_conversation(with_home(argument), messages_to_json(messages));
   if (!saved) return fail(saved.error());
@@ -245,7 +246,7 @@ ChatSession::Next ChatSession::save(const std::string& argument) {
 }
 
 ChatSession::Next ChatSession::load(const std::string& argument) {
-  if (argument.empty()) return fail(make_error(ErrorCode::kInvalidArgument, "/load FILE: the file is missing"));
+  if (argument.empty()) return fail(make_error(ErrorCode::kInvalidArgument, "/load FILE: no file name given"));
   auto messages = read_conversation(with_home(argument));
   if (!messages) return fail(messages.error());
   console_.remark(fmt::format("{} from {}\n", counted(messages->size(), "message"), printable(argument)));
@@ -261,7 +262,7 @@ ChatSession::Next ChatSession::stats(const std::string& /*argument*/) {
   const uint64_t fresh = last_.prompt_tokens - last_.reused_tokens;
   show(fmt::format(
       "messages  {}, {} out of context\n"
-      "context   {} of {} tokens, {} of cached keys and values\n"
+      "context   {} of {} tokens, {} of KV cache\n"
       "prompt    {} tokens, {} of them reused; {:.0f} tokens/s\n"
       "answer    {}, {:.1f} tokens/s\n",
       conversation_.messages().size(), conversation_.left_out(), conversation_.tokens(), context_length_,
@@ -272,7 +273,7 @@ ChatSession::Next ChatSession::stats(const std::string& /*argument*/) {
 
 ChatSession::Next ChatSession::system(const std::string& argument) {
   conversation_.set_system(json_text(argument));
-  console_.remark(argument.empty() ? "no system message\n" : "the system message counts from the next turn on\n");
+  console_.remark(argument.empty() ? "no system message\n" : "the system message applies from the next message on\n");
   return Next::kGoOn;
 }
 

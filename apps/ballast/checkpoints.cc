@@ -51,10 +51,9 @@ bool is_given(const CheckpointsFlags& flags, std::string_view name) {
 Status check_action(const CheckpointsFlags& flags) {
   if (std::ranges::find(kActions, flags.action) != kActions.end()) return {};
   const std::string_view meant = nearest(flags.action, kActions);
-  return bad_usage(
-      meant.empty() ? fmt::format("\"{}\" cannot be done with checkpoints; there are: {}", flags.action,
-                                  fmt::join(kActions, ", "))
-                    : fmt::format("\"{}\" cannot be done with checkpoints; did you mean \"{}\"?", flags.action, meant));
+  return bad_usage(meant.empty()
+                       ? fmt::format("unknown action \"{}\"; use one of: {}", flags.action, fmt::join(kActions, ", "))
+                       : fmt::format("unknown action \"{}\"; did you mean \"{}\"?", flags.action, meant));
 }
 
 // An option of another action would do nothing.
@@ -77,7 +76,7 @@ Status check_flags(const CheckpointsFlags& flags) {
   }
   if (flags.action == "export") {
     if (!flags.output.path.empty()) return {};
-    return bad_usage("export what, and where to? Give a step, latest or best, and the name of a file");
+    return bad_usage("export needs a checkpoint (a step, latest or best) and an output file");
   }
   if (!flags.output.path.empty() || (!flags.which.empty() && flags.action != "verify")) {
     return bad_usage(
@@ -116,14 +115,15 @@ Status check_metric(const CheckpointList& list, const std::string& metric) {
 
 Result<const CheckpointManifest*> best_checkpoint(const CheckpointsFlags& flags, const CheckpointList& list) {
   if (flags.metric.empty())
-    return bad_usage("best by what? Give --keep-best METRIC, and --larger where more is better");
+    return bad_usage("best by which metric? Give --keep-best METRIC, and --larger if larger is better");
   CheckpointPolicy policy = policy_of(flags);
   policy.keep_best = 1;
   const std::vector<std::string> reasons = find_kept(list.checkpoints, policy);
   for (size_t i = 0; i < reasons.size(); ++i) {
     if (reasons[i].find("best") != std::string::npos) return &list.checkpoints[i];
   }
-  return make_error(ErrorCode::kNotFound, fmt::format("{}: \"{}\" is no number anywhere", flags.folder, flags.metric));
+  return make_error(ErrorCode::kNotFound,
+                    fmt::format("{}: no checkpoint has a number for \"{}\"", flags.folder, flags.metric));
 }
 
 // The step in "step-00000040.json"; 0 where the name says none.
@@ -138,20 +138,21 @@ uint64_t step_in_name(std::string_view file) {
 Status check_is_newest(const CheckpointsFlags& flags, const CheckpointList& list, const CheckpointManifest& newest) {
   for (const DamagedManifest& damaged : list.damaged) {
     if (step_in_name(damaged.file) < newest.step) continue;
-    return make_error(ErrorCode::kCorrupt,
-                      fmt::format("{}: the newest checkpoint cannot be read: {}; the newest sound one is of step {}: "
-                                  "name that step to take it",
-                                  flags.folder, damaged.why, newest.step));
+    return make_error(
+        ErrorCode::kCorrupt,
+        fmt::format(
+            "{}: the newest checkpoint cannot be read: {}; the newest intact one is step {}: give that step to use it",
+            flags.folder, damaged.why, newest.step));
   }
   return {};
 }
 
 Result<const CheckpointManifest*> choose(const CheckpointsFlags& flags, const CheckpointList& list) {
   if (list.checkpoints.empty()) {
-    return make_error(ErrorCode::kNotFound,
-                      list.damaged.empty() ? fmt::format("{}: there are no checkpoints", flags.folder)
-                                           : fmt::format("{}: there is no checkpoint whose manifest can be read; {}",
-                                                         flags.folder, list.damaged.front().why));
+    return make_error(ErrorCode::kNotFound, list.damaged.empty()
+                                                ? fmt::format("{}: there are no checkpoints", flags.folder)
+                                                : fmt::format("{}: no checkpoint has a readable manifest; {}",
+                                                              flags.folder, list.damaged.front().why));
   }
   if (flags.which == "latest") {
     BALLAST_CHECK(check_is_newest(flags, list, list.checkpoints.back()));
@@ -169,8 +170,8 @@ Result<const CheckpointManifest*> choose(const CheckpointsFlags& flags, const Ch
     if (checkpoint.step == step) return &checkpoint;
     steps.push_back(checkpoint.step);
   }
-  return make_error(ErrorCode::kNotFound, fmt::format("{}: there is no checkpoint of step {}; there are: {}",
-                                                      flags.folder, step, fmt::join(steps, ", ")));
+  return make_error(ErrorCode::kNotFound, fmt::format("{}: no checkpoint at step {}; there are: {}", flags.folder, step,
+                                                      fmt::join(steps, ", ")));
 }
 
 // ---------------------------------------------------------------- the four
@@ -231,7 +232,7 @@ Result<int> verify_folder(const CheckpointsFlags& flags, Console& console) {
 
 Result<int> prune(const CheckpointsFlags& flags, Console& console) {
   if (!has_policy(flags))
-    return bad_usage("prune keeps what it is told to: give --keep-last, --keep-best or --keep-every");
+    return bad_usage("prune needs to know what to keep: give --keep-last, --keep-best or --keep-every");
   BALLAST_TRY(const CheckpointList found, list_checkpoints(flags.folder));  // the manager would make a missing folder
   if (found.checkpoints.empty() && !found.damaged.empty()) {
     return make_error(ErrorCode::kCorrupt, fmt::format("{}: no checkpoint can be read, so none was removed; {}",
@@ -251,8 +252,7 @@ Status export_burn(const CheckpointsFlags& flags, const LoadedCheckpoint& checkp
   const bool dry = flags.output.options.dry_run;
   if (format.name != "burnpack" || flags.with_state || flags.output.path == "-") {
     return bad_usage(
-        "--optimizer writes Burn's record beside weights in Burnpack: OUT is the name of a .bpk file then, "
-        "and --with-state has no place");
+        "--optimizer writes a Burn record next to Burnpack weights: OUT must be a .bpk file, without --with-state");
   }
   BALLAST_TRY(const ImportedBurnRecords records, make_burn_snapshot(checkpoint));
   CommitOptions commit;
@@ -385,17 +385,14 @@ int run_checkpoints(CheckpointsFlags& flags, Console& console) {
 }
 
 constexpr const char* kCheckpointsFooter =
-    "list    what is there; with rules such as --keep-last, what prune would keep and why\n"
-    "verify  reads everything and compares all digests; exit code 1 when something is damaged\n"
-    "prune   removes checkpoints that no --keep rule wants, and files that no checkpoint names; the newest always "
-    "stays\n"
-    "export  a model that runs, with its tokenizer: layers as .netcl or .safetensors, text as .gptrs, .safetensors, "
-    ".gguf\n"
-    "        or a Hugging Face folder (ending in /); CHECKPOINT is a step, latest or best; --container-only writes "
-    "the\n"
-    "        weights alone, in any format\n"
+    "list    list the checkpoints; with rules such as --keep-last, show what prune would keep and why\n"
+    "verify  read everything and compare all digests; exit code 1 if anything is damaged\n"
+    "prune   remove checkpoints that no --keep rule keeps, and files that no checkpoint uses; the newest always stays\n"
+    "export  write a runnable model with its tokenizer: layer models as .netcl or .safetensors, text models as .gptrs,\n"
+    "        .safetensors, .gguf or a Hugging Face folder (ending in /); --container-only writes only the weights, in\n"
+    "        any format\n"
     "\n"
-    "A folder that a trainer is using can be listed, verified and exported from, but not pruned.\n"
+    "While a run is training, its folder can be listed, verified and exported from, but not pruned.\n"
     "\n"
     "Examples:\n"
     "  ballast checkpoints list runs/digits\n"
@@ -414,19 +411,19 @@ RunCommand add_checkpoints(CLI::App& program, Console& console) {
       std::make_shared<Command>(program, "checkpoints", "List, check, prune and export training checkpoints");
   auto flags = std::make_shared<CheckpointsFlags>();
   command->path("ACTION", flags->action, "list, verify, prune or export");
-  command->path("FOLDER", flags->folder, "The folder of a run");
-  command->optional_path("CHECKPOINT", flags->which, "A step, latest, or best (verify, export)");
+  command->path("FOLDER", flags->folder, "Checkpoint folder of a training run");
+  command->optional_path("CHECKPOINT", flags->which, "Checkpoint to verify or export: a step, latest or best");
   command->optional_path("OUT", flags->output.path,
-                         "Where export writes: a file, whose extension tells the format, or a folder");
-  command->count("--keep-last", "N", flags->keep_last, "Keep the newest N", 1);
-  command->text("--keep-best", "METRIC", flags->metric, "Keep the best by this metric, smallest first");
-  command->count("--best-count", "N", flags->best_count, "How many of the best", 1);
-  command->flag("--larger", flags->larger, "The metric is better when it is larger");
+                         "Where to export: a file, in the format of its extension, or a folder");
+  command->count("--keep-last", "N", flags->keep_last, "Keep the N newest", 1);
+  command->text("--keep-best", "METRIC", flags->metric, "Keep the best by this metric (smallest is best)");
+  command->count("--best-count", "N", flags->best_count, "Keep the N best (1)", 1);
+  command->flag("--larger", flags->larger, "Treat larger values of the metric as better");
   command->count("--keep-every", "N", flags->keep_every, "Keep those whose step is a multiple of N", 1);
   command->flag("--with-state", flags->with_state,
-                "Export what training adds, too, under names that begin with state.");
+                "Also export the training state, under names that begin with state.");
   command->text("--optimizer", "FILE", flags->optimizer,
-                "Export the optimizer's state as Burn's record, beside weights in .bpk");
+                "Also export the optimizer state as a Burn record; weights must be .bpk");
   add_container_flag(*command, flags->output);
   add_output_flags(*command, flags->output);
   command->json(flags->json);

@@ -57,8 +57,8 @@ Result<ExchangePlan> plan_conversion(const ConvertFlags& flags, const Archive& s
   BALLAST_TRY(ExchangePlan plan, plan_output({flags.source, source}, flags.output, format, folder));
   if (!plan.is_new_form || !changes_names(flags)) return plan;
   return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("{}: as {} the model gets other names, so tensors cannot be chosen or renamed on the "
-                                "way: convert it first, or give --container-only",
+                    fmt::format("{}: converting this model to {} renames its tensors, so they cannot be selected or "
+                                "renamed in the same step; convert it first, or use --container-only",
                                 flags.source, format.name));
 }
 
@@ -112,22 +112,18 @@ void print_convert(const ConvertFlags& flags, const ConvertReport& report, Conso
 }
 
 constexpr const char* kConvertAbout =
-    "A model stays a model: what is written runs, or nothing is written and the error says what would work. Between a\n"
-    "Hugging Face folder, GGUF and a gpt.rs checkpoint that means other tensor names and layouts, and config, "
-    "tokenizer\n"
-    "and chat template in the target's own form. A folder as destination gets model.safetensors and everything that\n"
-    "belongs beside it. --container-only keeps names and layouts, and does not ask whether the result runs.\n"
+    "A converted model runs in the target format. If that is impossible, nothing is written and the error says what\n"
+    "would work instead. Converting between Hugging Face folders, GGUF and gpt.rs checkpoints therefore translates\n"
+    "tensor names and layouts, config, tokenizer and chat template. A destination folder gets model.safetensors and\n"
+    "all files that belong with it. --container-only keeps names and layouts, whether or not the result runs.\n"
     "\n"
-    "Nothing is lost: what the target has no field for travels in its metadata as ballast.origin and comes back when "
-    "the\n"
-    "file is converted again. Where even that is impossible the command says what would be lost and stops with exit\n"
-    "code 2. The destination appears whole or not at all.\n"
+    "Nothing is lost: what the target format has no field for is stored in its metadata as ballast.origin and\n"
+    "restored when you convert back. If something cannot be stored at all, the command lists it and stops with exit\n"
+    "code 2. The destination appears complete or not at all.\n"
     "\n"
-    "--rename, --renumber, --skip-enum-variants, --adapt, --dtype, --dequantize and --half change tensors in the "
-    "order\n"
-    "in which they stand on the command line, each what the one before has left, after --only and --exclude. In "
-    "--rename\n"
-    "the first = splits; \\= is an = of the expression.\n";
+    "After --only and --exclude have selected the tensors, --rename, --renumber, --skip-enum-variants, --adapt,\n"
+    "--dtype, --dequantize and --half are applied in the order given. --rename splits at the first =; write \\= for\n"
+    "an = in the pattern.\n";
 
 constexpr const char* kConvertExamples =
     "Examples:\n"
@@ -148,24 +144,24 @@ constexpr const char* kConvertExamples =
 }  // namespace
 
 RunCommand add_convert(CLI::App& program, Console& console) {
-  Command command(program, "convert", "Write a model or weight file in another format, without loss");
+  Command command(program, "convert", "Convert a model or weight file to another format, without loss");
   auto flags = std::make_shared<ConvertFlags>();
   ConvertOptions& options = flags->output.options;
-  command.path("SRC", flags->source, "What to convert; - is standard input").or_model();
+  command.path("SRC", flags->source, "File or folder to convert; - is standard input").or_model();
   command.path("DST", flags->output.path,
-               "Where to; its extension tells the format unless --to does; a folder (ending in /) becomes a Hugging "
+               "Output file, in the format of its extension unless --to is given; a name ending in / becomes a Hugging "
                "Face folder; - is standard output");
-  command.patterns("--only", options.only, "Take only tensors whose name this finds; may be repeated");
-  command.patterns("--exclude", options.exclude, "Leave out tensors whose name this finds; may be repeated");
+  command.patterns("--only", options.only, "Convert only tensors whose name matches; may be repeated");
+  command.patterns("--exclude", options.exclude, "Skip tensors whose name matches; may be repeated");
   add_exact_option(command, flags->edits);
   add_name_flags(command, flags->edits);
   command.flag("--skip-enum-variants", flags->edits.skip_enum_variants,
-               "Leave variants of Rust enums out of names: a.BaseConv.weight becomes a.weight");
+               "Remove Rust enum variants from names: a.BaseConv.weight becomes a.weight");
   add_adapt_flags(command, flags->edits);
   add_cast_flags(command, flags->edits);
-  command.text("--config", "FILE", flags->output.config_path, "Model config (JSON) for formats that need one");
+  command.text("--config", "FILE", flags->output.config_path, "Read the model config (JSON) for formats that need one");
   flags->huggingface.add_flags(command);
-  command.size("--shard-size", options.write.format.shard_size, "Start a new file before this many bytes: 500MB, 2GiB");
+  command.size("--shard-size", options.write.format.shard_size, "Start a new file before this size: 500MB, 2GiB");
   add_container_flag(command, flags->output);
   add_output_flags(command, flags->output);
   command.json(flags->json);

@@ -50,7 +50,7 @@ void print_convert_report(const ConvertReport& report, const ConvertOptions& opt
     print_line(console, Paint::kYellow, dry ? "would be lost:" : "lost:", loss_text(loss));
   }
   if (dry && !report.losses.empty() && !options.allow_lossy) {
-    print_line(console, Paint::kYellow, "note:", "without --allow-lossy this stops before it writes");
+    print_line(console, Paint::kYellow, "note:", "without --allow-lossy, nothing would be written");
   }
   if (report.written.files.size() > 1) {
     for (const std::string& file : report.written.files) print_line(console, Paint::kGreen, "wrote", file);

@@ -92,12 +92,12 @@ Result<std::vector<Change>> parse_changes(const MetadataFlags& flags) {
   for (size_t i = 0; i < changes.size(); ++i) {
     const auto same_key = [&](const Change& other) { return other.key == changes[i].key; };
     if (std::none_of(changes.begin(), changes.begin() + static_cast<ptrdiff_t>(i), same_key)) continue;
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("\"{}\" is to be changed twice", changes[i].key));
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("\"{}\" is changed twice", changes[i].key));
   }
   for (const Change& change : changes) {
     if (change.key != kOriginKey) continue;
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("\"{}\" is kept by ballast itself and cannot be set", kOriginKey));
+                      fmt::format("\"{}\" is managed by ballast and cannot be set", kOriginKey));
   }
   return changes;
 }
@@ -152,15 +152,14 @@ Status check_stored(const FormatDriver& format, const Description& wanted, const
           fmt::format("{} metadata is text: use --set {}=..., or convert to burnpack, which has typed values",
                       format.name, change.key));
     }
-    return make_error(
-        ErrorCode::kUnsupported,
-        format.config_schema.empty()
-            ? fmt::format("{} files have no field for metadata; safetensors and burnpack have one: convert first, or "
-                          "keep it in a file beside the weights",
-                          format.name)
-            : fmt::format("{} files have no field for metadata but the model config, which --config FILE replaces; "
-                          "safetensors and burnpack have one",
-                          format.name));
+    return make_error(ErrorCode::kUnsupported,
+                      format.config_schema.empty()
+                          ? fmt::format("{} files cannot store metadata; convert to safetensors or burnpack, which "
+                                        "can, or keep it in a separate file",
+                                        format.name)
+                          : fmt::format("{} files store no metadata except the model config, which --config FILE "
+                                        "replaces; safetensors and burnpack do",
+                                        format.name));
   }
   return {};
 }
@@ -175,8 +174,7 @@ Status check_in_place(const MetadataFlags& flags, const Archive& source) {
   if (source.sources().size() == 1 && std::filesystem::is_regular_file(flags.source, none)) return {};
   return make_error(
       ErrorCode::kUnsupported,
-      fmt::format("{}: is a set of files, which cannot be changed in one step: give -o OUT for a new file",
-                  flags.source));
+      fmt::format("{}: a set of files cannot be changed in place: give -o OUT for a new file", flags.source));
 }
 
 Result<Edited> edit(MetadataFlags& flags, const Output& output, Console& console) {
@@ -282,7 +280,7 @@ RunCommand add_edit(CLI::App& program, Console& console) {
   return [flags, &console] {
     if (flags->set.empty() && flags->set_json.empty() && flags->unset.empty() && flags->output.config_path.empty()) {
       return console.fail(
-          make_error(ErrorCode::kInvalidArgument, "what to change? give --set, --set-json, --unset or --config"),
+          make_error(ErrorCode::kInvalidArgument, "nothing to change: give --set, --set-json, --unset or --config"),
           flags->json);
     }
     flags->output.format = "same";  // the file's own, so that a pipe needs no --to

@@ -29,8 +29,8 @@ Result<std::vector<ModuleKind>> parse_modules(const std::vector<std::string>& na
   for (const std::string& name : names) {
     const auto kind = parse_module_kind(name);
     if (!kind) {
-      return make_error(ErrorCode::kInvalidArgument, fmt::format("there is no kind of module \"{}\"; there are: {}",
-                                                                 name, fmt::join(module_kind_names(), ", ")));
+      return make_error(ErrorCode::kInvalidArgument, fmt::format("unknown kind of module \"{}\"; known kinds: {}", name,
+                                                                 fmt::join(module_kind_names(), ", ")));
     }
     kinds.push_back(*kind);
   }
@@ -108,7 +108,7 @@ class EditMaker {
 Status check_modifiers(const EditFlags& flags) {
   const auto needs = [](bool given, std::string_view flag, bool has, std::string_view other) -> Status {
     if (!given || has) return {};
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("{} means nothing without {}", flag, other));
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("{} requires {}", flag, other));
   };
   const bool half = flags.half || flags.unhalf;
   const bool classifies = half || !flags.adapters.empty();
@@ -133,17 +133,17 @@ void add_name_flags(Command& command, EditFlags& flags) {
   command.texts("--rename", "REGEX=NEW", flags.renames,
                 "Replace every match in every name; $1, ${name} are groups; may be repeated");
   command.flag("--renumber", flags.renumber, "Close gaps in layer numbers: 0, 2, 4 become 0, 1, 2");
-  command.patterns("--renumber-except", flags.renumber_except, "Keep the numbers after paths that match");
+  command.patterns("--renumber-except", flags.renumber_except, "Keep the numbers after matching paths");
 }
 
 void add_adapt_flags(Command& command, EditFlags& flags) {
-  command.texts("--adapt", "ADAPTER", flags.adapters, "Convert names and layouts to another framework's; see below");
+  command.texts("--adapt", "ADAPTER", flags.adapters, "Translate names and layouts to another framework's; see below");
   command.patterns("--linear", flags.hints.linear, "Treat matching matrices as Linear weights");
   command.patterns("--not-linear", flags.hints.not_linear, "Treat matching matrices as not Linear");
   command.patterns("--norm", flags.hints.norm, "Treat matching tensors as scales of a norm");
   command.choice<std::optional<Ambiguous>>("--ambiguous", "WHAT", flags.ambiguous,
                                            {{"keep", Ambiguous::kKeep}, {"linear", Ambiguous::kLinear}},
-                                           "Do not stop where names do not tell: keep, or linear");
+                                           "Treat undecided matrices this way instead of stopping: keep or linear");
 }
 
 void add_cast_flags(Command& command, EditFlags& flags) {
@@ -153,11 +153,13 @@ void add_cast_flags(Command& command, EditFlags& flags) {
       "Cast floating tensors: f16, bf16, f32 or f64");
   command.choice<std::optional<DType>>("--dequantize", "DTYPE", flags.dequantize,
                                        {{"f32", DType::kF32}, {"f16", DType::kF16}, {"bf16", DType::kBF16}},
-                                       "Unpack tensors of block types (q4_0, q6_k ...): f32 (exact), f16 or bf16");
+                                       "Dequantise tensors (q4_0, q6_k, ...) to f32 (exact), f16 or bf16");
   command.flag("--half", flags.half, "Cast f32 to f16, except in BatchNorm and unknown modules");
   command.flag("--unhalf", flags.unhalf, "Cast f16 to f32; with --half, swap both");
-  command.texts("--half-module", "KIND", flags.half_modules, "Apply --half in these modules too: BatchNorm, Other");
-  command.texts("--half-skip", "KIND", flags.half_skips, "Do not apply --half in these modules: Linear, LayerNorm");
+  command.texts("--half-module", "KIND", flags.half_modules,
+                "Apply --half to this kind of module too: BatchNorm, Other");
+  command.texts("--half-skip", "KIND", flags.half_skips,
+                "Do not apply --half to this kind of module: Linear, LayerNorm");
   command.patterns("--keep", flags.keep, "Do not cast matching tensors; may be repeated");
 }
 
@@ -243,8 +245,8 @@ void print_casts(const CastLog& casts, Console& console) {
   if (total.overflowed == 0) return;
   append_painted(out, console.output(), Paint::kRed, "OVERFLOW:");
   out += fmt::format(
-      " {} too large for the new type became infinite; --keep leaves a tensor as it is, bf16 has the "
-      "range of f32\n",
+      " {} too large for the new type became infinite; exclude tensors with --keep, or use bf16, which has the range "
+      "of f32\n",
       counted(total.overflowed, "value"));
 }
 

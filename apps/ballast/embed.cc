@@ -69,7 +69,7 @@ Result<std::vector<std::string>> gather_texts(const EmbedFlags& flags) {
   }
   if (texts.empty()) return make_error(ErrorCode::kInvalidArgument, "no texts: give --text TEXT or --file FILE");
   if (!flags.similarity || texts.size() <= kMostCompared) return texts;
-  return make_error(ErrorCode::kInvalidArgument, fmt::format("--similarity compares {} with each other at most, not {}",
+  return make_error(ErrorCode::kInvalidArgument, fmt::format("--similarity compares at most {} with each other, not {}",
                                                              counted(kMostCompared, "text"), texts.size()));
 }
 
@@ -217,7 +217,7 @@ void print_embedding(const EmbedFlags& flags, const EmbedResult& result, Console
 void print_remarks(const EmbedFlags& flags, const EmbedResult& result, uint64_t room, Console& console) {
   for (size_t i = 0; i < result.texts.size(); ++i) {
     if (result.texts[i].cut == 0) continue;
-    console.remark(fmt::format("note: text {} is longer than the model's {}: its last {} left out\n", i + 1,
+    console.remark(fmt::format("note: text {} is longer than the model's {}: the last {} left out\n", i + 1,
                                counted(room, "token"),
                                counted(result.texts[i].cut, "token") + (result.texts[i].cut == 1 ? " is" : " are")));
   }

@@ -60,7 +60,7 @@ Status keep_selected(const ExtractFlags& flags, WritePlan& plan) {
   }
   keep_tensors(plan, keep);
   if (!plan.description.tensors.empty()) return {};
-  return make_error(ErrorCode::kInvalidArgument, "no tensor is left after NAME, --only and --exclude");
+  return make_error(ErrorCode::kInvalidArgument, "NAME, --only and --exclude leave no tensor to extract");
 }
 
 // ---------------------------------------------------------------- writing
@@ -104,7 +104,7 @@ Result<ConvertReport> extract_each(const ExtractFlags& flags, const WritePlan& p
     const auto [known, is_new] = names.try_emplace(std::move(folded), &tensor.name);
     if (is_new) continue;
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("tensors \"{}\" and \"{}\" would have the same file on systems that ignore case",
+                      fmt::format("tensors \"{}\" and \"{}\" would share a file on systems that ignore case",
                                   *known->second, tensor.name));
   }
   ConvertReport total;
@@ -209,7 +209,7 @@ RunCommand add_extract(CLI::App& program, Console& console) {
   command.footer(kExtractFooter);
   return [flags, &console] {
     if (flags->each.empty() && flags->output.path.empty()) {
-      return console.fail(make_error(ErrorCode::kInvalidArgument, "where to? give -o OUT or --each DIR"), flags->json);
+      return console.fail(make_error(ErrorCode::kInvalidArgument, "no output: give -o OUT or --each DIR"), flags->json);
     }
     return write_through(flags->output, flags->json, console, [&](const Output& output) -> Status {
       BALLAST_TRY(ConvertReport report, extract(*flags, output, console));

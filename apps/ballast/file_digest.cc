@@ -29,7 +29,7 @@ Status FileDigester::finish(std::string_view what) {
   const std::string digest = hasher_->finish_hex();
   if (digest == expected_.hex) return {};
   return make_error(ErrorCode::kCorrupt,
-                    fmt::format("{}: its {} is {}, not {}", what, expected_.kind_name(), digest, expected_.hex));
+                    fmt::format("{}: the {} is {}, expected {}", what, expected_.kind_name(), digest, expected_.hex));
 }
 
 Status check_digest(const std::string& path, const FileDigest& expected, const Progress& progress) {

@@ -110,7 +110,7 @@ class DownloadBody final : public ResumableBody {
     const std::string begin = fmt::format("bytes {}-", received_);
     const std::string end = fmt::format("/{}", total_.value_or(0));
     if (range.starts_with(begin) && (range.ends_with(end) || range.ends_with("/*"))) return {};
-    return make_error(ErrorCode::kCorrupt, fmt::format("{}: the server sends another part (\"{}\") than \"{}\" of {}",
+    return make_error(ErrorCode::kCorrupt, fmt::format("{}: the server sent part \"{}\" instead of \"{}\" of {}",
                                                        download_.name, range, begin, total_.value_or(0)));
   }
 
@@ -145,7 +145,7 @@ Result<uint64_t> download_file(HttpSession& session, const FileDownload& downloa
     if (!is_wrong) return done.error();
     // What an earlier attempt left may have been the part that was wrong.
     if (body.was_resumed()) continue;
-    return make_error(ErrorCode::kCorrupt, done.error().message + "; what was downloaded of it is removed");
+    return make_error(ErrorCode::kCorrupt, done.error().message + "; the partial download was removed");
   }
 }
 

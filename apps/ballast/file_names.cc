@@ -18,9 +18,9 @@ Result<std::string> safe_file_name(std::string_view text) {
     else name += fmt::format("%{:02X}", static_cast<unsigned char>(c));
   }
   if (!name.empty() && name.size() <= kLongest) return name;
-  return make_error(ErrorCode::kInvalidArgument,
-                    name.empty() ? std::string("an empty name cannot be the name of a file")
-                                 : fmt::format("\"{:.60}...\" is too long for the name of a file", text));
+  return make_error(ErrorCode::kInvalidArgument, name.empty()
+                                                     ? std::string("a file name cannot be empty")
+                                                     : fmt::format("\"{:.60}...\" is too long for a file name", text));
 }
 
 bool names_a_folder(const std::string& path) {

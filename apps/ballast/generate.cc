@@ -267,9 +267,9 @@ int generate(GenerateFlags flags, Console& console) {
 }
 
 constexpr const char* kGenerateFooter =
-    "Continues a prompt. Without MODEL, uses the small model that comes with Ballast. The text goes to standard "
-    "output\n"
-    "as it is generated, timings go to standard error. The same seed gives the same text on any number of threads.\n"
+    "Continues a prompt. Without MODEL, uses the small model that comes with Ballast. The text goes to standard\n"
+    "output as it is generated, timings go to standard error. The same seed gives the same text on any number of\n"
+    "threads.\n"
     "\n"
     "Examples:\n"
     "  ballast generate\n"

@@ -100,7 +100,7 @@ Status fetch_package(const CatalogueModel& model, const ModelCache& cache, const
                               .bytes = model.download_bytes,
                               .digest = wheel.digest,
                               .refusal = [&](const HttpHead& head) {
-                                return make_error(ErrorCode::kIo, fmt::format("{}: the server answers with status {}",
+                                return make_error(ErrorCode::kIo, fmt::format("{}: the server responded with status {}",
                                                                               wheel.url.text, head.status));
                               }};
   BALLAST_TRY([[maybe_unused]] const uint64_t bytes, download_file(index.session(), download, progress));
@@ -116,7 +116,7 @@ Status fetch_catalogue_model(const GetFlags& flags, const CatalogueModel& model,
   const Status fetched = fetch_package(model, cache, progress.callback());
   if (fetched || fetched.error().code != ErrorCode::kIo) return fetched;
   return make_error(ErrorCode::kIo,
-                    fmt::format("{}. Without a network: download the wheel of {} {} elsewhere and give it with --from",
+                    fmt::format("{}. Without a network, download the wheel of {} {} elsewhere and pass it with --from",
                                 fetched.error().message, model.package, model.version));
 }
 
@@ -243,7 +243,7 @@ Status get_from_hub(const GetFlags& flags, const HubName& name, Console& console
   BALLAST_TRY(HubSettings settings, HubSettings::of_environment());
   BALLAST_TRY(const HubCache cache, HubCache::of_user());
   if (settings.offline) {
-    return use_downloaded(flags, cache, name, "HF_HUB_OFFLINE is set, so the hub is not asked", console);
+    return use_downloaded(flags, cache, name, "HF_HUB_OFFLINE is set", console);
   }
   if (!flags.list && !flags.dry_run) BALLAST_CHECK(check_writable_below(cache.repository(name.id)));
   if (!settings.token.empty() && settings.authorization().empty()) {
@@ -290,7 +290,8 @@ Status get(const GetFlags& flags, Console& console) {
   const std::optional<HubName> name = parse_hub_name(flags.name);
   if (!name) return unknown_model(flags.name);
   if (!flags.from.empty()) {
-    return make_error(ErrorCode::kInvalidArgument, "--from is for the models that `ballast get` lists, not for a hub");
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--from works only for models that `ballast get` lists, not for hub models");
   }
   if (flags.all && !name->file.empty()) {
     return make_error(ErrorCode::kInvalidArgument,
@@ -300,20 +301,18 @@ Status get(const GetFlags& flags, Console& console) {
 }
 
 constexpr const char* kGetFooter =
-    "MODEL is ORG/NAME[@REVISION][:FILE] on the Hugging Face hub, or a name from the list that is shown without "
-    "MODEL.\n"
-    "Prints the path of the model; other commands accept the same MODEL from then on.\n"
+    "MODEL is ORG/NAME[@REVISION][:FILE] on the Hugging Face hub, or the name of a built-in download; without MODEL,\n"
+    "lists those. Prints the path of the model. Afterwards, other commands accept the same MODEL.\n"
     "\n"
-    "By default, downloads what running the model needs: config, tokenizer, chat template and weights, safetensors\n"
-    "rather than pickles. A repository of GGUF files needs :FILE, or a word that only one name has (:Q4_K_M). "
-    "Downloads\n"
-    "resume, are checked against the hub's digests, and go to the cache of huggingface_hub ($HF_HUB_CACHE,\n"
-    "$HF_HOME/hub or ~/.cache/huggingface/hub), which both programs share. Nothing that is downloaded is executed.\n"
+    "By default, downloads the files needed to run the model: config, tokenizer, chat template and weights,\n"
+    "preferring safetensors to pickles. For a repository of GGUF files, choose one with :FILE or any part of its\n"
+    "name that no other has (:Q4_K_M). Downloads resume, are checked against the hub's digests, and go to the cache\n"
+    "that Ballast shares with huggingface_hub ($HF_HUB_CACHE, $HF_HOME/hub or ~/.cache/huggingface/hub). Nothing\n"
+    "downloaded is executed.\n"
     "\n"
-    "HF_ENDPOINT names a mirror, HF_TOKEN gives access to private and gated models, HF_HUB_OFFLINE=1 uses only what "
-    "is\n"
-    "there. The models of the list are taken from packages of the Python Package Index (or of pip's index-url) and\n"
-    "kept in $XDG_CACHE_HOME/ballast/models or ~/.cache/ballast/models. `ballast cache` manages both folders.\n"
+    "HF_ENDPOINT selects a mirror, HF_TOKEN gives access to private and gated models, and HF_HUB_OFFLINE=1 uses the\n"
+    "cache only. Listed models come from the Python Package Index (or pip's index-url) and are kept in\n"
+    "$XDG_CACHE_HOME/ballast/models or ~/.cache/ballast/models. `ballast cache` manages both folders.\n"
     "\n"
     "Examples:\n"
     "  ballast get smollm2\n"
@@ -327,12 +326,13 @@ constexpr const char* kGetFooter =
 RunCommand add_get(CLI::App& program, Console& console) {
   Command command(program, "get", "Download a model");
   auto flags = std::make_shared<GetFlags>();
-  command.optional_path("MODEL", flags->name, "ORG/NAME[@REVISION][:FILE], or a name from the list");
-  command.flag("--list", flags->list, "List the repository's files, download nothing");
-  command.flag("--dry-run", flags->dry_run, "Show what would be downloaded");
+  command.optional_path("MODEL", flags->name,
+                        "ORG/NAME[@REVISION][:FILE] on the hub, or a name from the built-in list");
+  command.flag("--list", flags->list, "List the repository's files without downloading");
+  command.flag("--dry-run", flags->dry_run, "Show what would be downloaded without downloading");
   command.flag("--all", flags->all, "Download every file of the repository");
   command.flag("--again", flags->again, "Download again even if cached");
-  command.text("--from", "FILE", flags->from, "Take a model of the list from this package file instead of the network");
+  command.text("--from", "FILE", flags->from, "Install a listed model from this package file instead of the network");
   command.json(flags->json);
   command.footer(kGetFooter);
   return [flags, &console] {

@@ -45,7 +45,7 @@ Result<Manifest> expected_manifest(const std::string& path) {
 Result<Hashed> hash(const std::string& path, const HashFlags& flags, Console& console) {
   if (reads_once(path) && (flags.write || flags.check)) {
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("{}: a pipe has no place for a manifest beside it", path));
+                      fmt::format("{}: --write and --check need a file, not a pipe", path));
   }
   BALLAST_TRY(const Archive archive, open_input(path));
   Manifest expected;

@@ -77,7 +77,7 @@ struct Exchange {
     header_bytes += line.size();
     if (header_bytes > kMostHeaderBytes) {
       return fail(
-          make_error(ErrorCode::kCorrupt, fmt::format("the answer's headers exceed {} bytes", kMostHeaderBytes)));
+          make_error(ErrorCode::kCorrupt, fmt::format("the response headers exceed {} bytes", kMostHeaderBytes)));
     }
     while (line.ends_with('\n') || line.ends_with('\r') || line.ends_with(' ')) line.remove_suffix(1);
     const size_t colon = line.find(':');

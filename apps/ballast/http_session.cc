@@ -47,7 +47,7 @@ class TextBody final : public ResumableBody {
   }
   Status write(ByteSpan bytes) override {
     if (bytes.size() > most_ - text_.size()) {
-      return make_error(ErrorCode::kCorrupt, fmt::format("the answer is longer than {} bytes", most_));
+      return make_error(ErrorCode::kCorrupt, fmt::format("the response is longer than {} bytes", most_));
     }
     text_ += as_text(bytes);
     return {};
@@ -149,8 +149,9 @@ Result<HttpAnswer> HttpSession::run(const Work& work) {
     const uint64_t backoff = after > before ? 0 : uint64_t{1} << (attempt - 1);
     const uint64_t seconds = outcome.head.number("retry-after").value_or(backoff);
     if (seconds > kLongestWaitSeconds) {
-      return make_error(ErrorCode::kIo, fmt::format("{}: answers {} and asks to wait {} seconds; try again later",
-                                                    url.origin(), outcome.head.status, seconds));
+      return make_error(ErrorCode::kIo,
+                        fmt::format("{}: responded with {} and asks to wait {} seconds; try again later", url.origin(),
+                                    outcome.head.status, seconds));
     }
     if (!wait_seconds(seconds)) return make_error(ErrorCode::kCancelled, "interrupted");
   }

@@ -95,7 +95,8 @@ Result<HubListing> parse_hub_listing(std::string_view text, const std::string& w
     else BALLAST_CHECK(json.skip_value());
   }
   if (is_commit_name(listing.commit)) return listing;
-  return make_error(ErrorCode::kCorrupt, fmt::format("{}: names no commit; is it a Hugging Face hub?", where));
+  return make_error(ErrorCode::kCorrupt,
+                    fmt::format("{}: the response names no commit; is this a Hugging Face hub?", where));
 }
 
 Result<Url> Hub::url_of(const HubName& name, const std::string& commit, const std::string& path) const {
@@ -123,7 +124,7 @@ Result<HubFile> Hub::describe(const HubName& name, const std::string& commit, co
   if (!file.bytes && linked.empty()) file.bytes = head.number("content-length");
   if (is_blob_name(file.digest)) return file;
   return make_error(ErrorCode::kCorrupt,
-                    fmt::format("{}: {}: the server names no digest (ETag) for {}; is it a Hugging Face hub?",
+                    fmt::format("{}: {}: the server gives no digest (ETag) for {}; is it a Hugging Face hub?",
                                 settings_.endpoint.origin(), name.id, printable(path)));
 }
 
@@ -133,8 +134,8 @@ Error Hub::refusal(const HttpHead& head, const HubName& name, const std::string&
   const auto say = [&](ErrorCode kind, const std::string& text) {
     return make_error(kind, fmt::format("{}: {}", what, text));
   };
-  const std::string token = settings_.token.empty() ? "set HF_TOKEN to a token that may read it"
-                                                    : "the token that was sent (HF_TOKEN) may not read it";
+  const std::string token =
+      settings_.token.empty() ? "set HF_TOKEN to a token with access" : "the token in HF_TOKEN has no access to it";
   if (code == "GatedRepo" || (head.status == 403 && code.empty())) {
     return say(ErrorCode::kIo, fmt::format("access is restricted (status {}): accept its licence at {}, then {}",
                                            head.status, settings_.page_of(name.id), token));
@@ -142,22 +143,21 @@ Error Hub::refusal(const HttpHead& head, const HubName& name, const std::string&
   if (code == "RevisionNotFound") {
     return say(ErrorCode::kNotFound, fmt::format("it has no revision \"{}\"", printable(name.revision)));
   }
-  if (code == "EntryNotFound") return say(ErrorCode::kNotFound, "there is no such file; --list shows what there is");
+  if (code == "EntryNotFound") return say(ErrorCode::kNotFound, "no such file; --list shows all files");
   if (head.status == 401 || head.status == 403) {
     return say(ErrorCode::kIo, fmt::format("{} refuses access (status {}): it does not exist, or it is private: {}",
                                            settings_.endpoint.origin(), head.status, token));
   }
   if (head.status == 404) {
-    return say(ErrorCode::kNotFound,
-               fmt::format("{} has no such model or revision; is the name right? It would be at {}",
-                           settings_.endpoint.origin(), settings_.page_of(name.id)));
+    return say(ErrorCode::kNotFound, fmt::format("{} has no such model or revision; check the name: {}",
+                                                 settings_.endpoint.origin(), settings_.page_of(name.id)));
   }
   if (head.status == 429) {
     return say(ErrorCode::kIo,
-               fmt::format("{} asks to slow down (status 429); wait a while, or set HF_TOKEN for a higher limit",
+               fmt::format("{} limits requests (status 429); wait a while, or set HF_TOKEN for a higher limit",
                            settings_.endpoint.origin()));
   }
-  return say(ErrorCode::kIo, fmt::format("{} answers with status {}", settings_.endpoint.origin(), head.status));
+  return say(ErrorCode::kIo, fmt::format("{} responded with status {}", settings_.endpoint.origin(), head.status));
 }
 
 }  // namespace ballast::cli

@@ -35,7 +35,7 @@ Error hub_cache_error(const fs::path& path, std::string_view action, const std::
 Status make_folders(const fs::path& path) {
   std::error_code failure;
   fs::create_directories(path, failure);
-  if (failure) return hub_cache_error(path, "make the folder", failure.message());
+  if (failure) return hub_cache_error(path, "create the folder", failure.message());
   return {};
 }
 

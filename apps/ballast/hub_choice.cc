@@ -103,10 +103,9 @@ Result<HubChoice> choose_gguf(const std::string& id, std::span<const HubFile> fi
     return make_error(ErrorCode::kNotFound,
                       fmt::format("{} has no file \"{}\"; it has:{}", id, printable(word), listed(shown)));
   }
-  return make_error(
-      ErrorCode::kInvalidArgument,
-      fmt::format("{} has {} GGUF models; choose one with {}:FILE, or with a word that only its name has:{}", id,
-                  models.size(), id, listed(models)));
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("{} has {} GGUF models; choose one with {}:FILE or an unambiguous part of its name:{}",
+                                id, models.size(), id, listed(models)));
 }
 
 bool is_companion(const HubFile& file) {
@@ -159,8 +158,8 @@ Result<HubChoice> choose_hub_files(const std::string& id, std::span<const HubFil
   if (weights.empty()) {
     return make_error(
         ErrorCode::kNotFound,
-        fmt::format("{} has no weights that Ballast knows; --all fetches everything, {}:FILE one file. It has:{}", id,
-                    id, listed(files)));
+        fmt::format("{} has no weights that Ballast can read; --all downloads everything, {}:FILE one file. It has:{}",
+                    id, id, listed(files)));
   }
   HubChoice choice;
   choice.files = those(files, is_companion);

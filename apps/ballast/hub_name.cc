@@ -67,13 +67,13 @@ std::string_view unsafe_hub_path(std::string_view path) {
   if (path.size() > kLongestPath) return "it is too long";
   if (!is_valid_utf8(path)) return "it is not UTF-8";
   if (std::ranges::any_of(path, [](unsigned char c) { return c < 0x20 || c == 0x7F; })) {
-    return "it holds control characters";
+    return "it contains control characters";
   }
   if (const std::string_view problem = unsafe_zip_name(path); !problem.empty()) return problem;
   for (size_t start = 0; start <= path.size();) {
     const size_t slash = std::min(path.find('/', start), path.size());
     const std::string_view part = path.substr(start, slash - start);
-    if (part.empty() || part == "." || part.size() > kLongestPart) return "a part of it is no name of a file";
+    if (part.empty() || part == "." || part.size() > kLongestPart) return "a part of it is not a valid file name";
     start = slash + 1;
   }
   return {};

@@ -45,7 +45,7 @@ Result<fs::path> hub_home() {
     return expand_home(given) / "huggingface";
   }
   if (const std::string home = hub_variable({"HOME"}); !home.empty()) return fs::path(home) / ".cache/huggingface";
-  return make_error(ErrorCode::kNotFound, "none of HF_HOME, XDG_CACHE_HOME and HOME says where models are kept");
+  return make_error(ErrorCode::kNotFound, "cannot find the model cache: set HF_HOME, XDG_CACHE_HOME or HOME");
 }
 
 std::string trimmed_setting(std::string text) {
@@ -74,7 +74,7 @@ Result<std::string> find_token() {
   if (token.empty()) token = token_of_file();
   // A line break would begin another header.
   if (std::ranges::any_of(token, [](unsigned char c) { return c <= 0x20 || c >= 0x7F; })) {
-    return make_error(ErrorCode::kInvalidArgument, "the hub token (HF_TOKEN) holds characters that no token has");
+    return make_error(ErrorCode::kInvalidArgument, "the hub token (HF_TOKEN) contains invalid characters");
   }
   return token;
 }
@@ -103,7 +103,8 @@ Result<HubSettings> HubSettings::of_environment() {
                       fmt::format("HF_ENDPOINT: {} is not an https address", printable(url->text)));
   }
   if (!url->credentials.empty()) {
-    return make_error(ErrorCode::kInvalidArgument, "HF_ENDPOINT holds a password; give a token in HF_TOKEN instead");
+    return make_error(ErrorCode::kInvalidArgument,
+                      "HF_ENDPOINT contains a password; put a token into HF_TOKEN instead");
   }
   while (url->text.ends_with('/')) url->text.pop_back();
   settings.endpoint = std::move(*url);

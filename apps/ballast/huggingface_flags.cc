@@ -29,7 +29,7 @@ Result<std::string> read_small_text(const std::string& path) {
   BALLAST_TRY(const auto source, open_file(path, FileAccess::kPositional));
   if (source->size() > kMostConfigBytes) {
     return make_error(ErrorCode::kInvalidArgument,
-                      path + ": too large for a model config; name the right one with --config");
+                      path + ": too large for a model config; give the right file with --config");
   }
   BALLAST_TRY(const ByteVector bytes, read_bytes(*source, 0, source->size()));
   return std::string(as_text(bytes));
@@ -38,7 +38,7 @@ Result<std::string> read_small_text(const std::string& path) {
 }  // namespace
 
 void HuggingFaceConfig::add_flags(Command& command) {
-  command.text("--write-config", "FILE", write_path_, "Where to put config.json (with --adapt gptrs-to-huggingface)");
+  command.text("--write-config", "FILE", write_path_, "Write config.json here (with --adapt gptrs-to-huggingface)");
 }
 
 Status HuggingFaceConfig::prepare(const std::vector<std::string>& adapters, const std::string& source,
@@ -46,7 +46,7 @@ Status HuggingFaceConfig::prepare(const std::vector<std::string>& adapters, cons
                                   AdaptOptions& adapt) {
   adapt.huggingface_report = report_;
   if (!write_path_.empty() && !contains(adapters, "gptrs-to-huggingface")) {
-    return make_error(ErrorCode::kInvalidArgument, "--write-config means nothing without --adapt gptrs-to-huggingface");
+    return make_error(ErrorCode::kInvalidArgument, "--write-config requires --adapt gptrs-to-huggingface");
   }
   adapt.huggingface.config_wanted = !write_path_.empty();
   if (!contains(adapters, "huggingface-to-gptrs")) return {};

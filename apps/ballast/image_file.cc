@@ -21,8 +21,8 @@ Error bad_picture(const std::string& path, std::string_view what) {
 
 Status check_size(const std::string& path, uint64_t width, uint64_t height) {
   if (width != 0 && height != 0 && width <= kMostPixels / height) return {};
-  return make_error(ErrorCode::kUnsupported, fmt::format("{}: a picture of {} x {}; at most {} pixels are read", path,
-                                                         width, height, kMostPixels));
+  return make_error(ErrorCode::kUnsupported, fmt::format("{}: the image is {} x {}; at most {} pixels are supported",
+                                                         path, width, height, kMostPixels));
 }
 
 Result<Picture> read_png(const std::string& path, ByteSpan bytes) {
@@ -103,7 +103,7 @@ Result<Picture> read_picture(const std::string& path) {
   const std::string_view text = as_text(bytes);
   if (text.starts_with("\x89PNG")) return read_png(path, bytes);
   if (text.starts_with("\xFF\xD8\xFF")) return read_jpeg(path, bytes);
-  return make_error(ErrorCode::kUnknownFormat, fmt::format("{}: neither a PNG nor a JPEG picture", path));
+  return make_error(ErrorCode::kUnknownFormat, fmt::format("{}: neither a PNG nor a JPEG image", path));
 }
 
 }  // namespace ballast::cli

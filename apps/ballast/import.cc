@@ -30,25 +30,25 @@ struct ImportFlags {
 Status check_extension(const std::string& path) {
   const FormatDriver* format = is_stream(path) ? nullptr : format_for_extension(path);
   if (format == nullptr || format->name == kFormat) return {};
-  return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("{}: import writes a gpt.rs checkpoint (.gptrs), and this is the name of a {} file; "
-                                "`ballast convert` writes other formats",
-                                path, format->name));
+  return make_error(
+      ErrorCode::kInvalidArgument,
+      fmt::format("{}: import writes gpt.rs checkpoints (.gptrs), but this name is that of a {} file; use "
+                  "`ballast convert` for other formats",
+                  path, format->name));
 }
 
 // Only weights under another framework's names are imported.
 Status refuse_what_runs(const Description& source, const std::string& path) {
   BALLAST_TRY(const ModelForm form, find_model_form(source));
   if (source.format == kFormat || form == ModelForm::kLayers) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("{}: this model runs already: `ballast generate` or `ballast forward` take it as it "
-                                  "is",
-                                  path));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{}: this model needs no import; run it with `ballast generate` or `ballast forward`", path));
   }
   if (form != ModelForm::kGguf) return {};
   return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("{}: a GGUF model runs as it is; `ballast convert` makes a gpt.rs checkpoint of it "
-                                "where that is possible",
+                    fmt::format("{}: a GGUF model needs no import; to turn it into a gpt.rs checkpoint, use `ballast "
+                                "convert`",
                                 path));
 }
 
@@ -68,10 +68,8 @@ Result<ConvertReport> import_weights(ImportFlags& flags, const Output& output, C
   BALLAST_TRY(ConvertReport report, convert_archive(source, flags.output.path, *find_format(kFormat), options));
   if (const auto tokenizer = find_tokenizer_beside(flags.source);
       tokenizer && !find_tokenizer_beside(flags.output.path)) {
-    report.notes.push_back(
-        fmt::format("a checkpoint holds no tokenizer: put {} into the same folder, or give it with "
-                    "--tokenizer",
-                    *tokenizer));
+    report.notes.push_back(fmt::format(
+        "checkpoints do not contain a tokenizer: copy {} to the same folder, or give it with --tokenizer", *tokenizer));
   }
   return report;
 }
@@ -106,13 +104,10 @@ void print_import(const ImportFlags& flags, const ConvertReport& report, Console
 }
 
 constexpr const char* kImportFooter =
-    "Turns the weights of a GPT-2 or Mistral (Hugging Face's transformers), a ResNet34 or a MobileNetV2 (torchvision) "
-    "into a\n"
-    "checkpoint that runs: names, orientations, folded batch norms, and the config, which is made from config.json "
-    "beside\n"
-    "the weights (or --config) and from the tensors. It says what became what. `convert --adapt "
-    "gptrs-to-huggingface`\n"
-    "goes back.\n"
+    "Imports GPT-2 and Mistral models from transformers, ResNet34 and MobileNetV2 from torchvision. Renames and\n"
+    "transposes tensors, folds batch norms, and derives the model config from the tensors and from the config.json\n"
+    "next to the weights (or --config). Reports where each parameter came from.\n"
+    "`ballast convert --adapt gptrs-to-huggingface` converts back.\n"
     "\n"
     "Examples:\n"
     "  ballast import gpt2_folder gpt2.gptrs\n"
@@ -121,18 +116,19 @@ constexpr const char* kImportFooter =
 }  // namespace
 
 RunCommand add_import(CLI::App& program, Console& console) {
-  Command command(program, "import", "Make a checkpoint that runs from the weights of another framework");
+  Command command(program, "import", "Turn weights from transformers or torchvision into a runnable checkpoint");
   auto flags = std::make_shared<ImportFlags>();
   ConvertOptions& options = flags->output.options;
   flags->output.format = kFormat;
-  command.path("SRC", flags->source, "Weights under the names of Hugging Face or torchvision: a file or a folder");
-  command.path("DST", flags->output.path, "The checkpoint to write: model.gptrs");
-  command.text("--config", "FILE", flags->output.config_path, "config.json, unless it stands beside SRC");
-  command.flag("--allow-half", options.write.format.allow_half, "Write f16 and bf16 although gpt.rs refuses them");
-  command.flag("--allow-lossy", options.allow_lossy, "Go on where something cannot be kept, and say what was lost");
-  command.flag("--dry-run", options.dry_run, "Say what would be done; write nothing");
-  command.flag("--overwrite", options.write.commit.overwrite, "Replace what stands at DST");
-  command.flag("--no-sync", flags->output.no_sync, "Do not wait until the disk has it: quicker, not durable");
+  command.path("SRC", flags->source, "Weights with Hugging Face or torchvision names: a file or a folder");
+  command.path("DST", flags->output.path, "Checkpoint to write: model.gptrs");
+  command.text("--config", "FILE", flags->output.config_path, "Read this config.json (default: the one next to SRC)");
+  command.flag("--allow-half", options.write.format.allow_half,
+               "Write f16 and bf16 even though gpt.rs cannot read them");
+  command.flag("--allow-lossy", options.allow_lossy, "Continue if something cannot be stored, and report the loss");
+  command.flag("--dry-run", options.dry_run, "Report what would be written and lost without writing");
+  command.flag("--overwrite", options.write.commit.overwrite, "Replace an existing DST");
+  command.flag("--no-sync", flags->output.no_sync, "Do not wait for the disk: faster, less durable");
   command.threads(options.threads);
   command.json(flags->json);
   command.footer(kImportFooter);

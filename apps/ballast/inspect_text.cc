@@ -317,7 +317,7 @@ void print_inspection(const Inspection& inspection, Console& console) {
   print_metadata(inspection, console);
   print_config(description, console);
   if (inspection.shown.empty()) {
-    console.out() += description.tensors.empty() ? "\nno tensors\n" : "\nno tensor has such a name\n";
+    console.out() += description.tensors.empty() ? "\nno tensors\n" : "\nno tensor name matches\n";
     return;
   }
   print_totals(inspection, console);

@@ -40,7 +40,7 @@ Result<size_t> find_input(const std::vector<std::string>& sources, std::string_v
   }
   return make_error(
       ErrorCode::kInvalidArgument,
-      fmt::format("{}: \"{}\" is none of the files to merge; name one as it was given, or its place, 1 to {}", option,
+      fmt::format("{}: \"{}\" is not one of the files to merge; give one of them, or a position from 1 to {}", option,
                   word, sources.size()));
 }
 
@@ -70,9 +70,8 @@ Result<ExchangePlan> plan_merged(MergeFlags& flags, const std::vector<Archive>& 
     BALLAST_TRY(ExchangePlan plan, plan_output(source, flags.output, format));
     if (!plan.is_new_form) return plan;
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("{}: merging keeps names and layouts, and as {} the model would get others: merge "
-                                  "into the format of the source, then use `ballast convert`; or give "
-                                  "--container-only",
+                      fmt::format("{}: merge keeps names and layouts, but {} needs different ones: merge into the "
+                                  "source format, then use `ballast convert`; or give --container-only",
                                   source.path, format.name));
   }
   return ExchangePlan();
@@ -181,7 +180,7 @@ RunCommand add_merge(CLI::App& program, Console& console) {
   command.footer(kMergeFooter);
   return [flags, &console] {
     if (flags->output.path.empty()) {
-      return console.fail(make_error(ErrorCode::kInvalidArgument, "where to? give -o OUT"), flags->json);
+      return console.fail(make_error(ErrorCode::kInvalidArgument, "no output: give -o OUT"), flags->json);
     }
     return write_through(flags->output, flags->json, console, [&](const Output& output) -> Status {
       BALLAST_TRY(const Merged merged, merge(*flags, output, console));

@@ -53,9 +53,8 @@ Result<ByteVector> read_member(const ByteSource& source, const ZipMember& member
 Status check_file(const std::string& where, const CatalogueFile& file, ByteSpan bytes) {
   const std::string digest = to_hex(blake3(bytes));
   if (digest == file.blake3) return {};
-  return make_error(ErrorCode::kCorrupt,
-                    fmt::format("{}: \"{}\" is not the file that was asked for: BLAKE3 {} instead of {}", where,
-                                file.name, digest, file.blake3));
+  return make_error(ErrorCode::kCorrupt, fmt::format("{}: \"{}\" is not the expected file: BLAKE3 {} instead of {}",
+                                                     where, file.name, digest, file.blake3));
 }
 
 }  // namespace
@@ -68,7 +67,7 @@ Result<ModelCache> ModelCache::of_user() {
   if (cache != nullptr && cache[0] == '/') return ModelCache((fs::path(cache) / "ballast/models").string());
   const char* home = std::getenv("HOME");
   if (home != nullptr && home[0] == '/') return ModelCache((fs::path(home) / ".cache/ballast/models").string());
-  return make_error(ErrorCode::kNotFound, "neither XDG_CACHE_HOME nor HOME says where fetched models are kept");
+  return make_error(ErrorCode::kNotFound, "cannot find the model cache: set XDG_CACHE_HOME or HOME");
 }
 
 std::string ModelCache::package_folder() const { return (fs::path(folder_).parent_path() / "packages").string(); }
@@ -102,7 +101,7 @@ Status ModelCache::install(const CatalogueModel& model, const std::string& packa
     const fs::path path = fs::path(folder_) / model.name / file.name;
     std::error_code failure;
     fs::create_directories(path.parent_path(), failure);
-    if (failure) return cache_error(path.parent_path(), "make the folder", failure);
+    if (failure) return cache_error(path.parent_path(), "create the folder", failure);
     BALLAST_TRY(ByteSink* const sink, files.add(path.string(), file.bytes));
     BALLAST_CHECK(sink->write(bytes));
     done += file.bytes;
@@ -176,10 +175,9 @@ Result<std::string> resolve_hub_name(const std::string& given) {
   BALLAST_TRY(const std::optional<std::string> path, find_downloaded(cache, *name));
   if (path) return *path;
   if (name->file.empty() && looks_like_path(given)) return given;
-  return make_error(ErrorCode::kNotFound,
-                    fmt::format("{}: No such file or directory, and no model of that name was downloaded; `ballast get "
-                                "{}` downloads it from the hub",
-                                given, given));
+  return make_error(ErrorCode::kNotFound, fmt::format("{}: No such file or directory, and no downloaded model has this "
+                                                      "name; `ballast get {}` downloads it from the hub",
+                                                      given, given));
 }
 
 }  // namespace
@@ -196,7 +194,7 @@ Result<std::string> resolve_model_name(const std::string& given) {
   if (model == nullptr) return resolve_hub_name(given);
   BALLAST_TRY(const ModelCache cache, ModelCache::of_user());
   if (cache.has(*model)) return cache.path_of(*model);
-  return make_error(ErrorCode::kNotFound, fmt::format("{} is not here yet: `ballast get {}` fetches it ({}, {})", given,
+  return make_error(ErrorCode::kNotFound, fmt::format("{} is not downloaded yet: run `ballast get {}` ({}, {})", given,
                                                       given, human_size(model->download_bytes), model->licence));
 }
 

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 Status parse_budget(const std::string& text, LoadOptions& options) {
   const auto refuse = [&] {
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("--param-budget {}: a size such as 64MiB, or a share such as 25%", text));
+                      fmt::format("--param-budget {}: not a size such as 64MiB or a share such as 25%", text));
   };
   double number = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
@@ -50,7 +50,7 @@ Status parse_overrides(const std::vector<std::string>& texts, LoadOptions& optio
     const size_t equals = text.find('=');
     if (equals == std::string::npos || equals == 0) {
       return make_error(ErrorCode::kInvalidArgument,
-                        fmt::format("--override {}: FUNCTIONAL=POLICY, such as matmul=benchmark", text));
+                        fmt::format("--override {}: write FUNCTIONAL=POLICY, such as matmul=benchmark", text));
     }
     options.overrides.emplace_back(text.substr(0, equals), text.substr(equals + 1));
   }
@@ -109,8 +109,7 @@ Result<std::string> default_model_path() {
       if (fs::is_regular_file(candidate, failure)) return fs::weakly_canonical(candidate, failure).string();
     }
   }
-  return make_error(ErrorCode::kNotFound,
-                    "no model was given, and the model that comes with Ballast is not installed; give one");
+  return make_error(ErrorCode::kNotFound, "no model given, and the model that comes with Ballast is not installed");
 }
 
 // ---------------------------------------------------------------- profile
@@ -223,10 +222,11 @@ Result<Tokenizer> find_tokenizer(const std::string& given, const std::string& mo
   if (!given.empty()) return load_tokenizer(given);
   BALLAST_TRY(const std::string model, resolve_model_name(model_path));
   if (const auto beside = find_tokenizer_beside(model)) return load_tokenizer(*beside);
-  return make_error(ErrorCode::kNotFound,
-                    fmt::format("{}: no tokenizer stands beside the model; give --tokenizer FILE (tokenizer.json, or "
-                                "vocab.json with merges.txt), or numbers with --tokens",
-                                model_path));
+  return make_error(
+      ErrorCode::kNotFound,
+      fmt::format("{}: no tokenizer found next to the model; give one with --tokenizer FILE (tokenizer.json, "
+                  "or vocab.json with merges.txt), or token ids with --tokens",
+                  model_path));
 }
 
 Result<std::vector<TokenId>> parse_token_list(const std::vector<std::string>& texts, std::string_view flag) {
@@ -250,8 +250,9 @@ Result<std::vector<TokenId>> parse_token_list(const std::vector<std::string>& te
 }
 
 Error wrong_capability(const LoadedModel& model, std::string_view wanted) {
-  return make_error(ErrorCode::kInvalidArgument, fmt::format("a {} model cannot do {}; it can do {}", model.kind(),
-                                                             wanted, fmt::join(model.capabilities(), ", ")));
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("a {} model does not support {}; it supports {}", model.kind(), wanted,
+                                fmt::join(model.capabilities(), ", ")));
 }
 
 }  // namespace ballast::cli

@@ -71,7 +71,7 @@ Result<ModelInput> image_input(const InputFlags& flags, const ImageClassifier& m
   }
   constexpr uint64_t kMost = 1 << 16;
   if (flags.batch == 0 || flags.batch > kMost || size > kMost) {
-    return refuse(fmt::format("--batch {} with --image-size {} is too large or empty", flags.batch, size));
+    return refuse(fmt::format("--batch {} with --image-size {} is empty or too large", flags.batch, size));
   }
   const Dims dims{flags.batch, model.channels(), size, size};
   BALLAST_TRY(Tensor noise, workspace.from(seeded_normals(flags.seed, dims.count()), dims));
@@ -111,7 +111,7 @@ Result<std::vector<std::string>> image_files(const std::vector<std::string>& ima
       files.push_back((fs::path(path) / name).string());
     }
     if (files.size() == before)
-      return make_error(ErrorCode::kNotFound, fmt::format("{}: the folder holds no PNG or JPEG file", path));
+      return make_error(ErrorCode::kNotFound, fmt::format("{}: the folder has no PNG or JPEG files", path));
   }
   return files;
 }

@@ -65,7 +65,7 @@ Status refuse_same_file(const std::string& source, const OutputFlags& flags) {
   if (!same || flags.options.write.commit.overwrite || flags.options.dry_run) return {};
   return make_error(
       ErrorCode::kExists,
-      fmt::format("{}: source and destination are the same file; --overwrite replaces it by the result", flags.path));
+      fmt::format("{}: source and destination are the same file; --overwrite replaces it with the result", flags.path));
 }
 
 }  // namespace ballast::cli

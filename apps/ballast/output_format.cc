@@ -32,9 +32,8 @@ Result<const FormatDriver*> choose_format(const std::string& name, const std::st
   }
   const std::string file_name = std::filesystem::path(destination).filename().string();
   if (const FormatDriver* format = format_for_extension(file_name)) return format;
-  return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("{}: the name does not tell the format to write; give --to with one of: {}",
-                                destination, fmt::join(names, ", ")));
+  return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: unknown extension; choose a format with --to: {}",
+                                                             destination, fmt::join(names, ", ")));
 }
 
 }  // namespace ballast::cli

@@ -204,7 +204,7 @@ Result<PackageFile> PackageIndex::find_wheel(std::string_view package, std::stri
       session_.get_text(page, {"Accept: application/vnd.pypi.simple.v1+json, text/html;q=0.5"}, kLargestPage, text));
   if (answer.head.status != 200) {
     return make_error(ErrorCode::kIo,
-                      fmt::format("{}: the package index answers with status {}", page.text, answer.head.status));
+                      fmt::format("{}: the package index responded with status {}", page.text, answer.head.status));
   }
   BALLAST_TRY(const std::vector<PackageFile> files, parse_package_page(text, answer.url));
   for (const PackageFile& file : files) {

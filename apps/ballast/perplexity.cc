@@ -111,15 +111,13 @@ int perplexity(PerplexityFlags& flags, Console& console) {
 
 constexpr const char* kPerplexityFooter =
     "Perplexity is exp of the mean negative log-likelihood per token: lower is better, 1 is perfect. Compare it only\n"
-    "between models with the same tokenizer, on the same text, with the same --context and --stride; bits per byte "
-    "can\n"
-    "be compared across tokenizers.\n"
+    "between models with the same tokenizer, on the same text, with the same --context and --stride; bits per byte\n"
+    "can be compared across tokenizers.\n"
     "\n"
-    "The text is read in windows of --context tokens that start --stride tokens apart. Each window predicts the "
-    "tokens\n"
-    "that no earlier window predicted, so a smaller stride gives each token more context and takes longer. With "
-    "--stride\n"
-    "equal to --context the windows do not overlap. The result does not depend on the number of threads.\n"
+    "The text is read in windows of --context tokens that start --stride tokens apart. Each window predicts the\n"
+    "tokens that no earlier window predicted, so a smaller stride gives each token more context and takes longer.\n"
+    "With --stride equal to --context the windows do not overlap. The result does not depend on the number of\n"
+    "threads.\n"
     "\n"
     "Examples:\n"
     "  ballast perplexity model.gguf held_out.txt\n"
@@ -134,11 +132,11 @@ RunCommand add_perplexity(CLI::App& program, Console& console) {
   command.path("MODEL", flags->model.path, "Text model to measure").or_model();
   command.path("FILE", flags->file, "Text to predict; - reads standard input");
   command.count("--context", "N", flags->options.context,
-                "Tokens per window; the model's context unless given, but at most 2048", 2);
-  command.count("--stride", "N", flags->options.stride,
-                "Tokens from one window to the next; half a window unless given", 1);
+                "Tokens per window (default: the model's context, at most 2048)", 2);
+  command.count("--stride", "N", flags->options.stride, "Tokens from one window to the next (default: half a window)",
+                1);
   command.count("--max-tokens", "N", flags->most_tokens, "Measure the first N tokens of the text only", 2);
-  command.text("--tokenizer", "FILE", flags->tokenizer, "Use this tokenizer instead of the model's own");
+  command.text("--tokenizer", "FILE", flags->tokenizer, "Use this tokenizer (default: the model's own)");
   add_model_flags(command, flags->model);
   command.json(flags->json);
   command.footer(kPerplexityFooter);

@@ -90,7 +90,7 @@ Result<const QuantizationPreset*> chosen_preset(const QuantizeFlags& flags) {
   }
   const std::string& name = flags.type.empty() ? flags.type_given : flags.type;
   if (!name.empty()) return find_quantization_preset(name);
-  return make_error(ErrorCode::kInvalidArgument, "no type is given; write for example --type q4_k_m");
+  return make_error(ErrorCode::kInvalidArgument, "no type given; use for example --type q4_k_m");
 }
 
 // A folder gets one GGUF file, which holds config, tokenizer and chat template too.
@@ -286,8 +286,8 @@ void print_quantize(const QuantizeFlags& flags, const ConvertReport& report, Con
   const auto is_packed = [](const TensorQuantization& tensor) { return is_block(tensor.from); };
   if (totals.quantized == 0 && std::ranges::any_of(tensors, is_packed)) {
     print_line(console, Paint::kYellow, "note:",
-               "nothing was quantised: the matrices are quantised already, and doing it again would add one error to "
-               "another. To do it anyway, first run `ballast convert --dequantize f32`");
+               "nothing was quantised: the matrices are quantised already, and quantising them again would add up the "
+               "errors. To do it anyway, first run `ballast convert --dequantize f32`");
   }
   print_convert_report(report, flags.output.options, console);
 }
@@ -303,21 +303,21 @@ std::string presets_text() {
 // After the list of types.
 constexpr const char* kQuantizeFooter =
     "\n"
-    "Types are llama.cpp's mixtures, in any case: sensitive matrices (output, values, feed-forward outputs) get more\n"
-    "bits than the name says. q3_k, q4_k and q5_k mean the _m mixture; --pure gives every matrix the same type.\n"
-    "Norms, biases, position embeddings and expert routers keep their type. Where the rows of a matrix are not a\n"
-    "multiple of 256, a type with smaller blocks stands in: q4_0 for q2_k and q3_k, q5_0 for q4_k, q5_1 for q5_k, "
-    "q8_0\n"
-    "for q6_k. Values that are not finite, or too large for a type, are errors that name the tensor and the element.\n"
+    "Types are llama.cpp's mixtures, in upper or lower case: sensitive matrices (output, attention values,\n"
+    "feed-forward outputs) get more bits than the name says. q3_k, q4_k and q5_k mean the _m mixture; --pure gives\n"
+    "every matrix the same type. Norms, biases, position embeddings and expert routers keep their type. Matrices whose "
+    "rows are\n"
+    "not a multiple of 256 get a type with smaller blocks: q4_0 for q2_k and q3_k, q5_0 for q4_k, q5_1 for q5_k,\n"
+    "q8_0 for q6_k. Values that are not finite or too large for a type are errors that name the tensor and the\n"
+    "element.\n"
     "\n"
-    "--keep gives tensors with a matching name another type: a quantised type, f32, f16, bf16, or \"same\" to leave "
-    "them\n"
-    "alone. The first match wins. The error shown compares the values read back with the originals.\n"
+    "--keep gives matching tensors another type: a quantised type, f32, f16, bf16, or \"same\" to leave them\n"
+    "unchanged. The first match wins. Errors are measured between the dequantised and the original values.\n"
     "\n"
-    "--calibrate runs the model over a text and measures how large the inputs of each weight are (an importance\n"
-    "matrix). Errors then count by what they do to that text: at 2 to 4 bits perplexity drops noticeably. Use text "
-    "like\n"
-    "what the model will see, a few thousand tokens or more, and measure on other text with `ballast perplexity`.\n"
+    "--calibrate runs the model on a text and records how large the inputs of each weight are (an importance\n"
+    "matrix), so that precision goes where that text needs it. At 2 to 4 bits this lowers perplexity noticeably. Use\n"
+    "a few thousand tokens or more of text like the model's future input, and measure on other text with\n"
+    "`ballast perplexity`.\n"
     "\n"
     "Examples:\n"
     "  ballast quantize llama_model small.gguf Q4_K_M\n"
@@ -330,13 +330,14 @@ constexpr const char* kQuantizeFooter =
 RunCommand add_quantize(CLI::App& program, Console& console) {
   Command command(program, "quantize", "Quantise a model to fewer bits per weight");
   auto flags = std::make_shared<QuantizeFlags>();
-  command.path("IN", flags->source, "Model to quantise: a folder or a file; - reads standard input").or_model();
+  command.path("IN", flags->source, "Model to quantise: a folder or a file; - is standard input").or_model();
   command.path("OUT", flags->output.path,
-               "Where to write it: a .gguf file, or a folder (ending in /) for model.gguf; - writes standard output");
-  command.optional_path("TYPE", flags->type, "What matrices become, as with --type");
-  command.text("--type", "TYPE", flags->type_given, "Choose what matrices become: q4_k_m, q8_0, ... (see below)");
+               "Output: a .gguf file, or a folder (ending in /) for model.gguf; - is standard output");
+  command.optional_path("TYPE", flags->type, "Target type, same as --type");
+  command.text("--type", "TYPE", flags->type_given, "Quantise matrices to this type: q4_k_m, q8_0, ... (see below)");
   command.flag("--pure", flags->pure, "Give every matrix the same type instead of a mixture");
-  command.texts("--keep", "REGEX=TYPE", flags->keep, "Give tensors with such a name this type; may be repeated");
+  command.texts("--keep", "REGEX=TYPE", flags->keep,
+                "Use another type for tensors whose name matches; may be repeated");
   add_calibration_flags(command, flags->calibration_flags);
   add_container_flag(command, flags->output);
   add_output_flags(command, flags->output);

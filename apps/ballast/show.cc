@@ -39,10 +39,10 @@ constexpr size_t kFlushAbove = size_t{1} << 20;
 // ---------------------------------------------------------------- what to show
 
 Error nothing_named(const Archive& archive, const std::string& path) {
-  if (archive.tensors().empty()) return make_error(ErrorCode::kNotFound, fmt::format("{}: holds no tensors", path));
+  if (archive.tensors().empty()) return make_error(ErrorCode::kNotFound, fmt::format("{}: contains no tensors", path));
   return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("{}: which of its {}? `ballast inspect {}` lists them, for example \"{}\"", path,
-                                counted(archive.tensors().size(), "tensor"), path, archive.tensors()[0].name));
+                    fmt::format("{}: choose one or more of its {}, for example \"{}\"; `ballast inspect {}` lists them",
+                                path, counted(archive.tensors().size(), "tensor"), archive.tensors()[0].name, path));
 }
 
 Result<std::vector<TensorSlice>> find_slices(const Archive& archive, const ShowFlags& flags) {
@@ -92,7 +92,7 @@ class Show {
     const bool binary = flags_.format == ShowFormat::kNpy || flags_.format == ShowFormat::kRaw;
     if (binary && slices.size() > 1) {
       return make_error(ErrorCode::kInvalidArgument,
-                        fmt::format("npy and raw hold one tensor, {} are asked for", slices.size()));
+                        fmt::format("npy and raw hold one tensor, but {} are selected", slices.size()));
     }
     for (size_t i = 0; i < slices.size(); ++i) BALLAST_CHECK(show(slices[i], selections_[i], i == 0));
     return {};
@@ -215,7 +215,7 @@ class Show {
   Status refuse_terminal() const {
     if (console_.output().interactive) {
       return make_error(ErrorCode::kInvalidArgument,
-                        "binary output would garble the terminal: redirect it to a file or a pipe");
+                        "refusing to print binary data on the terminal: redirect it to a file or a pipe");
     }
     return {};
   }
@@ -251,9 +251,8 @@ Status show(const ShowFlags& flags, Console& console) {
 
 constexpr const char* kShowFooter =
     "A slice follows the name as in NumPy: indexes (negative ones count from the end), ranges a:b and a:b:step, and\n"
-    "\"...\". Only the bytes of the slice are read. Quote it to protect it from the shell. Tensors with more than "
-    "1,000\n"
-    "values are abbreviated to the first and last three of each axis; --all prints everything.\n"
+    "\"...\". Only the bytes of the slice are read. Quote it to protect it from the shell. Tensors with more than\n"
+    "1,000 values are abbreviated to the first and last three of each axis; --all prints everything.\n"
     "\n"
     "Examples:\n"
     "  ballast show model.safetensors 'blocks.0.weight[0:4, :]'\n"

@@ -46,7 +46,7 @@ class NewFolder {
     std::error_code failure;
     if (dry_run || fs::is_directory(path, failure)) return {};
     if (!fs::create_directory(path, failure)) {
-      return make_error(ErrorCode::kIo, fmt::format("{}: cannot make the folder: {}", path, failure.message()));
+      return make_error(ErrorCode::kIo, fmt::format("{}: cannot create the folder: {}", path, failure.message()));
     }
     made_ = path;
     return {};
@@ -91,15 +91,15 @@ Result<std::string> part_path(const SplitFlags& flags, const FormatDriver& forma
 
 Status check_pattern(const SplitFlags& flags) {
   const std::string& pattern = flags.output.path;
-  if (pattern.empty()) return make_error(ErrorCode::kInvalidArgument, "where to? give -o with a folder or a pattern");
+  if (pattern.empty()) return make_error(ErrorCode::kInvalidArgument, "no output: give -o with a folder or a pattern");
   if (is_stream(pattern)) {
     return make_error(ErrorCode::kInvalidArgument,
-                      "several files do not go through standard output: give -o with a path");
+                      "cannot write several files to standard output: give -o with a path");
   }
   if (names_a_folder(pattern) || pattern.find(kPlaceholder) != std::string::npos) return {};
   return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("{}: is neither a folder nor a pattern; end it with / to have the folder made, or put "
-                                "{{}} where each part's name is to stand",
+                    fmt::format("{}: neither a folder nor a pattern; end it with / to create a folder, or put {{}} "
+                                "where the name of each part goes",
                                 pattern));
 }
 
@@ -133,9 +133,9 @@ Result<std::vector<Part>> write_parts(SplitFlags& flags, const FormatDriver& for
   ConvertOptions& options = flags.output.options;
   BALLAST_TRY(std::vector<PlanPart> parts, make_parts(flags, plan));
   if (parts.size() > kMostParts) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("{} parts are more than can be written at once ({}); choose larger ones",
-                                  parts.size(), kMostParts));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("cannot write {} parts at once (at most {}); choose larger parts", parts.size(), kMostParts));
   }
   AtomicFiles set(options.write.commit);
   options.write.set = &set;
@@ -185,9 +185,9 @@ Result<std::optional<ExchangePlan>> plan_shards(SplitFlags& flags, const Archive
     if (!plan.is_new_form) return std::optional(std::move(plan));
   }
   return make_error(ErrorCode::kUnsupported,
-                    fmt::format("{}: the parts of a model do not run on their own. --shard-size with a folder makes "
-                                "shards that do (`--to safetensors` where the source is in another format); "
-                                "--container-only writes parts that `ballast merge` puts together again",
+                    fmt::format("{}: the parts of a model do not run on their own. --shard-size with a folder writes "
+                                "shards that do (add `--to safetensors` for sources in other formats); "
+                                "--container-only writes parts that `ballast merge` can combine again",
                                 flags.source));
 }
 
@@ -261,9 +261,8 @@ constexpr const char* kSplitFooter =
     "the metadata and config of the source; --shard-size into a folder of safetensors writes shards with an index.\n"
     "Either all files appear or none. Tensors that --by does not match go into the part \"rest\".\n"
     "\n"
-    "The parts of a model do not run on their own: they are written with --container-only, and `ballast merge` puts "
-    "them\n"
-    "together. Shards with an index run, with config and tokenizer beside them, and need no flag.\n"
+    "The parts of a model do not run on their own: writing them needs --container-only, and `ballast merge` combines\n"
+    "them again. Shards with an index, config and tokenizer do run and need no flag.\n"
     "\n"
     "Examples:\n"
     "  ballast split model.safetensors -o shards/ --shard-size 2GiB\n"
@@ -289,8 +288,8 @@ RunCommand add_split(CLI::App& program, Console& console) {
   command.footer(kSplitFooter);
   return [flags, &console] {
     if (flags->shard_size == 0 && flags->count == 0 && flags->by.empty()) {
-      return console.fail(make_error(ErrorCode::kInvalidArgument, "how? give --shard-size, --count or --by"),
-                          flags->json);
+      return console.fail(
+          make_error(ErrorCode::kInvalidArgument, "no way to split: give --shard-size, --count or --by"), flags->json);
     }
     const OutputFlags& out = flags->output;
     return write_through(is_stream(out.path) ? OutputFlags{} : out, flags->json, console,

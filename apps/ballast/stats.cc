@@ -258,7 +258,7 @@ void print_warnings(const Found& found, Console& console) {
   }
   if (constant != 0) {
     append_painted(out, console.output(), Paint::kYellow,
-                   fmt::format("warning: {} with one value throughout", counted(constant, "tensor")));
+                   fmt::format("warning: {} with a single value throughout", counted(constant, "tensor")));
     out += '\n';
   }
   if (total.denormals != 0) out += fmt::format("{}\n", counted(total.denormals, "denormal number"));

@@ -77,7 +77,7 @@ Result<ResolvedPath> resolve_input(const std::string& path, FileAccess access) {
   }
   if (::isatty(STDIN_FILENO) == 1) {
     return make_error(ErrorCode::kInvalidArgument,
-                      "\"-\" is standard input, which is a terminal here: pipe a file into it, or give a path");
+                      "\"-\" is standard input, which is a terminal: pipe a file into it, or give a path");
   }
   BALLAST_TRY(resolved.request.source, open_stream(STDIN_FILENO, "standard input", temporary_folder(), access));
   return resolved;
@@ -119,12 +119,11 @@ Result<std::unique_ptr<Output>> Output::open(const std::string& path, const std:
   auto output = std::make_unique<Output>();
   if (!is_stream(path)) return output;
   if (format.empty()) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      "standard output has no extension to choose the format by: give --to");
+    return make_error(ErrorCode::kInvalidArgument, "standard output needs a format: give --to");
   }
   if (::isatty(STDOUT_FILENO) == 1) {
     return make_error(ErrorCode::kInvalidArgument,
-                      "\"-\" is standard output, which is a terminal here: send it into a file or a pipe");
+                      "\"-\" is standard output, which is a terminal: redirect it to a file or a pipe");
   }
   console.report_on_errors();
   output->pipe_ = std::make_unique<PipeSink>(STDOUT_FILENO, "standard output");

@@ -133,14 +133,13 @@ Status decode(const TokenizeFlags& flags, const Tokenizer& tokenizer, Console& c
 Status tokenize(const TokenizeFlags& flags, Console& console) {
   const int given = int{flags.text_given} + int{!flags.file.empty()} + int{!flags.decode.empty()};
   if (given != 1) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      "one of --text TEXT, --file FILE and --decode IDS says what to work on");
+    return make_error(ErrorCode::kInvalidArgument, "give one of --text TEXT, --file FILE and --decode IDS");
   }
   if (!flags.decode.empty() && (flags.ids || flags.count)) {
-    return make_error(ErrorCode::kInvalidArgument, "--ids and --count are of no use with --decode");
+    return make_error(ErrorCode::kInvalidArgument, "--ids and --count cannot be combined with --decode");
   }
   if (!flags.decode.empty() && (flags.pair_given || flags.no_special || flags.fit)) {
-    return make_error(ErrorCode::kInvalidArgument, "--pair, --no-special and --fit are of no use with --decode");
+    return make_error(ErrorCode::kInvalidArgument, "--pair, --no-special and --fit cannot be combined with --decode");
   }
   std::string model = flags.model;
   if (flags.tokenizer.empty() && model.empty()) BALLAST_CHECK(assign(model, default_model_path()));
@@ -150,12 +149,10 @@ Status tokenize(const TokenizeFlags& flags, Console& console) {
 }
 
 constexpr const char* kTokenizeFooter =
-    "Without MODEL and --tokenizer, uses the tokenizer of the small model that comes with Ballast. Prints one token "
-    "per\n"
-    "line: its id and its text. --decode and the --tokens options of other commands accept what --ids prints.\n"
-    "Byte-level tokenizers encode any bytes, and --decode restores them exactly. docs/tokenizers.md lists the "
-    "supported\n"
-    "files.\n"
+    "Without MODEL and --tokenizer, uses the tokenizer of the small model that comes with Ballast. Prints one token\n"
+    "per line: its id and its text. --decode and the --tokens options of other commands accept what --ids prints.\n"
+    "Byte-level tokenizers encode any bytes, and --decode restores them exactly. docs/tokenizers.md lists the\n"
+    "supported files.\n"
     "\n"
     "Examples:\n"
     "  ballast tokenize --text 'It is a truth universally acknowledged'\n"

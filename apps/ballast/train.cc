@@ -50,7 +50,7 @@ class Watcher final : public RunObserver {
     const std::string path = fmt::format("{}/{}", run_.config().checkpoint.folder, kHistoryName);
     auto kept = run_.resumed ? TrainLog::resume(path, *run_.resumed) : TrainLog::create(path);
     if (!kept) {
-      console_.remark(fmt::format("a report will begin here: {}\n", printable(kept.error().message)));
+      console_.remark(fmt::format("a report will start at this step: {}\n", printable(kept.error().message)));
       kept = TrainLog::create(path);
     }
     if (kept) kept_.emplace(std::move(*kept));
@@ -157,7 +157,7 @@ std::string interrupted_text(const PreparedRun& run, const Outcome& outcome) {
   }
   if (outcome.wrote_output) {
     return fmt::format(
-        "{}: {} holds the model as it is now; the run cannot be resumed, because it keeps no checkpoints "
+        "{}: {} holds the model trained so far; the run cannot be resumed, because it has no checkpoints "
         "(--checkpoints FOLDER)\n",
         when, printable(run.config().train.output));
   }
@@ -175,7 +175,7 @@ void print_train_end(const PreparedRun& run, const Outcome& outcome, Console& co
   console.out() += text + '\n';
   if (outcome.wrote_output) console.out() += fmt::format("wrote {}\n", printable(run.config().train.output));
   if (outcome.kept_output)
-    console.out() += fmt::format("{} is there already and stays\n", printable(run.config().train.output));
+    console.out() += fmt::format("{} already exists and was kept\n", printable(run.config().train.output));
 }
 
 // ---------------------------------------------------------------- --check
@@ -224,7 +224,7 @@ int check_only(const PreparedRun& run, const TrainFlags& flags, Console& console
   std::error_code none;
   const std::string& output = run.config().train.output;
   if (!output.empty() && !flags.overwrite && std::filesystem::exists(output, none))
-    console.complain(fmt::format("warning: {} exists: only --overwrite replaces it", printable(output)));
+    console.complain(fmt::format("warning: {} exists; --overwrite replaces it", printable(output)));
   if (flags.json) console.out() += check_json(run, *tried, warning);
   else print_train_check(run, *tried, console);
   return kExitYes;
@@ -236,7 +236,7 @@ int train(const TrainFlags& flags, Console& console) {
   if (flags.check) return check_only(*run, flags, console);
   if (run->was_finished()) {
     console.remark(
-        fmt::format("the run is finished: all {} steps were made before; more need a larger steps or epochs\n",
+        fmt::format("this run is already finished: all {} steps are done; to continue it, raise steps or epochs\n",
                     grouped(run->trainer->total_steps())));
   }
   Watcher watcher(flags, *run, console);
@@ -261,10 +261,9 @@ int train(const TrainFlags& flags, Console& console) {
 }
 
 constexpr const char* kTrainFooter =
-    "CONFIG names the model, the data, the optimizer and when to save; docs/training.md lists its keys. With\n"
-    "--checkpoints, a run that was stopped by Ctrl-C or by a crash resumes from its newest sound checkpoint when it "
-    "is\n"
-    "started again, and ends in the same bits as if it had never stopped, with any number of threads.\n"
+    "CONFIG describes the model, the data, the optimizer and when to save; docs/training.md lists all settings. With\n"
+    "--checkpoints, a run stopped by Ctrl-C or a crash resumes from its newest intact checkpoint when you repeat the\n"
+    "command. The result is bit for bit that of an uninterrupted run, with any number of threads.\n"
     "\n"
     "Examples:\n"
     "  ballast train digits.toml\n"
@@ -274,20 +273,21 @@ constexpr const char* kTrainFooter =
 }  // namespace
 
 RunCommand add_train(CLI::App& program, Console& console) {
-  Command command(program, "train", "Train a model, with checkpoints to resume from");
+  Command command(program, "train", "Train a model and save checkpoints that a run can resume from");
   auto flags = std::make_shared<TrainFlags>();
-  command.path("CONFIG", flags->config, "Model, data and optimizer: .toml or .json");
-  command.texts("--set", "SECTION.KEY=VALUE", flags->set, "Override a key of CONFIG; may be repeated");
-  command.count("--steps", "N", flags->steps, "Train for this many steps in all, whatever CONFIG says", 1);
+  command.path("CONFIG", flags->config, "File that describes model, data and optimizer: .toml or .json");
+  command.texts("--set", "SECTION.KEY=VALUE", flags->set, "Override a setting in CONFIG; may be repeated");
+  command.count("--steps", "N", flags->steps, "Train for N steps in total, whatever CONFIG says", 1);
   command.text("--checkpoints", "FOLDER", flags->checkpoints, "Save checkpoints in this folder");
-  command.text("--resume", "auto|must|never", flags->resume, "Resume from existing checkpoints");
+  command.text("--resume", "auto|must|never", flags->resume,
+               "Resume from existing checkpoints: if there are any (default), always, or never");
   command.text("--out", "FILE", flags->output, "Save the trained model: .netcl, .gptrs or .safetensors");
   command.flag("--overwrite", flags->overwrite, "Replace an existing file at --out");
   command.text("--log", "FILE", flags->log, "Log each step as a line of JSON");
-  command.text("--report", "FILE", flags->report, "Write curves and figures at the end: .html or .svg");
-  command.text("--backend", "NAME", flags->backend, "Compute on this backend; `ballast backends` lists them");
+  command.text("--report", "FILE", flags->report, "Write loss curves and figures at the end: .html or .svg");
+  command.text("--backend", "NAME", flags->backend, "Compute with this backend; `ballast backends` lists them");
   command.threads(flags->threads);
-  command.flag("--check", flags->check, "Check configuration, data and output, compute one batch, and stop");
+  command.flag("--check", flags->check, "Check config, data and output path, run one batch, and stop");
   command.flag("-q,--quiet", flags->quiet, "Show nothing while training");
   command.json(flags->json);
   command.footer(kTrainFooter);

@@ -85,19 +85,18 @@ void tell_changes(const PreparedRun& run, const std::string& saved, Console& con
 Error all_damaged(const std::string& folder, const std::vector<std::string>& rejected) {
   return make_error(ErrorCode::kCorrupt,
                     fmt::format("{}: none of its checkpoints can be read, so the run can neither be resumed nor safely "
-                                "started again: {}. Move them away to start from step 0, or name another folder",
+                                "started again: {}. Move them away to start from step 0, or choose another folder",
                                 folder, rejected.front()));
 }
 
 Status resume_run(PreparedRun& run, Console& console) {
   const CheckpointSpec& spec = run.config().checkpoint;
   BALLAST_TRY(ResumeReport found, run.checkpoints->resume());
-  for (const std::string& why : found.rejected) console.complain(fmt::format("passed over: {}", printable(why)));
+  for (const std::string& why : found.rejected) console.complain(fmt::format("skipped: {}", printable(why)));
   if (found.checkpoint && spec.resume == "never") {
-    return make_error(ErrorCode::kExists,
-                      fmt::format("{}: there are checkpoints up to step {} already: name another folder, remove them, "
-                                  "or set resume = \"auto\"",
-                                  spec.folder, found.checkpoint->step()));
+    return make_error(ErrorCode::kExists, fmt::format("{}: there are already checkpoints up to step {}: choose another "
+                                                      "folder, remove them, or set resume = \"auto\"",
+                                                      spec.folder, found.checkpoint->step()));
   }
   if (!found.checkpoint) {
     if (!found.rejected.empty()) return all_damaged(spec.folder, found.rejected);
@@ -111,8 +110,8 @@ Status resume_run(PreparedRun& run, Console& console) {
   const uint64_t total = run.trainer->total_steps();
   if (*run.resumed > total) {
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("{}: the run has made {} steps already, more than the {} asked for; ask for at least "
-                                  "as many, or name another folder",
+                      fmt::format("{}: the run is already at step {}, beyond the {} requested; request at least as "
+                                  "many, or choose another folder",
                                   spec.folder, *run.resumed, total));
   }
   tell_changes(run, found.checkpoint->config_json(), console);

@@ -141,8 +141,7 @@ bool is_html(const std::string& path) { return path.ends_with(".html") || path.e
 
 Status check_report_path(const std::string& path) {
   if (is_html(path) || path.ends_with(".svg")) return {};
-  return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("{}: a report is a page (.html) or a picture (.svg), by the ending of its name", path));
+  return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: a report must be named .html or .svg", path));
 }
 
 std::vector<std::pair<std::string, std::string>> result_rows(const TrainReport& report, const TrainHistory& history) {

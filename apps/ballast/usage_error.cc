@@ -67,10 +67,10 @@ std::string unknown_text(const CLI::App& chosen, const std::string& word) {
 // "--x: what is wrong", where the second half is ours; the parser's own half is replaced.
 std::string value_text(std::string_view text) {
   if (const auto [member, name] = cut_at(text, " is not an allowed value for "); !name.empty())
-    return fmt::format("{} takes no such value", name);
+    return fmt::format("{}: not a valid value", name);
   if (text.starts_with("Could not convert: ")) {
     const auto [name, value] = cut_at(text.substr(text.find(": ") + 2), " = ");
-    return fmt::format("{}: \"{}\" is not a value that it takes", name, value);
+    return fmt::format("{}: \"{}\" is not a valid value", name, value);
   }
   const size_t colon = text.find(": ");
   if (text.find("Should be true/false") != std::string_view::npos || text.find("flag") != std::string_view::npos)

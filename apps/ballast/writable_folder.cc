@@ -28,7 +28,7 @@ Status check_writable_below(const std::string& folder) {
   if (!std::filesystem::is_directory(nearest, ignored)) failure = ENOTDIR;
   else if (::access(nearest.c_str(), W_OK | X_OK) != 0) failure = errno;
   if (failure == 0) return {};
-  return make_error(ErrorCode::kIo, fmt::format("{}: models cannot be kept there, so nothing was downloaded: {}: {}",
+  return make_error(ErrorCode::kIo, fmt::format("{}: cannot store models there, so nothing was downloaded: {}: {}",
                                                 folder, nearest.string(), std::strerror(failure)));
 }
 
@@ -36,7 +36,7 @@ Status check_free_space(const std::string& folder, uint64_t bytes) {
   std::error_code failure;
   const std::filesystem::space_info space = std::filesystem::space(nearest_existing(folder), failure);
   if (failure || space.available >= bytes) return {};
-  return make_error(ErrorCode::kIo, fmt::format("{}: {} are needed, and the disk has {} left; nothing was downloaded",
+  return make_error(ErrorCode::kIo, fmt::format("{}: needs {}, but the disk has only {} left; nothing was downloaded",
                                                 folder, human_size(bytes), human_size(space.available)));
 }
 

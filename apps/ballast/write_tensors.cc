@@ -12,9 +12,8 @@ namespace {
 Result<const FormatDriver*> format_to_write(const std::string& path) {
   const FormatDriver* format = format_for_extension(path);
   if (format != nullptr && format->plan_write != nullptr) return format;
-  return make_error(
-      ErrorCode::kInvalidArgument,
-      fmt::format("{}: the name does not tell a format to write: .gten, .npz, .npy or .safetensors", path));
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("{}: unknown extension; use .gten, .npz, .npy or .safetensors", path));
 }
 
 }  // namespace

@@ -27,10 +27,10 @@ Status adapt_huggingface_to_gptrs(WritePlan& plan, const AdaptOptions& options, 
 constexpr std::array kAdapters = {
     Adapter{"pytorch-to-burn", "Linear weights become [in, out], norms have gamma and beta", adapt_pytorch_to_burn},
     Adapter{"burn-to-pytorch", "Linear weights become [out, in], norms have weight and bias", adapt_burn_to_pytorch},
-    Adapter{"netcl-to-pytorch", "as burn-to-pytorch, and \"0:weight\" becomes \"0.weight\"", adapt_netcl_to_pytorch},
-    Adapter{"pytorch-to-netcl", "as pytorch-to-burn, and \"0.weight\" becomes \"0:weight\"", adapt_pytorch_to_netcl},
-    Adapter{"gptrs-to-huggingface", "a gpt.rs model as transformers or torchvision has it", adapt_gptrs_to_huggingface},
-    Adapter{"huggingface-to-gptrs", "a transformers or torchvision model as gpt.rs has it", adapt_huggingface_to_gptrs},
+    Adapter{"netcl-to-pytorch", "like burn-to-pytorch, and \"0:weight\" becomes \"0.weight\"", adapt_netcl_to_pytorch},
+    Adapter{"pytorch-to-netcl", "like pytorch-to-burn, and \"0.weight\" becomes \"0:weight\"", adapt_pytorch_to_netcl},
+    Adapter{"gptrs-to-huggingface", "from gpt.rs to transformers or torchvision", adapt_gptrs_to_huggingface},
+    Adapter{"huggingface-to-gptrs", "from transformers or torchvision to gpt.rs", adapt_huggingface_to_gptrs},
 };
 
 }  // namespace

@@ -119,7 +119,7 @@ TEST(ApplyCommand, AnExistingDestinationNeedsOverwrite) {
 TEST(Apply, SaysThatItDoesNotWriteToStandardOutput) {
   const ProgramRun run = run_ballast({"apply", "w.safetensors", "--to", "m.safetensors", "-o", "-"});
   EXPECT_EQ(run.exit_code, 2);
-  EXPECT_THAT(run.err, ::testing::HasSubstr("apply writes a file"));
+  EXPECT_THAT(run.err, ::testing::HasSubstr("apply cannot write to standard output"));
 }
 
 }  // namespace

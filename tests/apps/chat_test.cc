@@ -72,7 +72,7 @@ TEST_F(Chat, SavesOverConversationsAndNothingElse) {
   const std::string model = folder_.write("model.gguf", "weights");
   const ProgramRun refused = chat("/save " + model + "\n");
   EXPECT_EQ(refused.exit_code, 2);
-  EXPECT_THAT(refused.err, HasSubstr("holds no conversation; choose another name"));
+  EXPECT_THAT(refused.err, HasSubstr("is not a saved conversation; choose another name"));
   EXPECT_EQ(read_text_file(model), "weights");
   const std::string path = folder_.path("talk.json");
   EXPECT_EQ(chat("/save " + path + " \n/system Be brief.\n/save\t" + path + "\n").exit_code, 0);
@@ -96,10 +96,10 @@ TEST_F(Chat, HelpListsTheCommands) {
 TEST_F(Chat, ALineThatFailsEndsAScript) {
   const ProgramRun unknown = chat("/teleport\nHello\n");
   EXPECT_EQ(unknown.exit_code, 2);
-  EXPECT_THAT(unknown.err, HasSubstr("there is no command /teleport"));
+  EXPECT_THAT(unknown.err, HasSubstr("unknown command /teleport"));
   EXPECT_EQ(unknown.out, "");
   EXPECT_THAT(chat("/load /no/such/file\n").err, HasSubstr("/no/such/file"));
-  EXPECT_THAT(chat("/save\n").err, HasSubstr("the file is missing"));
+  EXPECT_THAT(chat("/save\n").err, HasSubstr("no file name given"));
 }
 
 TEST_F(Chat, AModelWithoutATemplateSaysWhatToDo) {

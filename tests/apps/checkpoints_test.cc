@@ -143,7 +143,7 @@ TEST(Checkpoints, LatestIsRefusedWhenTheNewestCannotBeRead) {
   folder.write("run/step-00000030.json", "{");
   const ProgramRun latest = run_ballast({"checkpoints", "export", run, "latest", folder.path("w.npz")});
   EXPECT_NE(latest.exit_code, 0);
-  EXPECT_THAT(latest.err, AllOf(HasSubstr("step-00000030.json"), HasSubstr("the newest sound one is of step 20")));
+  EXPECT_THAT(latest.err, AllOf(HasSubstr("step-00000030.json"), HasSubstr("the newest intact one is step 20")));
   EXPECT_FALSE(std::filesystem::exists(folder.path("w.npz")));
   // An older one that cannot be read changes nothing about which is the newest.
   const TempFolder other;
@@ -205,7 +205,7 @@ TEST(Checkpoints, MistakesAreToldWithWhatThereIs) {
               HasSubstr("neither a step nor latest nor best"));
   EXPECT_THAT(complaint({"checkpoints", "export", path, "best", folder.path("x.npz")}),
               HasSubstr("--keep-best METRIC"));
-  EXPECT_THAT(complaint({"checkpoints", "export", path}), HasSubstr("where to?"));
+  EXPECT_THAT(complaint({"checkpoints", "export", path}), HasSubstr("an output file"));
   EXPECT_THAT(complaint({"checkpoints", "list", path, "--keep-best", "los"}), HasSubstr("there are: loss"));
   EXPECT_THAT(complaint({"checkpoints", "list", path, "--compress"}), HasSubstr("--compress belongs to export"));
   EXPECT_THAT(complaint({"checkpoints", "list", path, "3"}), HasSubstr("one argument too many"));

@@ -116,7 +116,7 @@ TEST(ConvertFolder, ChoosingTensorsWhileNamesChangeIsRefused) {
   const std::string source = make_source(folder, "llama_plain");
   const ProgramRun run = run_ballast({"convert", source, folder.path("out.gptrs"), "--only", "layers"});
   EXPECT_EQ(run.exit_code, 2);
-  EXPECT_THAT(run.err, HasSubstr("cannot be chosen or renamed on the way"));
+  EXPECT_THAT(run.err, HasSubstr("cannot be selected or renamed in the same step"));
 }
 
 TEST(ConvertFolder, TheContainerAloneSaysWhatStaysBehind) {

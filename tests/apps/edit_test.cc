@@ -84,7 +84,7 @@ TEST(Edit, FormatsWithoutAPlaceSaySoAndStayAsTheyAre) {
   const std::string before = read_text_file(npz);
   const ProgramRun no_field = run_ballast({"edit", npz, "--set", "x=1"});
   EXPECT_EQ(no_field.exit_code, 2);
-  EXPECT_THAT(no_field.err, HasSubstr("npz files have no field for metadata"));
+  EXPECT_THAT(no_field.err, HasSubstr("npz files cannot store metadata"));
   EXPECT_TRUE(read_text_file(npz) == before);
   const ProgramRun typed = run_ballast({"edit", sample, "--set-json", "x=1"});
   EXPECT_EQ(typed.exit_code, 2);

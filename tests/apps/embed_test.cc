@@ -126,7 +126,7 @@ TEST_F(Embed, CutsWhatIsTooLongAndSaysSo) {
   EXPECT_EQ(json_at(run.out, "texts/0/cut"), "7");
   EXPECT_EQ(json_at(run.out, "texts/1/cut"), "0");
   EXPECT_EQ(json_at(run.out, "texts/0/vector"), json_at(run.out, "texts/1/vector"));  // [SEP] stayed
-  EXPECT_THAT(run.err, HasSubstr("note: text 1 is longer than the model's 16 tokens: its last 7 tokens are left out"));
+  EXPECT_THAT(run.err, HasSubstr("note: text 1 is longer than the model's 16 tokens: the last 7 tokens are left out"));
 }
 
 TEST_F(Embed, TextThatLooksLikeAMarkIsText) {
@@ -140,10 +140,10 @@ TEST_F(Embed, SaysWhatIsMissing) {
   EXPECT_THAT(nothing.err, HasSubstr("no texts: give --text TEXT or --file FILE"));
   const ProgramRun writer = run_ballast({"embed", recorded_model_path("gpt_base"), "--text", "ship"});
   EXPECT_EQ(writer.exit_code, 2);
-  EXPECT_THAT(writer.err, HasSubstr("a gpt model cannot do text embedding; it can do text generation"));
+  EXPECT_THAT(writer.err, HasSubstr("a gpt model does not support text embedding; it supports text generation"));
   const ProgramRun wordless = run_ballast({"embed", bert_path(), "--text", "ship"});
   EXPECT_EQ(wordless.exit_code, 2);
-  EXPECT_THAT(wordless.err, HasSubstr("no tokenizer stands beside the model"));
+  EXPECT_THAT(wordless.err, HasSubstr("no tokenizer found next to the model"));
 }
 
 TEST_F(Embed, TheForwardPassGivesTheStatesOfTheTokens) {

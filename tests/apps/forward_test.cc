@@ -32,7 +32,7 @@ TEST(Forward, RunsANetclModelOnATensorOfAnyShape) {
   EXPECT_THAT(none.err, HasSubstr("give a file with --input"));
   const ProgramRun picture = forward({model, "--image", "x.png"});
   EXPECT_EQ(picture.exit_code, 2);
-  EXPECT_THAT(picture.err, HasSubstr("cannot do images; it can do tensors of any shape"));
+  EXPECT_THAT(picture.err, HasSubstr("does not support images; it supports tensors of any shape"));
 }
 
 // ---------------------------------------------------------------- text

@@ -110,7 +110,7 @@ TEST(ModelCache, FindsAFileThatWasChangedLater) {
   EXPECT_TRUE(cache.has(small.model));
   const Status damaged = cache.verify(small.model, {});
   ASSERT_FALSE(damaged);
-  EXPECT_THAT(damaged.error().message, HasSubstr("not the file that was asked for"));
+  EXPECT_THAT(damaged.error().message, HasSubstr("not the expected file"));
   folder.write("cache/small/model.gguf", "short");
   EXPECT_FALSE(cache.has(small.model));
 }
@@ -152,8 +152,8 @@ TEST_F(GetCommand, ListsWhatThereIs) {
 TEST_F(GetCommand, ANameOfTheCatalogueIsAModelForEveryCommand) {
   const ProgramRun missing = run({"generate", "smollm2", "--prompt", "Hello"});
   EXPECT_EQ(missing.exit_code, 2);
-  EXPECT_THAT(missing.err, HasSubstr("smollm2 is not here yet: `ballast get smollm2` fetches it"));
-  EXPECT_THAT(run({"inspect", "smollm2"}).err, HasSubstr("smollm2 is not here yet: `ballast get smollm2` fetches it"));
+  EXPECT_THAT(missing.err, HasSubstr("smollm2 is not downloaded yet: run `ballast get smollm2`"));
+  EXPECT_THAT(run({"inspect", "smollm2"}).err, HasSubstr("smollm2 is not downloaded yet: run `ballast get smollm2`"));
   std::filesystem::create_directories(folder_.path("cache/ballast/models/smollm2"));
   const std::string file = folder_.path("cache/ballast/models/smollm2/SmolLM2-135M-Instruct.Q4_1.gguf");
   std::ofstream(file, std::ios::binary).put('G');
@@ -173,13 +173,13 @@ TEST_F(GetCommand, TheCacheIsListedAndCleared) {
   const ProgramRun list = run({"cache"});
   EXPECT_EQ(list.exit_code, 0) << list.err;
   EXPECT_THAT(list.out, AllOf(HasSubstr("smollm2"), HasSubstr("incomplete")));
-  EXPECT_THAT(run({"cache", "verify"}).err, HasSubstr("not the file that was asked for"));
-  EXPECT_THAT(run({"cache", "clear", "other"}).err, HasSubstr("has no \"other\""));
+  EXPECT_THAT(run({"cache", "verify"}).err, HasSubstr("not the expected file"));
+  EXPECT_THAT(run({"cache", "clear", "other"}).err, HasSubstr("\"other\" is not in the cache"));
   // What cannot be fetched again goes only where it is named.
   folder_.write("cache/ballast/models/mine.gguf", "my own");
   const ProgramRun cleared = run({"cache", "clear"});
   EXPECT_THAT(cleared.out, HasSubstr("removed 1 model"));
-  EXPECT_THAT(cleared.err, HasSubstr("left mine.gguf"));
+  EXPECT_THAT(cleared.err, HasSubstr("kept mine.gguf"));
   EXPECT_THAT(run({"cache", "clear", "mine.gguf"}).out, HasSubstr("removed 1 model"));
   EXPECT_EQ(json_at(run({"cache", "list", "--json"}).out, "models"), "[]");
   EXPECT_EQ(run({"cache", "empty"}).exit_code, 2);

@@ -107,7 +107,7 @@ TEST(HuggingFaceCommand, RefusesAConfigFileThatExistsBeforeAnythingIsWritten) {
   EXPECT_THAT(folder.names(), ::testing::ElementsAre("config.json"));
   const ProgramRun alone = run_ballast({"convert", micro(), folder.path("x.npz"), "--write-config", "c.json"});
   EXPECT_EQ(alone.exit_code, 2);
-  EXPECT_THAT(alone.err, HasSubstr("--write-config means nothing without --adapt gptrs-to-huggingface"));
+  EXPECT_THAT(alone.err, HasSubstr("--write-config requires --adapt gptrs-to-huggingface"));
 }
 
 }  // namespace

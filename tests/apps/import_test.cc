@@ -69,7 +69,7 @@ TEST(Import, RefusesTheNameOfAnotherFormat) {
   for (const char* name : {"x.gguf", "x.safetensors", "x.netcl", "x.npz"}) {
     const ProgramRun run = run_ballast({"import", test_file_path("hf/llama_plain"), folder.path(name)});
     EXPECT_EQ(run.exit_code, 2);
-    EXPECT_THAT(run.err, HasSubstr("import writes a gpt.rs checkpoint (.gptrs)")) << name;
+    EXPECT_THAT(run.err, HasSubstr("import writes gpt.rs checkpoints (.gptrs)")) << name;
   }
   EXPECT_TRUE(folder.names().empty());
 }

@@ -154,7 +154,7 @@ TEST(Show, RawAndNpyHoldOneTensor) {
   const TempFolder folder;
   const ProgramRun run = run_ballast({"show", write_sample(folder), "--only", ".", "--format", "raw"});
   EXPECT_EQ(run.exit_code, 2);
-  EXPECT_THAT(run.err, HasSubstr("hold one tensor, 4 are asked for"));
+  EXPECT_THAT(run.err, HasSubstr("hold one tensor, but 4 are selected"));
 }
 
 TEST(Show, SeveralNamesAndPatterns) {
@@ -172,7 +172,8 @@ TEST(Show, WithoutANameSaysHowToFindOne) {
   const std::string path = write_sample(folder);
   const ProgramRun run = run_ballast({"show", path});
   EXPECT_EQ(run.exit_code, 2);
-  EXPECT_THAT(run.err, HasSubstr("which of its 4 tensors? `ballast inspect " + path + "` lists them"));
+  EXPECT_THAT(run.err, HasSubstr("choose one or more of its 4 tensors"));
+  EXPECT_THAT(run.err, HasSubstr("`ballast inspect " + path + "` lists them"));
 }
 
 TEST(Show, SuggestsTheNameThatWasMeant) {

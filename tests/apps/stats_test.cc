@@ -61,7 +61,7 @@ TEST(Stats, WarnsOfWhatDeservesASecondLook) {
   EXPECT_THAT(out, HasSubstr("all zeros"));
   EXPECT_THAT(out, HasSubstr("constant 5"));
   EXPECT_THAT(out, HasSubstr("warning: 1 tensor with NaN or infinities: 1 NaN, 1 +Inf, 1 -Inf\n"));
-  EXPECT_THAT(out, HasSubstr("warning: 2 tensors with one value throughout\n"));
+  EXPECT_THAT(out, HasSubstr("warning: 2 tensors with a single value throughout\n"));
 }
 
 TEST(Stats, SortsAndDrawsEveryTensorOnRequest) {

@@ -66,7 +66,7 @@ TEST(Tokenize, FitsTheLengthThatTheFileAsksFor) {
   EXPECT_EQ(whole.substr(0, cut.size() - 1), cut.substr(0, cut.size() - 1));
   const ProgramRun decoding = tokenize({"--decode", "316", "--fit"});
   EXPECT_EQ(decoding.exit_code, 2);
-  EXPECT_THAT(decoding.err, HasSubstr("of no use with --decode"));
+  EXPECT_THAT(decoding.err, HasSubstr("cannot be combined with --decode"));
 }
 
 TEST(Tokenize, GivesAnyBytesBack) {

@@ -129,7 +129,7 @@ TEST(TrainReport, TheEndingOfTheNameDecides) {
   EXPECT_TRUE(ballast::testing::read_text_file(folder.path("r.svg")).starts_with("<svg"));
   const Status status = check_report_path("r.pdf");
   ASSERT_FALSE(status);
-  EXPECT_THAT(status.error().message, HasSubstr("r.pdf: a report is a page (.html) or a picture (.svg)"));
+  EXPECT_THAT(status.error().message, HasSubstr("r.pdf: a report must be named .html or .svg"));
 }
 
 TEST(SvgChart, AxesHaveRoundNumbers) {

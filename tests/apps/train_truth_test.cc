@@ -234,7 +234,7 @@ TEST(Train, SavesItsModelWhenItIsInterruptedWithoutCheckpoints) {
   const TempFolder folder;
   write_table_run(folder, true);
   const ProgramRun run = interrupted_run(folder, {"--quiet", "--out", folder.path("m.netcl")});
-  EXPECT_THAT(run.err, AllOf(HasSubstr("m.netcl holds the model as it is now"), HasSubstr("cannot be resumed")));
+  EXPECT_THAT(run.err, AllOf(HasSubstr("m.netcl holds the model trained so far"), HasSubstr("cannot be resumed")));
   EXPECT_EQ(run_ballast({"verify", folder.path("m.netcl")}).exit_code, 0);
 }
 
@@ -250,7 +250,7 @@ TEST(Train, AFinishedRunSaysSoAndReportsItsLoss) {
   const std::string model = read_text_file(folder.path("m.netcl"));
   const ProgramRun again = train_in(folder, words);
   ASSERT_EQ(again.exit_code, 0) << again.err;
-  EXPECT_THAT(again.err, HasSubstr("the run is finished: all 40 steps were made before"));
+  EXPECT_THAT(again.err, HasSubstr("this run is already finished: all 40 steps are done"));
   EXPECT_EQ(json_at(again.out, "loss"), json_at(first.out, "loss"));
   EXPECT_EQ(json_at(again.out, "steps_made"), "0");
   EXPECT_EQ(read_text_file(folder.path("m.netcl")), model);
@@ -264,7 +264,7 @@ TEST(Train, RefusesFewerStepsThanWereMade) {
   write_table_run(folder, true);
   ASSERT_EQ(train_in(folder, {"--checkpoints", folder.path("run"), "--quiet"}).exit_code, 0);
   EXPECT_THAT(refusal(train_in(folder, {"--checkpoints", folder.path("run"), "--set", "train.epochs=2"})),
-              HasSubstr("the run has made 40 steps already, more than the 8 asked for"));
+              HasSubstr("the run is already at step 40, beyond the 8 requested"));
 }
 
 TEST(Train, ReplacesAModelOnlyWhenAsked) {

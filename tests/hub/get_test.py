@@ -288,7 +288,7 @@ class GetFromHub(unittest.TestCase):
             for word in words:
                 self.assertIn(word, stderr)
         hub.error = None
-        self.assertIn("may not read it", self.run_ballast(hub, "get", NAME, code=2, HF_TOKEN="hf_wrong").stderr)
+        self.assertIn("has no access to it", self.run_ballast(hub, "get", NAME, code=2, HF_TOKEN="hf_wrong").stderr)
         self.run_ballast(hub, "get", NAME, HF_TOKEN="hf_right")
         self.assertIn('no revision "v9"', self.run_ballast(hub, "get", NAME + "@v9", code=2, HF_TOKEN="hf_right").stderr)
         self.assertIn("has no file", self.run_ballast(hub, "get", NAME + ":none.bin", code=2, HF_TOKEN="hf_right").stderr)
@@ -369,7 +369,7 @@ class GetFromHub(unittest.TestCase):
         hub = self.start()
         hub.with_blobs = False
         hub.repositories[NAME].digest = lambda path: "../../../outside"
-        self.assertIn("names no digest", self.run_ballast(hub, "get", NAME, code=1).stderr)
+        self.assertIn("gives no digest", self.run_ballast(hub, "get", NAME, code=1).stderr)
         self.assertFalse((self.folder / "outside").exists())
 
     def test_names_that_are_no_models(self):
