@@ -421,7 +421,7 @@ Status read_checkpoint(const Sections& sections, CheckpointSpec& checkpoint) {
   if (!checkpoint.folder.empty() || sections.root.find("checkpoint") == nullptr) return {};
   const ConfigValue& table = *sections.root.find("checkpoint");
   if (table.members.empty() || section.has("folder")) return {};
-  return section.error("folder", "is missing; it says where checkpoints go");
+  return section.error("folder", "is missing; it says where checkpoints go: folder = \"run\"");
 }
 
 Status read_eval(const Sections& sections, EvalSpec& eval) {

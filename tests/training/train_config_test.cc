@@ -258,7 +258,8 @@ TEST(TrainConfig, WrongTypesAndRangesSayWhatIsAllowed) {
   EXPECT_THAT(error_with("", {"data.shape=[2,0]"}),
               HasSubstr("holds 0; it must be a list of whole numbers, 1 or more"));
   EXPECT_THAT(error_with("", {"model.hidden=[1,\"a\"]"}), HasSubstr("holds the text \"a\""));
-  EXPECT_THAT(error_with("[checkpoint]\nevery = 5\n"), HasSubstr("[checkpoint] folder is missing"));
+  EXPECT_THAT(error_with("[checkpoint]\nevery = 5\n"),
+              HasSubstr("[checkpoint] folder is missing; it says where checkpoints go: folder = \"run\""));
   EXPECT_THAT(error_of_text("optimizer = 3\n" + std::string(kSmall)), HasSubstr("optimizer is 3; it must be a table"));
   EXPECT_THAT(error_of_text("[data]\nkind=\"npz\"\npath=\"x\"\n[train]\nsteps=1\n"),
               HasSubstr("[model] kind is missing; it must be one of mlp, sequential, gpt"));
