@@ -31,8 +31,8 @@ test-faults: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_faults
 	scripts/fault_test
 
-# Not part of `test`: another build of everything, and ten times as slow. What has threads of its own; the reference backend
-# computes on the calling thread alone.
+# Not part of `test`: another build of everything, and ten times as slow. What has threads of its own, without
+# the slow loops of the reference backend.
 test-tsan: bootstrap
 	cmake --preset tsan -DBALLAST_UNITY=ON --log-level=WARNING
 	cmake --build build-tsan -j $(JOBS) --target test_io test_archive test_params test_ops test_device test_backends test_training
