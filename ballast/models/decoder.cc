@@ -1,5 +1,5 @@
-// Decoder-only text models: what llama, mistral, qwen, gemma, phi, mixtral and GPT-2 have in common, driven by a
-// description of what they differ in.
+// Decoder-only text models: what llama, mistral, qwen, gemma, phi, mixtral, GPT-2 and the models of gpt.rs have in
+// common, driven by a description of what they differ in.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -9,6 +9,7 @@
 #include "ballast/models/decoder_config.h"
 #include "ballast/models/decoder_params.h"
 #include "ballast/models/kinds.h"
+#include "ballast/ops/rotary_order.h"
 
 namespace ballast {
 
@@ -23,14 +24,18 @@ struct DecoderPass {
 
 class Decoder final : public CausalModel {
  public:
-  static Result<std::unique_ptr<Model>> build(std::string_view config, ParamLoader& params) {
-    auto model = std::make_unique<Decoder>();
-    BALLAST_TRY(model->d_, describe_decoder(config));
-    BALLAST_TRY(model->p_, load_decoder_params(model->d_, params));
-    return std::unique_ptr<Model>(std::move(model));
+  Decoder(std::string_view kind, DecoderDescription description, DecoderParams params)
+      : kind_(kind), d_(std::move(description)), p_(std::move(params)) {}
+
+  using Describe = Result<DecoderDescription> (*)(std::string_view config);
+  static Result<std::unique_ptr<Model>> build(std::string_view kind, Describe describe, std::string_view config,
+                                              ParamLoader& loader) {
+    BALLAST_TRY(DecoderDescription d, describe(config));
+    BALLAST_TRY(DecoderParams params, load_decoder_params(d, loader));
+    return std::unique_ptr<Model>(std::make_unique<Decoder>(kind, std::move(d), std::move(params)));
   }
 
-  std::string_view kind() const override { return "decoder"; }
+  std::string_view kind() const override { return kind_; }
   uint64_t context_length() const override { return d_.context; }
   uint64_t vocab_size() const override { return d_.vocab; }
   KvCacheShape cache_shape() const override { return decoder_cache_shape(d_); }
@@ -46,6 +51,7 @@ class Decoder final : public CausalModel {
   Result<Tensor> run(Context& context, const TextPass& text) const override {
     BALLAST_TRY(const DecoderPass pass, prepare(context, text));
     BALLAST_TRY(Tensor h, embed(context, text));
+    BALLAST_TRY(h, drop(context, h));
     for (uint64_t i = 0; i < p_.blocks.size(); ++i) {
       const Context::Scope scope(context, "blocks", i);
       BALLAST_TRY(h, attend(context, i, h, pass));
@@ -53,7 +59,7 @@ class Decoder final : public CausalModel {
     }
     if (text.cache != nullptr) text.cache->set_length(text.position + text.ids.size());
     BALLAST_TRY(h, wanted_rows(context, h, text.rows));
-    BALLAST_TRY(h, norm(context.at("final_norm"), h, p_.final_norm));
+    BALLAST_TRY(h, norm(context.at(d_.labels.final_norm), h, p_.final_norm));
     BALLAST_TRY(h, ops::linear(context.at("logits"), h, p_.head.weight, p_.head.options()));
     return d_.logit_cap == 0 ? h : capped(context, h);
   }
@@ -62,9 +68,8 @@ class Decoder final : public CausalModel {
 
   Result<DecoderPass> prepare(Context& context, const TextPass& text) const {
     DecoderPass pass{text, {}, {}, {}};
-    const bool in_halves = puts_in_halves(context);
     const auto tables = [&](ops::RopeConfig config) {
-      if (in_halves) config.layout = ops::RopeLayout::kHalves;
+      if (puts_in_halves()) config.layout = ops::RopeLayout::kHalves;
       return ops::rope_tables(context, config, text.position, text.length(), DType::kF32, text.text_length);
     };
     using Rope = DecoderLayer::Rope;
@@ -90,8 +95,8 @@ class Decoder final : public CausalModel {
 
   Result<Tensor> embed(Context& context, const TextPass& text) const {
     const bool is_done = d_.embedding_scale == 1 && !d_.learned_positions;
-    BALLAST_TRY(Tensor h,
-                ops::embedding_lookup(context.at(is_done ? "embeddings" : "tok_embeddings"), p_.embedding, text.ids));
+    context.at(is_done ? d_.labels.embedding : "tok_embeddings");
+    BALLAST_TRY(Tensor h, ops::embedding_lookup(context, p_.embedding, text.ids));
     if (d_.embedding_scale != 1) {
       BALLAST_TRY(h, ops::unary(context.at("embeddings"), UnaryOp::kScale, h, static_cast<double>(d_.embedding_scale)));
     }
@@ -99,6 +104,12 @@ class Decoder final : public CausalModel {
     BALLAST_TRY(const Tensor places, consecutive_rows(context.at("pos_embeddings"), p_.positions, text.position,
                                                       text.length(), text.sequences));
     return ops::add(context.at("embeddings"), h, places);
+  }
+
+  // Only in training: running a model has no random numbers.
+  Result<Tensor> drop(Context& context, const Tensor& x) const {
+    if (context.random == nullptr || d_.dropout == 0) return x;
+    return ops::dropout(context, x, d_.dropout, true);
   }
 
   Result<Tensor> capped(Context& context, const Tensor& logits) const {
@@ -118,9 +129,11 @@ class Decoder final : public CausalModel {
   Result<Tensor> attend(Context& context, uint64_t index, const Tensor& h, const DecoderPass& pass) const {
     const DecoderBlock& block = p_.blocks[index];
     const ops::AttentionConfig config = attention_config(d_.layers[index], pass.text);
-    BALLAST_TRY(Tensor x, norm(context.at("norm_1"), h, block.attention_norm));
+    BALLAST_TRY(Tensor x, norm(context.at(d_.labels.attention_norm), h, block.attention_norm));
     BALLAST_TRY(Tensor qkv, project(context, block, x, pass));
-    if (puts_in_halves(context)) BALLAST_CHECK(assign(qkv, in_halves(context, qkv)));
+    if (puts_in_halves()) {
+      BALLAST_TRY(qkv, ops::pairs_to_halves(context.at("attention.qkv_halves"), config, qkv));
+    }
     if (const ops::RopeTables* rope = rope_of(d_.layers[index], pass)) {
       BALLAST_TRY(qkv, ops::apply_rope_qkv_packed(context.at("attention.qkv_rope"), config, qkv, *rope));
     }
@@ -133,6 +146,7 @@ class Decoder final : public CausalModel {
     if (d_.post_norms) {
       BALLAST_TRY(x, norm(context.at("attention.norm"), x, block.attention_post_norm));
     }
+    BALLAST_TRY(x, drop(context, x));
     return ops::add(context.at("residual"), x, h);
   }
 
@@ -149,30 +163,7 @@ class Decoder final : public CausalModel {
 
   // GGUF files have channels that turn together side by side. In the order that other files have, sums over channels
   // round alike: a model that is converted computes the same bits.
-  bool puts_in_halves(const Context& context) const {
-    return d_.rope.layout == ops::RopeLayout::kPairs && d_.rope.rotary_dim == d_.head_dim && context.tape == nullptr;
-  }
-
-  // Queries and keys of packed [t, q | k | v]; values stay.
-  Result<Tensor> in_halves(Context& context, const Tensor& qkv) const {
-    BALLAST_TRY(Tensor y, context.workspace().make(qkv.dims(), qkv.dtype()));
-    const uint64_t width = qkv.dims()[1], half = d_.head_dim / 2;
-    const uint64_t turned = (d_.q_heads + d_.kv_heads) * d_.head_dim;
-    context.threads().for_ranges(qkv.dims()[0], 16, [&](size_t begin, size_t end) {
-      for (size_t row = begin; row < end; ++row) {
-        const float* from = qkv.f32() + row * width;
-        float* to = y.writable<float>() + row * width;
-        for (uint64_t head = 0; head < turned; head += d_.head_dim) {
-          for (uint64_t i = 0; i < half; ++i) {
-            to[head + i] = from[head + 2 * i];
-            to[head + half + i] = from[head + 2 * i + 1];
-          }
-        }
-        std::copy(from + turned, from + width, to + turned);
-      }
-    });
-    return y;
-  }
+  bool puts_in_halves() const { return d_.rope.layout == ops::RopeLayout::kPairs && d_.rope.rotary_dim == d_.head_dim; }
 
   static const ops::RopeTables* rope_of(const DecoderLayer& layer, const DecoderPass& pass) {
     if (layer.rope == DecoderLayer::Rope::kNone) return nullptr;
@@ -223,26 +214,37 @@ class Decoder final : public CausalModel {
 
   Result<Tensor> think(Context& context, uint64_t index, const Tensor& h) const {
     const DecoderBlock& block = p_.blocks[index];
-    BALLAST_TRY(Tensor x, norm(context.at("norm_2"), h, block.feed_norm));
+    BALLAST_TRY(Tensor x, norm(context.at(d_.labels.feed_norm), h, block.feed_norm));
     BALLAST_TRY(x, d_.layers[index].sparse ? mix(context, block.mixture, x) : feed(context, block.feed, x));
     if (d_.post_norms) {
       BALLAST_TRY(x, norm(context.at("feed_forward.norm"), x, block.feed_post_norm));
     }
+    BALLAST_TRY(x, drop(context, x));
     return ops::add(context.at("output"), x, h);
   }
 
   Result<Tensor> feed(Context& context, const DecoderFeed& feed, const Tensor& x) const {
     Tensor hidden;
     if (d_.gated) {
-      BALLAST_TRY(const Tensor gate,
-                  ops::linear(context.at("feed_forward.gate"), x, feed.gate.weight, feed.gate.options()));
-      BALLAST_TRY(const Tensor up, ops::linear(context.at("feed_forward.up"), x, feed.up.weight, feed.up.options()));
+      BALLAST_TRY(const Tensor gate, part_of(context.at("feed_forward.gate"), feed.gate, x));
+      BALLAST_TRY(const Tensor up, part_of(context.at("feed_forward.up"), feed.up, x));
       BALLAST_TRY(hidden, ops::gated(context.at("feed_forward.hidden"), d_.activation, gate, up));
     } else {
       BALLAST_TRY(hidden,
                   ops::linear(context.at("feed_forward.hidden"), x, feed.up.weight, feed.up.options(d_.activation)));
     }
     return ops::linear(context.at("feed_forward.output"), hidden, feed.down.weight, feed.down.options());
+  }
+
+  // Gradients go to whole parameters: some rows of one are taken from the product with all of it then.
+  Result<Tensor> part_of(Context& context, const DecoderMatrix& matrix, const Tensor& x) const {
+    if (context.tape == nullptr || matrix.rows.count == 0) {
+      return ops::linear(context, x, matrix.weight, matrix.options());
+    }
+    ops::LinearOptions options = matrix.options();
+    options.rows = {};
+    BALLAST_TRY(const Tensor all, ops::linear(context, x, matrix.weight, options));
+    return ops::slice_along_axis(context, all, 1, matrix.rows.first, matrix.rows.count);
   }
 
   Result<Tensor> mix(Context& context, const DecoderMixture& mixture, const Tensor& x) const {
@@ -261,6 +263,7 @@ class Decoder final : public CausalModel {
     return ops::add(context.at("feed_forward.output"), y, part);
   }
 
+  std::string_view kind_;
   DecoderDescription d_;
   DecoderParams p_;
 };
@@ -268,6 +271,17 @@ class Decoder final : public CausalModel {
 }  // namespace
 
 const ModelKind kDecoderKind = {"decoder", "Decoders from Hugging Face and GGUF: llama, qwen, gemma, phi, mixtral, ...",
-                                Decoder::build};
+                                [](std::string_view config, ParamLoader& params) {
+                                  return Decoder::build("decoder", describe_decoder, config, params);
+                                }};
+
+const ModelKind kGptKind = {"gpt", "GPT-2: text, learned positions", [](std::string_view config, ParamLoader& params) {
+                              return Decoder::build("gpt", describe_gpt, config, params);
+                            }};
+
+const ModelKind kMinistralKind = {"ministral", "Ministral: text, rotary positions, grouped-query attention",
+                                  [](std::string_view config, ParamLoader& params) {
+                                    return Decoder::build("ministral", describe_ministral, config, params);
+                                  }};
 
 }  // namespace ballast

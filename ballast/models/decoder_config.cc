@@ -81,6 +81,8 @@ Status check_decoder(const DecoderDescription& d) {
     return wrong_decoder(d, fmt::format("caps of {} and {} and an embedding scale of {} cannot be", d.soft_cap,
                                         d.logit_cap, d.embedding_scale));
   }
+  if (!(d.dropout >= 0 && d.dropout < 1))
+    return wrong_decoder(d, fmt::format("dropout is {}: from 0 to below 1", d.dropout));
   BALLAST_CHECK(check_heads(d));
   BALLAST_CHECK(check_ropes(d));
   return check_experts(d);

@@ -18,6 +18,9 @@ Result<DecoderDescription> describe_huggingface(std::string_view config_json);
 // A checkpoint of a later generation of gpt.rs: `config_json` has the keys of a config.json, or those that gpt.rs
 // reads.
 Result<DecoderDescription> describe_gptrs(std::string_view kind, std::string_view config_json);
+// gptrs_config.cc: the kinds "gpt" and "ministral" of gpt.rs's checkpoints.
+Result<DecoderDescription> describe_gpt(std::string_view config);
+Result<DecoderDescription> describe_ministral(std::string_view config);
 // gguf_config.cc: one row per architecture.
 Result<DecoderDescription> describe_gguf(std::string_view metadata_json);
 // How many tokens the file's own list of them has: a key among the metadata that stands for the list.

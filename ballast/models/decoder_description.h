@@ -1,9 +1,10 @@
 // Everything that families of decoder-only text models differ in. A family is a row of a table that fills this in
-// (hf_config.cc, gguf_config.cc); the model (decoder.cc) knows no families.
+// (hf_config.cc, gguf_config.cc, gptrs_config.cc); the model (decoder.cc) knows no families.
 #pragma once
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ballast/models/decoder_names.h"
@@ -36,6 +37,12 @@ struct DecoderExperts {
   uint64_t shared_hidden = 0;  // 0: no expert that every token uses
 };
 
+// What `trace` calls the outputs that programs have different names for.
+struct DecoderLabels {
+  std::string_view embedding = "embeddings";  // where nothing is done to it before the first layer
+  std::string_view attention_norm = "norm_1", feed_norm = "norm_2", final_norm = "final_norm";
+};
+
 struct DecoderDescription {
   std::string family;        // "llama", as the file calls it
   uint64_t vocab = 0;        // 0: as many as the embedding has rows
@@ -56,6 +63,7 @@ struct DecoderDescription {
   Presence fused_qkv = Presence::kAbsent;      // one matrix, rows q, k, v
   Presence fused_gate_up = Presence::kAbsent;  // one matrix, rows gate, up
   WeightLayout layout = WeightLayout::kOutIn;
+  WeightLayout head_layout = WeightLayout::kOutIn;  // of an output matrix of its own
 
   bool learned_positions = false;
   ops::RopeConfig rope, local_rope;
@@ -72,7 +80,10 @@ struct DecoderDescription {
   bool tied = false;  // without an output matrix in the file it is the embedding
   float logit_cap = 0;
 
+  float dropout = 0;  // while it trains: of the embeddings, and of both parts of a layer
+
   const DecoderNaming* naming = nullptr;
+  DecoderLabels labels;
 };
 
 // Of all layers together no model has more; a file that says so is wrong, and must not cost memory.

@@ -80,6 +80,29 @@ constexpr DecoderName kGptrsGptNames[] = {
     {kPositions, "@embed_positions"},
 };
 
+// gpt.rs's checkpoints.
+constexpr DecoderName kGptNames[] = {
+    {kPositions, "pos_embeddings", ""},
+    {kFinalNorm, "final_ln", ".gamma", ".beta"},
+    {kAttentionNorm, "blocks.{}.ln_1", ".gamma", ".beta"},
+    {kFeedNorm, "blocks.{}.ln_2", ".gamma", ".beta"},
+    {kUp, "blocks.{}.feed_forward.", "w_in", "b_in"},
+    {kDown, "blocks.{}.feed_forward.", "w_out", "b_out"},
+};
+
+constexpr DecoderName kMinistralNames[] = {
+    {kFinalNorm, "final_norm", ".gamma"},      {kAttentionNorm, "blocks.{}.norm_1", ".gamma"},
+    {kFeedNorm, "blocks.{}.norm_2", ".gamma"}, {kGate, "blocks.{}.feed_forward.", "w_gate"},
+    {kUp, "blocks.{}.feed_forward.", "w_up"},  {kDown, "blocks.{}.feed_forward.", "w_down"},
+};
+
+constexpr DecoderName kCheckpointNames[] = {
+    {kEmbedding, "tok_embeddings"},
+    {kHead, "lm_head", ""},
+    {kQkv, "blocks.{}.attention.", "w_qkv", "b_qkv"},
+    {kOutput, "blocks.{}.attention.", "w_out", "b_out"},
+};
+
 constexpr DecoderName kGgufNames[] = {
     {kEmbedding, "token_embd"},
     {kPositions, "position_embd"},
@@ -176,7 +199,7 @@ std::optional<FoundDecoderName> match_name(const DecoderName& name, std::string_
     if (!fits) return std::nullopt;
   }
   found.ending = param;
-  const bool is_bias = param == ".bias" && name.weight == ".weight";
+  const bool is_bias = param == name.bias && !name.weight.empty();
   return is_bias || param == name.weight ? std::optional(found) : std::nullopt;
 }
 
@@ -187,6 +210,8 @@ const DecoderNaming kGemmaNaming = {kHuggingFacePrefixes, kGemmaNames, kHuggingF
 const DecoderNaming kMixtralNaming = {kHuggingFacePrefixes, kMixtralNames, kHuggingFaceNames};
 const DecoderNaming kGpt2Naming = {kGpt2Prefixes, {}, kGpt2Names};
 const DecoderNaming kGptrsGptNaming = {kHuggingFacePrefixes, kGptrsGptNames, kHuggingFaceNames};
+const DecoderNaming kGptNaming = {kNoPrefix, kGptNames, kCheckpointNames};
+const DecoderNaming kMinistralNaming = {kNoPrefix, kMinistralNames, kCheckpointNames};
 const DecoderNaming kGgufNaming = {kNoPrefix, {}, kGgufNames};
 const DecoderNaming kBertNaming = {kBertPrefixes, {}, kBertNames};
 const DecoderNaming kBertGgufNaming = {kNoPrefix, kBertGgufNames, kGgufNames};

@@ -59,7 +59,9 @@ struct DecoderName {
   DecoderPart part;
   // '@' is the prefix of the file, '^' that of what holds the model, the first {} the layer, the second the expert.
   std::string_view pattern;
-  std::string_view weight = ".weight";  // behind the pattern; a bias has ".bias" there
+  // Behind the pattern.
+  std::string_view weight = ".weight";
+  std::string_view bias = ".bias";
 };
 
 struct DecoderNaming {
@@ -94,6 +96,8 @@ extern const DecoderNaming kGemmaNaming;
 extern const DecoderNaming kMixtralNaming;
 extern const DecoderNaming kGpt2Naming;
 extern const DecoderNaming kGptrsGptNaming;  // a GPT of gpt.rs's later generations
+extern const DecoderNaming kGptNaming;       // gpt.rs's checkpoints
+extern const DecoderNaming kMinistralNaming;
 extern const DecoderNaming kGgufNaming;
 extern const DecoderNaming kBertNaming;
 extern const DecoderNaming kBertGgufNaming;

@@ -10,6 +10,11 @@ namespace {
 
 using enum DecoderPart;
 
+Dims matrix_dims(WeightLayout layout, uint64_t out, uint64_t in) {
+  return layout == WeightLayout::kOutIn ? Dims{out, in} : Dims{in, out};
+}
+
+// The order in which it asks is that of the parameters of a model that trains, and so of the files written then.
 class DecoderLoader {
  public:
   DecoderLoader(DecoderDescription& description, ParamLoader& params) : d_(description), params_(params) {
@@ -18,13 +23,16 @@ class DecoderLoader {
 
   Result<DecoderParams> load() {
     DecoderParams model;
-    BALLAST_CHECK(load_ends(model));
+    BALLAST_TRY(model.embedding, take_embedding());
+    if (d_.learned_positions) BALLAST_CHECK(assign(model.positions, take(kPositions, {d_.context, d_.width})));
     BALLAST_CHECK(load_rope_divisors());
     for (uint64_t i = 0; i < d_.layers.size(); ++i) {
       place_.layer = i;
       BALLAST_TRY(DecoderBlock block, load_block(d_.layers[i]));
       model.blocks.push_back(std::move(block));
     }
+    BALLAST_TRY(model.final_norm, norm(kFinalNorm, d_.width));
+    BALLAST_CHECK(load_head(model));
     return model;
   }
 
@@ -58,35 +66,38 @@ class DecoderLoader {
     return params_.get(decoder_param_name(*name, place_, name->weight), dims);
   }
 
+  // Of a part that has a name.
+  std::string bias_name(DecoderPart part) const {
+    const DecoderName* name = d_.naming->find(part);
+    return decoder_param_name(*name, place_, name->bias);
+  }
+
   Result<DecoderNorm> norm(DecoderPart part, uint64_t width) {
     DecoderNorm norm;
     BALLAST_TRY(norm.gamma, take(part, {width}));
     if (d_.norm == NormKind::kRms) return norm;
-    BALLAST_TRY(norm.beta, params_.get(decoder_param_name(*d_.naming->find(part), place_, ".bias"), {width}));
+    BALLAST_TRY(norm.beta, params_.get(bias_name(part), {width}));
     return norm;
   }
 
   Result<DecoderMatrix> matrix(DecoderPart part, uint64_t out, uint64_t in, Presence bias) {
     DecoderMatrix matrix;
     matrix.layout = d_.layout;
-    BALLAST_TRY(matrix.weight, take(part, d_.layout == WeightLayout::kOutIn ? Dims{out, in} : Dims{in, out}));
-    const std::string bias_name = decoder_param_name(*d_.naming->find(part), place_, ".bias");
-    if (bias == Presence::kRequired || (bias == Presence::kIfThere && params_.has(bias_name))) {
-      BALLAST_TRY(matrix.bias, params_.get(bias_name, {out}));
+    BALLAST_TRY(matrix.weight, take(part, matrix_dims(d_.layout, out, in)));
+    if (bias == Presence::kRequired || (bias == Presence::kIfThere && params_.has(bias_name(part)))) {
+      BALLAST_TRY(matrix.bias, params_.get(bias_name(part), {out}));
     }
     return matrix;
   }
 
   // ---- what is not in a layer
 
-  Status load_ends(DecoderParams& model) {
-    BALLAST_TRY(model.embedding, take_embedding());
-    if (d_.learned_positions) BALLAST_CHECK(assign(model.positions, take(kPositions, {d_.context, d_.width})));
-    BALLAST_TRY(model.final_norm, norm(kFinalNorm, d_.width));
+  Status load_head(DecoderParams& model) {
     model.head.weight = model.embedding;
     if (!has(kEmbedding) && has(kHead)) return {};  // it stands in for both
     if (!has(kHead) && d_.tied) return {};
-    return assign(model.head.weight, take(kHead, {d_.vocab, d_.width}));
+    model.head.layout = d_.head_layout;
+    return assign(model.head.weight, take(kHead, matrix_dims(d_.head_layout, d_.vocab, d_.width)));
   }
 
   Result<Param> take_embedding() {
@@ -143,11 +154,18 @@ class DecoderLoader {
   Result<DecoderBlock> load_block(const DecoderLayer& layer) {
     const uint64_t q = d_.q_heads * d_.head_dim;
     DecoderBlock block;
-    BALLAST_TRY(block.attention_norm, norm(kAttentionNorm, d_.width));
     BALLAST_CHECK(load_projections(block));
     BALLAST_TRY(block.output, matrix(kOutput, d_.width, q, d_.output_bias));
-    BALLAST_TRY(block.feed_norm, norm(kFeedNorm, d_.width));
+    if (layer.sparse) BALLAST_CHECK(assign(block.mixture, mixture()));
+    else BALLAST_CHECK(assign(block.feed, feed(kGate, kUp, kDown, d_.hidden)));
+    BALLAST_CHECK(load_norms(block));
     pass_over_buffers();
+    return block;
+  }
+
+  Status load_norms(DecoderBlock& block) {
+    BALLAST_TRY(block.attention_norm, norm(kAttentionNorm, d_.width));
+    BALLAST_TRY(block.feed_norm, norm(kFeedNorm, d_.width));
     if (d_.qk_norm) {
       BALLAST_TRY(block.query_norm, norm(kQueryNorm, d_.head_dim));
       BALLAST_TRY(block.key_norm, norm(kKeyNorm, d_.head_dim));
@@ -156,9 +174,7 @@ class DecoderLoader {
       BALLAST_TRY(block.attention_post_norm, norm(kAttentionPostNorm, d_.width));
       BALLAST_TRY(block.feed_post_norm, norm(kFeedPostNorm, d_.width));
     }
-    if (layer.sparse) return with_mixture(std::move(block));
-    BALLAST_TRY(block.feed, feed(kGate, kUp, kDown, d_.hidden));
-    return block;
+    return {};
   }
 
   void pass_over_buffers() {
@@ -193,14 +209,14 @@ class DecoderLoader {
 
   // ---- experts
 
-  Result<DecoderBlock> with_mixture(DecoderBlock block) {
-    DecoderMixture& mixture = block.mixture;
+  Result<DecoderMixture> mixture() {
+    DecoderMixture mixture;
     BALLAST_TRY(mixture.router, matrix(kRouter, d_.experts.count, d_.width, Presence::kAbsent));
     BALLAST_TRY(mixture.experts, has(kStackedDown) ? stacked_experts() : single_experts());
-    if (d_.experts.shared_hidden == 0) return block;
+    if (d_.experts.shared_hidden == 0) return mixture;
     BALLAST_TRY(mixture.shared, feed(kSharedGate, kSharedUp, kSharedDown, d_.experts.shared_hidden));
     BALLAST_TRY(mixture.shared_switch, matrix(kSharedSwitch, 1, d_.width, Presence::kAbsent));
-    return block;
+    return mixture;
   }
 
   Result<std::vector<ops::Expert>> single_experts() {

@@ -1,4 +1,4 @@
-// The built-in model kinds: one row each, in the file of its name.
+// The built-in model kinds: one row each, in the file of its name; gpt and ministral are decoders (decoder.cc).
 #pragma once
 
 #include "ballast/models/model.h"

@@ -20,6 +20,7 @@ void add_normalization(Registry& registry);
 void add_pooling(Registry& registry);
 void add_reduction(Registry& registry);
 void add_rotary(Registry& registry);
+void add_rotary_order(Registry& registry);
 void add_sampling(Registry& registry);
 void add_shape(Registry& registry);
 void add_stochastic(Registry& registry);

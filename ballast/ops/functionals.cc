@@ -47,6 +47,8 @@ constexpr auto kFunctionals = std::to_array<FunctionalInfo>({
     {OURS "global_mean_pool_nhwc", "global_mean_pool_nhwc", "global_mean_pool_nhwc_x", "mean over all positions, NHWC"},
     {OURS "avg_pool2d_nhwc", "avg_pool2d_nhwc", "avg_pool2d_nhwc_x_params", "mean of windows, NHWC"},
     {OURS "prelu", "prelu", "prelu_x_slopes", "x above 0, below it the slope of its channel times x"},
+    {OURS "pairs_to_halves", "pairs_to_halves", "pairs_to_halves_config_qkv",
+     "q and k of packed q | k | v: from channels that turn as pairs to halves"},
     {OURS "expert_gates", "expert_gates", "expert_gates_scores_used", "the largest shares of a softmax, the others 0"},
     {OURS "expert_mlp", "expert_mlp", "expert_mlp_x_gates_experts",
      "gated feed-forward parts of the experts with a gate"},

@@ -235,8 +235,8 @@ Result<Outcome> Registry::State::run(const Entry& entry, Context& context, const
 Registry::Registry() : state_(std::make_unique<State>()) {
   for (const auto add_family :
        {ops::add_activation, ops::add_attention, ops::add_conv, ops::add_embedding, ops::add_experts, ops::add_linalg,
-        ops::add_loss, ops::add_normalization, ops::add_pooling, ops::add_reduction, ops::add_rotary, ops::add_sampling,
-        ops::add_shape, ops::add_stochastic, ops::add_tensor_ops}) {
+        ops::add_loss, ops::add_normalization, ops::add_pooling, ops::add_reduction, ops::add_rotary,
+        ops::add_rotary_order, ops::add_sampling, ops::add_shape, ops::add_stochastic, ops::add_tensor_ops}) {
     add_family(*this);
   }
 }

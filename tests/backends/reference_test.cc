@@ -6,6 +6,7 @@
 #include <limits>
 
 #include "ballast/ops/metric.h"
+#include "ballast/ops/rotary_order.h"
 #include "tests/support/ops_testing.h"
 
 namespace ballast {
@@ -287,6 +288,12 @@ TEST_P(Reference, AttentionWithAWindowAndACap) {
   expect(ops::attention(context, config, qkv), {4, 1}, {3, 3.325199176, 1.22100326, 1.302056387});
   config = {.q_heads = 1, .kv_heads = 1, .head_dim = 1, .window = 3, .scale = 0.25F, .soft_cap = 0.5F};
   expect(ops::attention(context, config, qkv), {4, 1}, {3, 3.412529598, 1.238512569, 0.560689538});
+}
+
+TEST_P(Reference, PairsToHalves) {
+  const ops::AttentionConfig config{.q_heads = 2, .kv_heads = 1, .head_dim = 4};
+  expect(ops::pairs_to_halves(context, config, tensor({0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15}, {1, 16})),
+         {1, 16}, {0, 2, 1, 3, 4, 6, 5, 7, 8, 10, 9, 11, 12, 13, 14, 15});
 }
 
 TEST_P(Reference, Experts) {

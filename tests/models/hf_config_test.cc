@@ -32,7 +32,7 @@ const std::vector<Lie>& lies() {
   static const std::vector<Lie> all = {
       {"wider", "llama_plain", "hidden_size", "64", {"model.embed_tokens.weight", "[128, 48]", "[128, 64]"}},
       {"wordier", "llama_plain", "vocab_size", "100000000000", {"model.embed_tokens.weight", "[128, 48]"}},
-      {"deeper", "llama_plain", "num_hidden_layers", "3", {"model.layers.2.input_layernorm.weight"}},
+      {"deeper", "llama_plain", "num_hidden_layers", "3", {"model.layers.2.self_attn.q_proj.weight"}},
       {"bottomless", "llama_plain", "num_hidden_layers", "1000000000", {"num_hidden_layers", "1000000000"}},
       {"no_layers", "llama_plain", "num_hidden_layers", "0", {"num_hidden_layers", "0"}},
       {"no_heads", "llama_plain", "num_attention_heads", "0", {"num_attention_heads", "is 0"}},

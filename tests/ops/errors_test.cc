@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ballast/ops/metric.h"
+#include "ballast/ops/rotary_order.h"
 #include "tests/support/ops_testing.h"
 
 namespace ballast {
@@ -158,6 +159,8 @@ TEST_F(OpsErrors, CheckRope) {
   EXPECT_REFUSED(ops::apply_rope(context(), zeros({3, 1, 3}), tables),
                  "apply_rope: x [3, 1, 3] does not fit cosines [3, 2]: heads of 3 cannot have 4 channels turned");
   EXPECT_FALSE(ops::apply_rope(context(), zeros({3, 1, 4}, DType::kF64), tables));
+  EXPECT_REFUSED(ops::pairs_to_halves(context(), {.q_heads = 1, .kv_heads = 1, .head_dim = 3}, zeros({2, 9})),
+                 "pairs_to_halves: qkv [2, 9]: heads of 3 channels have no pairs");
   EXPECT_REFUSED(ops::rope_tables(context(), {.rotary_dim = 3}, 0, 1), "rope_tables: 3 rotary channels are not even");
   EXPECT_FALSE(ops::rope_tables(context(), {.rotary_dim = 4, .theta = 0}, 0, 1));
   EXPECT_FALSE(

@@ -111,6 +111,22 @@ TEST(LoadModel, NamesAParameterOfTheWrongShapeAndBothShapes) {
               AllOf(HasSubstr("tok_embeddings.weight"), HasSubstr("[19, 8]"), HasSubstr("[20, 8]")));
 }
 
+TEST(LoadModel, RefusesSizesThatNoTextModelHas) {
+  const std::pair<const char*, const char*> kConfigs[] = {{R"(,"vocab_size":0)", "vocab_size"},
+                                                          {R"(,"embed_dim":0)", "embed_dim"},
+                                                          {R"(,"num_layers":0)", "num_layers"},
+                                                          {R"(,"num_layers":1000000000000)", "num_layers"},
+                                                          {R"(,"num_heads":3)", "does not divide"},
+                                                          {R"(,"mlp_ratio":9000000000000000000)", "mlp_ratio"},
+                                                          {R"(,"context_length":0)", "context 0"},
+                                                          {R"(,"dropout":1.5)", "dropout is 1.5"},
+                                                          {R"(,"gelu":"cubic")", "is \"cubic\": erf or tanh"}};
+  for (const auto& [fields, named] : kConfigs) {
+    EXPECT_THAT(load_failure(recorded_model_path("gpt_micro"), with_config(micro_config(fields))),
+                AllOf(HasSubstr("config of the gpt model"), HasSubstr(named)));
+  }
+}
+
 TEST(LoadModel, NamesAParameterThatIsMissing) {
   EXPECT_THAT(load_failure(recorded_model_path("gpt_micro"), with_config(micro_config(R"(,"num_layers":3)"))),
               HasSubstr("blocks.2.attention.w_qkv"));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ballast/ops/rotary_order.h"
 #include "tests/support/case_shapes.h"
 
 namespace ballast::testing {
@@ -316,6 +317,21 @@ void add_interleaved_rope(Cases& cases) {
   }
 }
 
+void add_rotary_order(Cases& cases) {
+  for (const ops::AttentionConfig& config : kHeads) {
+    if (config.head_dim % 2 != 0) continue;
+    for (const uint64_t t : {0U, 1U, 5U, 37U}) {
+      cases.push_back(
+          {"pairs_to_halves",
+           fmt::format("{} positions, {} heads on {} of {}", t, config.q_heads, config.kv_heads, config.head_dim),
+           {{t, config.q_width() + 2 * config.kv_width()}},
+           {},
+           [=](Trial& trial) { return ops::pairs_to_halves(trial.context, config, trial.x[0]); },
+           kExact});
+    }
+  }
+}
+
 // Scores far enough apart that rounding does not choose other experts.
 Result<Tensor> spread_scores(Trial& t, uint64_t rows, uint64_t experts) {
   BALLAST_TRY(Tensor scores, t.context.workspace().make({rows, experts}, t.dtype));
@@ -544,6 +560,7 @@ std::vector<ConformanceCase> conformance_cases() {
   add_attention_variants(cases);
   add_rope(cases);
   add_interleaved_rope(cases);
+  add_rotary_order(cases);
   add_experts(cases);
   add_shapes(cases);
   add_images(cases);

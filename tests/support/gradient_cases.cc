@@ -5,6 +5,7 @@
 #include <array>
 
 #include "ballast/ops/metric.h"
+#include "ballast/ops/rotary_order.h"
 #include "tests/support/case_shapes.h"
 
 namespace ballast::testing {
@@ -233,6 +234,11 @@ void add_attention_slopes(Cases& cases) {
       add(cases, "attention", fmt::format("window {}, cap {}", window, soft_cap), {{{7, 24}}},
           [=](Trial& t) { return ops::attention(t.context, config, t.x[0]); });
     }
+  }
+  for (const uint64_t sequences : {1U, 3U}) {
+    const ops::AttentionConfig config{.q_heads = 4, .kv_heads = 2, .head_dim = 6, .sequences = sequences};
+    add(cases, "pairs_to_halves", fmt::format("{} sequences", sequences), {{{sequences * 5, 48}}},
+        [=](Trial& t) { return ops::pairs_to_halves(t.context, config, t.x[0]); });
   }
   add(cases, "apply_rope", "pairs", {{{5, 3, 7}}}, [](Trial& t) -> Result<Tensor> {
     const ops::RopeConfig rope{.rotary_dim = 4, .layout = ops::RopeLayout::kPairs};
