@@ -106,6 +106,32 @@ every = 20
   ASSERT_EQ(run.exit_code, 0) << run.err;
 }
 
+// Notes to train a text model on, and the checkpoint of a run.
+void make_text_run(const TempFolder& folder) {
+  std::string notes;
+  for (int i = 0; i < 20; ++i) notes += "the cat sat on the mat. ";
+  folder.write("notes.txt", notes);
+  folder.write("notes.toml", R"(
+[model]
+kind = "gpt"
+context_length = 16
+embed_dim = 16
+num_layers = 1
+num_heads = 2
+[data]
+kind = "text"
+path = "notes.txt"
+tokenizer = "bytes"
+[train]
+steps = 2
+batch_size = 2
+[checkpoint]
+folder = "runs/notes"
+)");
+  const ProgramRun run = run_ballast({"train", folder.path("notes.toml"), "--quiet"});
+  ASSERT_EQ(run.exit_code, 0) << run.err;
+}
+
 // A small model with a chat template of its own, and a template by itself.
 void make_chat_model(const TempFolder& folder) {
   const std::string chat = "{% for message in messages %}{{ message.content }}\n{% endfor %}";
@@ -150,6 +176,7 @@ void make_sample_files(const TempFolder& folder) {
   folder.write("README.md", "# A model\n");
   for (const char* name : {"sample.txt", "held_out.txt"}) copy_data(folder, "text/held_out.txt", name);
   make_training_run(folder);
+  make_text_run(folder);
   make_chat_model(folder);
   std::filesystem::copy(test_file_path("huggingface/gpt2"), folder.path("gpt2_folder"));
   std::filesystem::copy(test_file_path("hf/bert"), folder.path("bert_folder"));
