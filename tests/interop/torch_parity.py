@@ -223,8 +223,9 @@ def check_checkpoints(ballast, folder, table, _):
         expected = saved_tensors(saved)
         compare(expected, ballast.tensors(path))
         ballast.verify(path)
-        copy = ballast.convert(path, path.with_suffix(".safetensors"))
-        compare(expected, ballast.tensors(copy))
+        # safetensors has no c128, and nothing is lost unasked.
+        copy = ballast.convert(path, path.with_suffix(".safetensors"), "--exclude", "^types.c128$")
+        compare({name: tensor for name, tensor in expected.items() if name != "types.c128"}, ballast.tensors(copy))
         table.add("checkpoints", f"torch.save, {what}: {len(expected)} tensors", "", "same", True)
 
 
