@@ -2,7 +2,8 @@
 
 Each case of family_cases.py is written as a folder, loaded by transformers and by Ballast, and compared: the logits of
 every position of a short and of a long prompt, and a greedy continuation that uses the cache. Encoders: the states of all
-tokens, and the vectors of texts.
+tokens, and the vectors of texts. Numbers are compared with transformers in f64 (torch_double.py), and transformers in f32
+is held to the same bound, which shows that both are one model; tokens are compared with transformers in f32.
 """
 
 import dataclasses
@@ -25,9 +26,10 @@ from safetensors.torch import load_file, save_file
 
 from family_cases import CONTEXT, LONG, NEUTRAL, SHORT, every_case
 from harness import Ballast, Mismatch, require
+from torch_double import double_precision
 
 NEW_TOKENS = 12
-TOLERANCE = 1e-4
+TOLERANCE = 1e-4  # largest distance from transformers in f64, of Ballast and of transformers in f32
 LEAD = 2e-3  # by which the likeliest token must lead for the next ones to be compared
 ROUTER_LEAD = 3e-4  # by which the score of the last chosen expert must lead
 MOST_PROMPTS = 40  # that are drawn until no router hangs on a rounding error
@@ -104,13 +106,20 @@ def write_folder(case, folder):
         rename_tensors(folder / "model.safetensors", case.rename)
 
 
-def load_reference(case, folder):
+def load_reference(case, folder, dtype=torch.float32, **changes):
     has_experts = case.config["model_type"] in ("mixtral", "qwen2_moe", "qwen3_moe")
     loops = {"experts_implementation": "eager"} if has_experts else {}
-    model, info = model_class(case).from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
-                                                    output_loading_info=True, **loops)
+    model, info = model_class(case).from_pretrained(folder, dtype=dtype, attn_implementation="eager",
+                                                    output_loading_info=True, **loops, **changes)
     require(not info["missing_keys"], f"transformers misses {info['missing_keys']}")
     return model.eval()
+
+
+@double_precision()
+def load_exact(case, folder):
+    # GPT-2's way of widening f16 to f32 refuses f64; it computes the same without.
+    changes = {"reorder_and_upcast_attn": False} if case.config["model_type"] == "gpt2" else {}
+    return load_reference(case, folder, torch.float64, **changes)
 
 
 # ---------------------------------------------------------------- decoders
@@ -126,7 +135,7 @@ class Routers:
                 module.register_forward_hook(self.watch)
 
     def watch(self, module, _, output):
-        scores = output[0].float().sort(-1, descending=True).values
+        scores = output[0].sort(-1, descending=True).values
         if module.top_k < scores.shape[-1]:
             self.lead = min(self.lead, float((scores[..., module.top_k - 1] - scores[..., module.top_k]).min()))
 
@@ -141,7 +150,12 @@ def forget_length(model):
 @torch.inference_mode()
 def reference_logits(model, ids):
     forget_length(model)
-    return model(torch.tensor([ids]), use_cache=False).logits[0].float().numpy()
+    return model(torch.tensor([ids]), use_cache=False).logits[0].numpy()
+
+
+@double_precision()
+def exact_logits(model, ids):
+    return reference_logits(model, ids)
 
 
 @torch.inference_mode()
@@ -171,19 +185,22 @@ def draw_prompt(case, length, vocab, run, routers):
     raise Mismatch("every prompt has a router that cannot decide")
 
 
-def difference(what, ours, theirs):
-    require(ours.shape == theirs.shape, f"{what}: {ours.shape}, not {theirs.shape}")
-    error = float(np.abs(ours.astype(np.float64) - theirs).max())
-    require(error <= TOLERANCE, f"{what} differ by {error:.1e} (largest {np.abs(theirs).max():.1f})")
+def difference(what, ours, exact):
+    require(exact.dtype == np.float64, f"{what}: the reference is {exact.dtype}")
+    require(ours.shape == exact.shape, f"{what}: {ours.shape}, not {exact.shape}")
+    error = float(np.abs(ours - exact).max())
+    require(error <= TOLERANCE, f"{what} differ by {error:.2e} (largest {np.abs(exact).max():.1f})")
     return error
 
 
-def compare_output(ballast, folder, ids, theirs):
+def compare_output(ballast, folder, ids, exact, single):
+    """`exact` and `single`: what transformers computes in f64, and in f32 as it is used."""
+    difference(f"transformers' outputs of {len(ids)} tokens in f32 and in f64", single, exact)
     out = folder / "output.npz"
     ballast.run("forward", folder, "--tokens", ",".join(map(str, ids)), "--numerics", "exact", "--out", out, "--overwrite")
     with np.load(out) as arrays:
         (ours,) = (arrays[name] for name in arrays.files)
-    return difference(f"outputs of {len(ids)} tokens", ours, theirs)
+    return difference(f"outputs of {len(ids)} tokens", ours, exact)
 
 
 def compare_greedy(ballast, folder, ids, theirs):
@@ -195,13 +212,13 @@ def compare_greedy(ballast, folder, ids, theirs):
 
 
 def compare_decoder(case, ballast, folder):
-    model = load_reference(case, folder)
+    model, exact = load_reference(case, folder), load_exact(case, folder)
     routers = Routers(model)
     vocab = model.config.get_text_config().vocab_size
     error = 0.0
     for length in (SHORT, LONG):
         ids, theirs = draw_prompt(case, length, vocab, lambda ids: reference_logits(model, ids), routers)
-        error = max(error, compare_output(ballast, folder, ids, theirs))
+        error = max(error, compare_output(ballast, folder, ids, exact_logits(exact, ids), theirs))
     ids, theirs = draw_prompt(case, case.prompt, vocab, lambda ids: reference_greedy(model, ids, case.cached), routers)
     return error, compare_greedy(ballast, folder, ids, theirs)
 
@@ -222,27 +239,36 @@ def write_tokenizer(folder):
 
 
 @torch.inference_mode()
-def reference_vector(case, model, tokenizer, text):
+def reference_states(model, ids):
+    return model(torch.tensor([ids])).last_hidden_state[0]
+
+
+@double_precision()
+def exact_states(model, ids):
+    return reference_states(model, ids)
+
+
+@double_precision()
+def exact_vector(case, model, tokenizer, text):
     tokenizer.enable_truncation(case.max_length or CONTEXT)
-    states = model(torch.tensor([tokenizer.encode(text).ids])).last_hidden_state[0]
+    states = reference_states(model, tokenizer.encode(text).ids)
     vector = states[0] if case.pooling == "cls" else states.mean(0)
     return (vector / vector.norm() if case.unit else vector).numpy()
 
 
 def compare_encoder(case, ballast, folder):
-    model = load_reference(case, folder)
+    model, exact = load_reference(case, folder), load_exact(case, folder)
     tokenizer = write_tokenizer(folder)
     error = 0.0
     for length in (SHORT, LONG):
         ids = np.random.default_rng(seed_of(case) + length).integers(0, model.config.vocab_size, length).tolist()
-        with torch.inference_mode():
-            theirs = model(torch.tensor([ids])).last_hidden_state[0].numpy()
-        error = max(error, compare_output(ballast, folder, ids, theirs))
+        theirs = exact_states(exact, ids).numpy()
+        error = max(error, compare_output(ballast, folder, ids, theirs, reference_states(model, ids).numpy()))
     flags = [flag for text in TEXTS for flag in ("--text", text)]
     ballast.run("embed", folder, *flags, "--numerics", "exact", "--out", folder / "vectors.npz", "--overwrite")
     with np.load(folder / "vectors.npz") as arrays:
         ours = arrays["embeddings"]
-    theirs = np.stack([reference_vector(case, model, tokenizer, text) for text in TEXTS])
+    theirs = np.stack([exact_vector(case, exact, tokenizer, text) for text in TEXTS])
     return max(error, difference("vectors", ours, theirs)), 0
 
 

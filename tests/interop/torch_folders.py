@@ -11,12 +11,12 @@ import transformers
 
 from harness import require
 from token_program import encode_all
+from torch_double import double_precision
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 TEXTS = ["", "hello", " ab ab", "The quick brown fox\n\njumps", "it's 1234 I'LL", "<s>ab</s>", "größe 中\U0001F600", "  a  b\t"]
 NEW_TOKENS = 12
 LEAD = 2e-3  # by which the likeliest token must lead for the next ones to be compared
-TOLERANCE = 1e-4
 TRAINED = """
 model = {{kind = "gpt", context_length = 32, embed_dim = 32, num_layers = 2, num_heads = 2, gelu = "{gelu}"}}
 data = {{kind = "text", path = "corpus.txt"}}
@@ -26,17 +26,19 @@ checkpoint = {{folder = "run"}}
 """
 
 
+@double_precision()
 def load(folder):
     config = transformers.AutoConfig.from_pretrained(folder)
     loops = {"experts_implementation": "eager"} if "moe" in config.model_type or config.model_type == "mixtral" else {}
     model, info = transformers.AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True, **loops)
+        folder, dtype=torch.float64, attn_implementation="eager", output_loading_info=True, **loops)
     require(not info["missing_keys"], f"transformers misses {info['missing_keys']}")
     require(not info["unexpected_keys"], f"transformers does not know {info['unexpected_keys']}")
     require(not info["mismatched_keys"], f"transformers wants other shapes for {info['mismatched_keys']}")
     return model.eval()
 
 
+@double_precision()
 @torch.inference_mode()
 def greedy(model, ids):
     """Tokens up to the first that leads by too little, and the logits of the prompt."""
@@ -55,8 +57,7 @@ def compare_texts(name, path, model, lengths, parity, ballast, folder, table):
         ids = [3 + i * 37 % (model.config.vocab_size - 3) for i in range(length)]
         theirs, text = greedy(model, ids)
         ours = parity.ballast_logits(ballast, path, folder, "--tokens", parity.comma(ids), "--numerics", "exact")
-        error = float(np.abs(ours.astype(np.float64) - theirs).max())
-        table.add(name, f"logits of {length} tokens", f"{np.abs(theirs).max():.2f}", f"{error:.2e}", error <= TOLERANCE)
+        table.logits(name, f"logits of {length} tokens", ours, theirs)
         if text:
             table.tokens(name, f"{len(text)} greedy tokens", parity.ballast_tokens(ballast, path, ids, len(text), "--numerics", "exact"), text)
 
@@ -90,13 +91,14 @@ def check_trained(gelu, parity, ballast, folder, table, _):
     compare_tokens(name, place / "gpt/tokenizer.json", place / "out", ballast, table)
 
 
+@double_precision()
 @torch.inference_mode()
 def check_bert(parity, ballast, folder, table, _):
     """There and back: GGUF has no place for the pooler, whose task is another."""
     gguf, out = folder / "bert.gguf", folder / "bert"
     ballast.run("convert", DATA / "hf/bert", gguf)
     ballast.run("convert", gguf, f"{out}/")
-    model, info = transformers.AutoModel.from_pretrained(out, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
+    model, info = transformers.AutoModel.from_pretrained(out, dtype=torch.float64, attn_implementation="eager", output_loading_info=True)
     require(all(name.startswith("pooler.") for name in info["missing_keys"]), f"transformers misses {info['missing_keys']}")
     require(not info["unexpected_keys"], f"transformers does not know {info['unexpected_keys']}")
     ids = [3 + i * 37 % 120 for i in range(40)]

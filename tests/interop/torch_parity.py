@@ -18,9 +18,10 @@ import torch_families
 import torch_folders
 import torch_weights
 from harness import Ballast, Mismatch, Tensor, compare, sha256
+from torch_double import double_precision
 
 ROOT = Path(__file__).resolve().parents[2]
-TOLERANCE = 1e-4  # largest distance of any logit from f32 PyTorch
+TOLERANCE = 1e-4  # largest distance of any logit from PyTorch in f64
 PROMPT = [i * 7919 % 50257 for i in range(40)]  # GPT-2 small
 NEW_TOKENS = 16
 RECORDED_ROWS = (0, 17, 39)
@@ -41,8 +42,9 @@ class Table:
     def logits(self, model, what, ours, theirs):
         if ours.shape != theirs.shape:
             return self.add(model, f"{what}: {ours.shape}, not {theirs.shape}", "", "", False)
-        error = float(np.abs(ours.astype(np.float64) - theirs).max())
-        self.add(model, what, f"{np.abs(theirs).max():.2f}", f"{error:.2e}", error <= TOLERANCE)
+        error = float(np.abs(ours - theirs).max())
+        held = theirs.dtype == np.float64 and error <= TOLERANCE
+        self.add(model, what, f"{np.abs(theirs).max():.2f}", f"{error:.2e}", held)
 
     def tokens(self, model, what, ours, theirs):
         self.add(model, what, "", "same" if ours == theirs else f"{ours} not {theirs}", ours == theirs)
@@ -68,11 +70,13 @@ def ballast_tokens(ballast, model, prompt, count, *flags):
     return json.loads(done.stdout)["tokens"]
 
 
+@double_precision()
 @torch.inference_mode()
 def torch_text_logits(model, ids):
     return model(torch.tensor([ids])).logits[0].numpy()
 
 
+@double_precision()
 @torch.inference_mode()
 def torch_greedy(model, ids, count):
     """Tokens, and the smallest lead of a chosen one."""
@@ -87,9 +91,10 @@ def torch_greedy(model, ids, count):
     return written, lead
 
 
+@double_precision()
 @torch.inference_mode()
 def torch_image_logits(model, images):
-    return model(torch.from_numpy(images)).numpy()
+    return model(torch.from_numpy(images).double()).numpy()
 
 
 # ---------------------------------------------------------------- recordings
@@ -108,11 +113,10 @@ def record(name, content):
 
 
 def record_text(tensors, config, logits, written):
-    wide = logits.astype(np.float64)
     record("gpt2_small", {
         "torch": torch.__version__.split("+")[0], "config": config, "tensors": tensors, "tokens": PROMPT,
         "argmax": logits.argmax(-1).tolist(),
-        "log_sum_exp": short(np.log(np.exp(wide - wide.max(-1, keepdims=True)).sum(-1)) + wide.max(-1)),
+        "log_sum_exp": short(np.log(np.exp(logits - logits.max(-1, keepdims=True)).sum(-1)) + logits.max(-1)),
         "rows": list(RECORDED_ROWS), "stride": STRIDE,
         "logits": short(np.stack([logits[row, ::STRIDE] for row in RECORDED_ROWS])), "written": written})
 
@@ -124,7 +128,7 @@ def import_seeded(ballast, kind, folder):
     model, tensors = torch_weights.save(kind, folder / kind)
     checkpoint = folder / f"{kind}.gptrs"
     ballast.run("import", folder / kind, checkpoint, "--no-sync", "--overwrite")
-    return model, tensors, checkpoint
+    return model.double(), tensors, checkpoint
 
 
 def check_gpt2_small(ballast, folder, table, recording):
@@ -165,10 +169,11 @@ def check_default(ballast, folder, table, _):
     exported.mkdir(exist_ok=True)
     ballast.run("convert", source, exported / "model.safetensors", "--adapt", "gptrs-to-huggingface",
                 "--write-config", exported / "config.json", "--overwrite")
-    model = transformers.GPT2LMHeadModel.from_pretrained(exported, dtype=torch.float32).eval()
+    with double_precision():
+        model = transformers.GPT2LMHeadModel.from_pretrained(exported, dtype=torch.float64).eval()
     probe = json.loads((ROOT / "tests/data/torch/default_model_probe.json").read_text())
     theirs = torch_text_logits(model, probe["tokens"])
-    table.logits("default", "transformers against the recorded probe", theirs[-1], np.array(probe["last"], np.float32))
+    table.logits("default", "transformers against the recorded probe", np.array(probe["last"], np.float32), theirs[-1])
     ours = ballast_logits(ballast, source, folder, "--tokens", comma(probe["tokens"]))
     table.logits("default", f"forward, {len(probe['tokens'])} tokens", ours, theirs)
     long = [(i * 37 + i // 5) % theirs.shape[-1] for i in range(256)]
