@@ -208,9 +208,9 @@ Result<BenchmarkResult> measure(const BenchmarkFlags& flags, Console& console) {
   result.machine = measure_machine(model.context().threads());
   result.measures.push_back({"load", "loads/s", 1, running->load_seconds()});
   if (model.as_causal_lm() != nullptr) BALLAST_CHECK(measure_text(flags, model, result));
-  else if (flags.mode != BenchmarkMode::kAll) return wrong_capability(model, "--mode, which is for text models");
+  else if (flags.mode != BenchmarkMode::kAll) return model.cannot("--mode, which is for text models");
   else if (model.as_image_classifier() != nullptr) BALLAST_CHECK(measure_images(flags, model, result));
-  else return wrong_capability(model, "anything that can be measured here");
+  else return model.cannot("anything that can be measured here");
   BALLAST_CHECK(running->finish(console));
   return result;
 }

@@ -12,7 +12,6 @@
 #include "apps/ballast/text.h"
 #include "ballast/edit/importance_file.h"
 #include "ballast/text/calibration.h"
-#include "ballast/text/perplexity.h"
 
 namespace ballast::cli {
 
@@ -23,17 +22,14 @@ constexpr uint64_t kMostCalibrationBytes = uint64_t{64} << 20;
 constexpr uint64_t kCalibrationWindow = 512;
 
 // The text in windows that do not overlap, so that every token counts once.
-Result<Perplexity> read_through(LoadedModel& model, const std::string& model_path, const std::string& text_path,
-                                Console& console) {
-  const CausalLm* causal = model.as_causal_lm();
-  if (causal == nullptr) return wrong_capability(model, "text generation");
-  BALLAST_TRY(const Tokenizer tokenizer, find_tokenizer("", model_path));
+Result<Perplexity> read_through(const TextModel& model, const std::string& text_path, Console& console) {
+  const auto tokenizer = model.tokenizer();
+  if (!tokenizer) return with_tokenizer_advice(tokenizer.error());
   BALLAST_TRY(const std::string text, read_text_input(text_path, kMostCalibrationBytes));
-  BALLAST_TRY(const std::vector<TokenId> tokens, tokenizer.encode(text));
+  BALLAST_TRY(const std::vector<TokenId> tokens, (*tokenizer)->encode(text));
   ProgressBar bar(console.errors(), ProgressUnit::kTokens);
-  const uint64_t window = std::min(causal->context_length(), kCalibrationWindow);
-  auto perplexity = measure_perplexity(*causal, model.context(), tokens,
-                                       {.context = window, .stride = window, .progress = bar.callback()});
+  const uint64_t window = std::min(model.writer().context_length(), kCalibrationWindow);
+  auto perplexity = model.perplexity(tokens, {.context = window, .stride = window, .progress = bar.callback()});
   if (!perplexity) return std::move(perplexity).error().with_context(printable(text_path));
   return *perplexity;
 }
@@ -41,10 +37,10 @@ Result<Perplexity> read_through(LoadedModel& model, const std::string& model_pat
 Result<Calibration> collect(const CalibrationFlags& flags, const std::string& model_path, unsigned threads,
                             Console& console) {
   ImportanceCollector collector;
-  LoadOptions options{.threads = threads};
-  options.extend = [&collector](Registry& registry) { return collector.attach(registry); };
-  BALLAST_TRY(const auto model, load_model(model_path, options));
-  BALLAST_TRY(const Perplexity perplexity, read_through(*model, model_path, flags.text, console));
+  TextModelOptions options{.load = {.threads = threads}};
+  options.load.extend = [&collector](Registry& registry) { return collector.attach(registry); };
+  BALLAST_TRY(const TextModel model, TextModel::open(model_path, options));
+  BALLAST_TRY(const Perplexity perplexity, read_through(model, flags.text, console));
   if (!flags.save.empty()) {
     const ImportanceFileInfo info{{flags.text}, perplexity.context, perplexity.windows};
     auto saved = write_importance(flags.save, collector.matrix(), info);

@@ -11,7 +11,6 @@
 #include "apps/ballast/streams.h"
 #include "apps/ballast/text.h"
 #include "ballast/io/file.h"
-#include "ballast/text/chat_setup.h"
 
 namespace ballast::cli {
 
@@ -29,36 +28,33 @@ struct ChatFlags {
   bool json = false;
 };
 
-Result<std::optional<FoundChatTemplate>> given_template(const ChatFlags& flags) {
-  if (flags.template_path.empty()) return std::optional<FoundChatTemplate>();
+Result<std::optional<GivenChatTemplate>> given_template(const ChatFlags& flags) {
+  if (flags.template_path.empty()) return std::optional<GivenChatTemplate>();
   BALLAST_TRY(const auto source, open_file(flags.template_path, FileAccess::kPositional));
   BALLAST_TRY(const ByteVector bytes, read_bytes(*source, 0, source->size()));
-  FoundChatTemplate given;
-  given.text = std::string(as_text(bytes));
-  given.where = flags.template_path;
-  return std::optional(std::move(given));
+  return std::optional(GivenChatTemplate{std::string(as_text(bytes)), flags.template_path});
 }
 
-Result<ChatSetup> chat_setup(const ChatFlags& flags, RunningModel& running, const Tokenizer& tokenizer) {
-  BALLAST_TRY(const auto given, given_template(flags));
-  auto setup = prepare_chat(running.path(), tokenizer, running.model().stop_tokens(), given);
-  if (setup || setup.error().code != ErrorCode::kNotFound) return setup;
-  return make_error(ErrorCode::kNotFound,
-                    fmt::format("{}; give one with --template FILE, or continue a text with `ballast "
-                                "generate`",
-                                setup.error().message));
+Result<TextModel> open_text(const ChatFlags& flags, const RunningModel& running) {
+  BALLAST_TRY(auto given, given_template(flags));
+  return TextModel::of(running.shared_model(), running.source(),
+                       {.tokenizer = flags.tokenizer, .chat_template = std::move(given)});
 }
 
-Result<Conversation> make_conversation(const ChatFlags& flags, RunningModel& running, const Tokenizer& tokenizer) {
-  BALLAST_TRY(ChatSetup setup, chat_setup(flags, running, tokenizer));
-  GenerateOptions& generate = setup.options.generate;
-  generate.sampling = settle_sampling(generate.sampling, flags.sampling);
-  generate.max_tokens = flags.max_tokens;
-  generate.cancelled = interrupted;
-  setup.options.stop_texts.insert(setup.options.stop_texts.end(), flags.stop.begin(), flags.stop.end());
-  Conversation conversation(*running.model().as_causal_lm(), running.model().context(), tokenizer,
-                            std::move(setup.chat_template), std::move(setup.options));
-  conversation.set_system(flags.system);
+Result<Conversation> make_conversation(const ChatFlags& flags, const TextModel& text) {
+  if (const auto tokenizer = text.tokenizer(); !tokenizer) return with_tokenizer_advice(tokenizer.error());
+  ConversationOptions options = text.chat_options();
+  options.generate.sampling = settle_sampling(options.generate.sampling, flags.sampling);
+  options.generate.max_tokens = flags.max_tokens;
+  options.generate.cancelled = interrupted;
+  options.stop_texts.insert(options.stop_texts.end(), flags.stop.begin(), flags.stop.end());
+  auto conversation = text.start_chat(std::move(options));
+  if (!conversation && conversation.error().code == ErrorCode::kNotFound) {
+    return make_error(ErrorCode::kNotFound,
+                      fmt::format("{}; give one with --template FILE, or continue a text with `ballast generate`",
+                                  conversation.error().message));
+  }
+  if (conversation) conversation->set_system(flags.system);
   return conversation;
 }
 
@@ -84,15 +80,12 @@ int chat(const ChatFlags& flags, Console& console) {
   }
   auto running = RunningModel::load(flags.model);
   if (!running) return console.fail(running.error(), flags.json);
-  if ((*running)->model().as_causal_lm() == nullptr) {
-    return console.fail(wrong_capability((*running)->model(), "a conversation"), flags.json);
-  }
-  const auto tokenizer = find_tokenizer(flags.tokenizer, (*running)->path());
-  if (!tokenizer) return console.fail(tokenizer.error(), flags.json);
-  auto conversation = make_conversation(flags, **running, *tokenizer);
+  const auto text = open_text(flags, **running);
+  if (!text) return console.fail(text.error(), flags.json);
+  auto conversation = make_conversation(flags, *text);
   if (!conversation) return console.fail(conversation.error(), flags.json);
   if (flags.sampling.random_seed) console.remark(fmt::format("seed {}\n", flags.sampling.values.seed));
-  ChatSession session(console, *conversation, (*running)->model().as_causal_lm()->context_length(), flags.json);
+  ChatSession session(console, *conversation, text->writer().context_length(), flags.json);
   const int code = run_session(flags, session, console);
   if (const Status status = (*running)->finish(console); !status) return console.fail(status.error(), flags.json);
   return console.finish(code);

@@ -87,6 +87,9 @@ std::string_view Console::hint_for(const Error& error) {
   if (error.code == ErrorCode::kExists && says("overwriting was not asked for") && !says("--overwrite"))
     return "; --overwrite replaces it";
   if (error.code == ErrorCode::kUnknownFormat && !says("doctor")) return " (`ballast doctor` examines such files)";
+  if (says("no model config that says how"))
+    return "; give one with --config, or make a checkpoint with `ballast import`";
+  if (says("allow its beginning to be forgotten")) return " (--context-shift)";
   return "";
 }
 

@@ -1,8 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <cstring>
 #include <memory>
 
 #include "apps/ballast/commands.h"
@@ -13,6 +13,7 @@
 #include "apps/ballast/table.h"
 #include "apps/ballast/text.h"
 #include "apps/ballast/write_tensors.h"
+#include "ballast/runtime/embedder.h"
 
 namespace ballast::cli {
 
@@ -73,66 +74,26 @@ Result<std::vector<std::string>> gather_texts(const EmbedFlags& flags) {
                                                              counted(kMostCompared, "text"), texts.size()));
 }
 
-// Takes tokens of the text itself away from its end; those around it stay. Tells how many.
-size_t cut_to(Encoding& encoding, size_t most) {
-  size_t cut = 0;
-  for (size_t i = encoding.ids.size(); i > 0 && encoding.ids.size() > most; --i) {
-    if (encoding.special[i - 1]) continue;
-    const auto at = static_cast<std::ptrdiff_t>(i - 1);
-    encoding.ids.erase(encoding.ids.begin() + at);
-    encoding.type_ids.erase(encoding.type_ids.begin() + at);
-    encoding.special.erase(encoding.special.begin() + at);
-    ++cut;
-  }
-  return cut;
-}
-
 // ---------------------------------------------------------------- vectors
 
-Result<EmbeddedText> embed_text(const std::string& text, const Tokenizer& tokenizer, LoadedModel& model, float* out) {
-  const TextEmbedder& embedder = *model.as_text_embedder();
-  // What somebody wrote is text, even where it looks like a mark.
-  BALLAST_TRY(Encoding encoding, tokenizer.encode_full(text, {.special_tokens = false}));
-  EmbeddedText embedded{text, 0, cut_to(encoding, embedder.max_length())};
-  embedded.tokens = encoding.ids.size();
-  BALLAST_TRY(const Tensor vector, embedder.embed(model.context(), encoding.ids, encoding.type_ids));
-  std::memcpy(out, vector.f32(), vector.count() * sizeof(float));
-  return embedded;
-}
-
-Result<EmbedResult> embed_texts(const EmbedFlags& flags, RunningModel& running) {
-  LoadedModel& model = running.model();
-  const TextEmbedder* embedder = model.as_text_embedder();
-  if (embedder == nullptr) return wrong_capability(model, "text embedding");
+Result<EmbedResult> embed_texts(const EmbedFlags& flags, const Embedder& embedder) {
   BALLAST_TRY(const std::vector<std::string> texts, gather_texts(flags));
-  BALLAST_TRY(const Tokenizer tokenizer, find_tokenizer(flags.tokenizer, running.path()));
   EmbedResult result;
-  result.kind = model.kind();
-  BALLAST_TRY(result.vectors, model.workspace().make({texts.size(), embedder->width()}));
-  auto* rows = result.vectors.writable<float>();
+  result.kind = embedder.model().kind();
+  BALLAST_TRY(result.vectors, embedder.model().workspace().make({texts.size(), embedder.width()}));
+  auto* row = result.vectors.writable<float>();
   const auto start = std::chrono::steady_clock::now();
   for (size_t i = 0; i < texts.size(); ++i) {
-    auto embedded = embed_text(texts[i], tokenizer, model, rows + i * embedder->width());
+    auto embedded = embedder.embed(texts[i]);
     if (!embedded) return std::move(embedded).error().with_context(fmt::format("text {}", i + 1));
-    result.texts.push_back(*std::move(embedded));
+    row = std::ranges::copy(embedded->vector, row).out;
+    result.texts.push_back({texts[i], embedded->tokens, embedded->cut});
   }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (flags.out.empty()) return result;
   const NamedTensor named{"embeddings", result.vectors};
   BALLAST_CHECK(write_tensors(flags.out, std::span(&named, 1), flags.overwrite));
   return result;
-}
-
-double dot(std::span<const float> a, std::span<const float> b) {
-  double sum = 0;
-  for (size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
-  return sum;
-}
-
-// The cosine of the angle between two vectors; of one without a direction 0.
-double cosine(std::span<const float> a, std::span<const float> b) {
-  const double lengths = std::sqrt(dot(a, a)) * std::sqrt(dot(b, b));
-  return lengths == 0 ? 0 : dot(a, b) / lengths;
 }
 
 // ---------------------------------------------------------------- printing
@@ -150,7 +111,7 @@ void add_similarity(JsonWriter& json, const EmbedResult& result) {
   json.key("similarity").begin_array();
   for (size_t i = 0; i < result.texts.size(); ++i) {
     json.begin_array();
-    for (size_t j = 0; j < result.texts.size(); ++j) json.real(cosine(result.vector(i), result.vector(j)));
+    for (size_t j = 0; j < result.texts.size(); ++j) json.real(cosine_similarity(result.vector(i), result.vector(j)));
     json.end_array();
   }
   json.end_array();
@@ -179,7 +140,8 @@ std::string embed_json(const EmbedResult& result, bool similarity) {
 void print_similarity(const EmbedResult& result, Console& console) {
   for (size_t i = 0; i < result.texts.size() && !console.reader_gone(); ++i) {
     for (size_t j = 0; j < result.texts.size(); ++j) {
-      fmt::format_to(std::back_inserter(console.out()), "{:>8.4f}", cosine(result.vector(i), result.vector(j)));
+      fmt::format_to(std::back_inserter(console.out()), "{:>8.4f}",
+                     cosine_similarity(result.vector(i), result.vector(j)));
     }
     console.out() += fmt::format("  {}\n", shorten(printable(result.texts[i].text), kShownText));
     if (console.out().size() > kFlushVectorsAt) console.flush();
@@ -231,11 +193,13 @@ int embed(const EmbedFlags& flags, Console& console) {
     return console.fail(status.error(), flags.json);
   auto running = RunningModel::load(flags.model);
   if (!running) return console.fail(running.error(), flags.json);
-  const auto result = embed_texts(flags, **running);
+  const auto embedder = Embedder::of((*running)->shared_model(), (*running)->source(), {.tokenizer = flags.tokenizer});
+  if (!embedder) return console.fail(with_tokenizer_advice(embedder.error()), flags.json);
+  const auto result = embed_texts(flags, *embedder);
   if (!result) return console.fail(result.error(), flags.json);
   if (flags.json) console.out() += embed_json(*result, flags.similarity);
   else print_embedding(flags, *result, console);
-  print_remarks(flags, *result, (*running)->model().as_text_embedder()->max_length(), console);
+  print_remarks(flags, *result, embedder->max_length(), console);
   const Status status = (*running)->finish(console);
   return status ? kExitYes : console.fail(status.error(), flags.json);
 }

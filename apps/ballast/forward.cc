@@ -56,13 +56,6 @@ struct ForwardResult {
 
 // ---------------------------------------------------------------- running
 
-// Layers say not whether their numbers are classes; a single number is none.
-bool is_classifier(const LoadedModel& model) {
-  const ImageClassifier* classifier = model.as_image_classifier();
-  if (!model.class_names().empty() || (classifier != nullptr && !classifier->labels().empty())) return true;
-  return !model.takes_values();
-}
-
 std::vector<Entry> best_of(std::span<const float> row, uint64_t top) {
   std::vector<Entry> best;
   for (const SampledToken& token : Sampler::likeliest(row, std::min<uint64_t>(top, row.size())))
@@ -80,7 +73,7 @@ Status run_once(const InputFlags& input_flags, uint64_t top, RunningModel& runni
   const auto dims = output.dims().span();
   const uint64_t count = output.dims().leading(), width = output.dims().back();
   result.has_rows = model.as_text_embedder() == nullptr;
-  result.classifies = is_classifier(model);
+  result.classifies = model.chooses();
   result.has_shares = result.classifies || width > 1;
   const uint64_t before = result.shape.empty() ? 0 : result.shape.front();
   result.shape.assign(dims.begin(), dims.end());
@@ -104,10 +97,10 @@ Result<ForwardResult> run(const ForwardFlags& flags, RunningModel& running) {
     input.image = image;
     BALLAST_CHECK(run_once(input, top, running, result));
   }
-  const ImageClassifier* classifier = running.model().as_image_classifier();
-  const auto labels = classifier != nullptr ? classifier->labels() : running.model().class_names();
-  if (classifier != nullptr || !labels.empty()) result.labels.assign(labels.begin(), labels.end());
-  else if (auto tokenizer = find_tokenizer(flags.input.tokenizer, running.path()))
+  const auto labels = running.model().class_names();
+  if (running.model().as_image_classifier() != nullptr || !labels.empty())
+    result.labels.assign(labels.begin(), labels.end());
+  else if (auto tokenizer = tokenizer_for(flags.input.tokenizer, running.source()))
     result.tokenizer = std::move(*tokenizer);
   if (!flags.out.empty()) {
     BALLAST_TRY(Tensor all, running.model().workspace().from(result.values, Dims(result.shape)));

@@ -13,16 +13,11 @@
 #include "apps/ballast/seconds_now.h"
 #include "apps/ballast/streams.h"
 #include "apps/ballast/text.h"
-#include "ballast/text/chat_setup.h"
-#include "ballast/text/generation_defaults.h"
-#include "ballast/text/generator.h"
 #include "ballast/text/stop_text.h"
 
 namespace ballast::cli {
 
 namespace {
-
-constexpr std::string_view kEndOfText = "<|endoftext|>";
 
 struct GenerateFlags {
   ModelFlags model;
@@ -57,17 +52,11 @@ struct Written {
 
 // ---------------------------------------------------------------- the prompt
 
-Result<std::vector<TokenId>> make_prompt(const GenerateFlags& flags, const Tokenizer* tokenizer) {
+Result<std::vector<TokenId>> make_prompt(const GenerateFlags& flags, const TextModel& text) {
   if (!flags.tokens.empty()) return parse_token_list(flags.tokens);
-  std::string text = flags.prompt;
-  if (is_stream(text)) BALLAST_CHECK(assign(text, read_prompt_input()));
-  BALLAST_TRY(std::vector<TokenId> ids, tokenizer->encode(text));
-  if (!ids.empty()) return ids;
-  // Nothing said: the model begins a text of its own.
-  if (const auto start = tokenizer->marks().begin) return std::vector<TokenId>{*start};
-  if (const auto start = tokenizer->find(kEndOfText)) return std::vector<TokenId>{*start};
-  return make_error(ErrorCode::kInvalidArgument,
-                    "the prompt is empty, and the tokenizer has no begin-of-text token to start from");
+  std::string prompt = flags.prompt;
+  if (is_stream(prompt)) BALLAST_CHECK(assign(prompt, read_prompt_input()));
+  return text.encode(prompt);
 }
 
 // ---------------------------------------------------------------- writing
@@ -105,39 +94,40 @@ class Voice {
 };
 
 // Shows how far a long prompt is. The bar is gone when the first token is written.
-Result<Generator> start_generator(const CausalLm& model, Context& context, const std::vector<TokenId>& prompt,
-                                  GenerateOptions options, const Console& console) {
+Result<Generator> start_generator(const TextModel& text, const std::vector<TokenId>& prompt, GenerateOptions options,
+                                  const Console& console) {
   constexpr uint64_t kLongPrompt = 64;  // tokens; a shorter one is done before anybody has read the line
   ProgressBar bar(console.errors(), ProgressUnit::kTokens);
   options.on_prompt = [progress = bar.callback()](uint64_t done, uint64_t total) {
     if (total >= kLongPrompt) progress({"reading the prompt", done, total});
   };
-  BALLAST_TRY(Generator generator, Generator::start(model, context, prompt, options));
+  BALLAST_TRY(Generator generator, text.start(prompt, options));
   generator.forget_on_prompt();
   return generator;
 }
 
-Result<Written> write(const GenerateFlags& flags, RunningModel& running, const Tokenizer* tokenizer, Console& console) {
-  const CausalLm* model = running.model().as_causal_lm();
+Result<Written> write(const GenerateFlags& flags, const RunningModel& running, const TextModel& text,
+                      Console& console) {
   Written written;
-  BALLAST_TRY(written.prompt, make_prompt(flags, tokenizer));
+  BALLAST_TRY(written.prompt, make_prompt(flags, text));
   GenerateOptions options = flags.options;
   options.kv_cache = !flags.no_kv_cache;
   options.sampling.log_probabilities = flags.json;
   if (options.sampling.temperature > 0) written.seed = options.sampling.seed;
-  if (!flags.ignore_eos) options.stop_tokens = all_stop_tokens(running.model().stop_tokens(), tokenizer);
+  const auto stops = text.stop_tokens();
+  if (!flags.ignore_eos) options.stop_tokens.assign(stops.begin(), stops.end());
   const CancelScope cancel;
   options.cancelled = interrupted;
   double start = seconds_now();
-  BALLAST_TRY(Generator generator,
-              start_generator(*model, running.model().context(), written.prompt, options, console));
+  BALLAST_TRY(Generator generator, start_generator(text, written.prompt, options, console));
   written.timings = {running.load_seconds(), seconds_now() - start, 0, 0};
-  Voice voice(tokenizer, flags.stop);
-  const auto show = [&](const std::string& text) {
-    written.text += text;
+  const auto tokenizer = text.tokenizer();
+  Voice voice(tokenizer ? *tokenizer : nullptr, flags.stop);
+  const auto show = [&](const std::string& piece) {
+    written.text += piece;
     if (flags.json) return;
     // A model may have learnt to say anything, also what would redraw the terminal.
-    console.out() += console.output().interactive ? without_controls(text) : text;
+    console.out() += console.output().interactive ? without_controls(piece) : piece;
     console.flush();
   };
   start = seconds_now();
@@ -146,8 +136,8 @@ Result<Written> write(const GenerateFlags& flags, RunningModel& running, const T
     BALLAST_TRY(const auto token, generator.next());
     if (!token) break;
     written.tokens.push_back(*token);
-    BALLAST_TRY(const std::string text, voice.say(token->id));
-    show(text);
+    BALLAST_TRY(const std::string piece, voice.say(token->id));
+    show(piece);
     written.interrupted = interrupted();
   }
   show(voice.finish());
@@ -199,8 +189,8 @@ void print_end(const Written& written, Console& console) {
       written.seed ? fmt::format(" · seed {}", *written.seed) : ""));
 }
 
-int write_once(const GenerateFlags& flags, RunningModel& running, const Tokenizer* tokenizer, Console& console) {
-  const auto written = write(flags, running, tokenizer, console);
+int write_once(const GenerateFlags& flags, const RunningModel& running, const TextModel& model, Console& console) {
+  const auto written = write(flags, running, model, console);
   if (!written) return console.fail(written.error(), flags.json);
   if (flags.json) console.out() += generate_json(running, *written);
   else print_end(*written, console);
@@ -212,7 +202,7 @@ int write_once(const GenerateFlags& flags, RunningModel& running, const Tokenize
 constexpr uint64_t kMostPrompts = uint64_t{1} << 30;  // bytes
 
 // A line of JSON for each, as soon as it is there.
-int write_batch(const GenerateFlags& flags, RunningModel& running, const Tokenizer* tokenizer, Console& console) {
+int write_batch(const GenerateFlags& flags, const RunningModel& running, const TextModel& model, Console& console) {
   const auto text = read_text_input(flags.prompts, kMostPrompts);
   if (!text) return console.fail(text.error(), flags.json);
   const std::vector<std::string_view> prompts = lines_of(*text);
@@ -222,7 +212,7 @@ int write_batch(const GenerateFlags& flags, RunningModel& running, const Tokeniz
   const double start = seconds_now();
   for (size_t i = 0; i < prompts.size() && !console.reader_gone(); ++i) {
     one.prompt = prompts[i];
-    auto written = write(one, running, tokenizer, console);
+    auto written = write(one, running, model, console);
     if (!written) {
       const std::string place = fmt::format("{}: line {}", printable(flags.prompts), i + 1);
       return console.fail(std::move(written).error().with_context(place), flags.json);
@@ -249,18 +239,13 @@ int generate(GenerateFlags flags, Console& console) {
   if (const Status status = check_prompts(flags); !status) return console.fail(status.error(), flags.json);
   auto running = RunningModel::load(flags.model);
   if (!running) return console.fail(running.error(), flags.json);
-  if ((*running)->model().as_causal_lm() == nullptr) {
-    return console.fail(wrong_capability((*running)->model(), "text generation"), flags.json);
-  }
-  const auto defaults = find_sampling_defaults((*running)->path());
-  if (!defaults) return console.fail(defaults.error(), flags.json);
-  flags.options.sampling = settle_sampling(*defaults, flags.sampling);
-  std::optional<Tokenizer> tokenizer;
-  auto found = find_tokenizer(flags.tokenizer, (*running)->path());
-  if (found) tokenizer = std::move(*found);
-  else if (flags.tokens.empty() || !flags.tokenizer.empty()) return console.fail(found.error(), flags.json);
+  const auto text = TextModel::of((*running)->shared_model(), (*running)->source(), {.tokenizer = flags.tokenizer});
+  if (!text) return console.fail(text.error(), flags.json);
+  flags.options.sampling = settle_sampling(text->generate_options().sampling, flags.sampling);
+  if (const auto tokenizer = text->tokenizer(); !tokenizer && flags.tokens.empty())
+    return console.fail(with_tokenizer_advice(tokenizer.error()), flags.json);
   const auto run = flags.prompts.empty() ? write_once : write_batch;
-  const int code = run(flags, **running, tokenizer ? &*tokenizer : nullptr, console);
+  const int code = run(flags, **running, *text, console);
   if (code != kExitYes && code != kExitInterrupted) return code;
   if (const Status status = (*running)->finish(console); !status) return console.fail(status.error(), flags.json);
   return code;

@@ -164,9 +164,9 @@ RunningModel::~RunningModel() = default;
 Result<std::unique_ptr<RunningModel>> RunningModel::load(const ModelFlags& flags) {
   const auto start = std::chrono::steady_clock::now();
   std::unique_ptr<RunningModel> running(new RunningModel);
-  running->path_ = flags.path;
   running->stats_ = flags.stats;
-  BALLAST_CHECK(assign(running->path_, flags.path.empty() ? default_model_path() : resolve_model_name(flags.path)));
+  BALLAST_TRY(std::string path, flags.path.empty() ? default_model_path() : resolve_model_name(flags.path));
+  running->source_.emplace(std::move(path));
   LoadOptions options = flags.load;
   options.backend = trimmed(options.backend);
   if (!flags.budget.empty()) BALLAST_CHECK(parse_budget(flags.budget, options));
@@ -177,7 +177,7 @@ Result<std::unique_ptr<RunningModel>> RunningModel::load(const ModelFlags& flags
     options.config_text = std::string(as_text(bytes));
   }
   if (!flags.profile_path.empty()) BALLAST_CHECK(assign(running->profile_, Profile::open(flags.profile_path)));
-  BALLAST_CHECK(assign(running->model_, load_model(running->path_, options)));
+  BALLAST_TRY(running->model_, load_model(*running->source_, options));
   running->model_->context().profile = running->profile_.get();
   running->load_seconds_ = seconds_since(start);
   return running;
@@ -193,7 +193,7 @@ Status RunningModel::finish(Console& console) {
   if (!stats_) return {};
   const ResidencyStats stats = model_->residency();
   std::string text = fmt::format("parameters  {} of {} in {}\n", counted(report.params, "tensor"),
-                                 human_size(report.param_bytes), printable(path_));
+                                 human_size(report.param_bytes), printable(path()));
   if (stats.budget == 0) {
     text += "memory      mapped, no budget\n";
   } else {
@@ -218,15 +218,19 @@ Status RunningModel::finish(Console& console) {
 
 // ---------------------------------------------------------------- tokens
 
-Result<Tokenizer> find_tokenizer(const std::string& given, const std::string& model_path) {
+Error with_tokenizer_advice(Error error) {
+  if (error.code == ErrorCode::kNotFound) {
+    error.message +=
+        "; give one with --tokenizer FILE (tokenizer.json, or vocab.json with merges.txt), or token ids with --tokens";
+  }
+  return error;
+}
+
+Result<Tokenizer> tokenizer_for(const std::string& given, const ModelSource& model) {
   if (!given.empty()) return load_tokenizer(given);
-  BALLAST_TRY(const std::string model, resolve_model_name(model_path));
-  if (const auto beside = find_tokenizer_beside(model)) return load_tokenizer(*beside);
-  return make_error(
-      ErrorCode::kNotFound,
-      fmt::format("{}: no tokenizer found next to the model; give one with --tokenizer FILE (tokenizer.json, "
-                  "or vocab.json with merges.txt), or token ids with --tokens",
-                  model_path));
+  auto own = find_tokenizer(model);
+  if (!own) return with_tokenizer_advice(std::move(own).error());
+  return own;
 }
 
 Result<std::vector<TokenId>> parse_token_list(const std::vector<std::string>& texts, std::string_view flag) {
@@ -247,12 +251,6 @@ Result<std::vector<TokenId>> parse_token_list(const std::vector<std::string>& te
     }
   }
   return ids;
-}
-
-Error wrong_capability(const LoadedModel& model, std::string_view wanted) {
-  return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("a {} model does not support {}; it supports {}", model.kind(), wanted,
-                                fmt::join(model.capabilities(), ", ")));
 }
 
 }  // namespace ballast::cli

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/ballast/console.h"
 #include "apps/ballast/flags.h"
 #include "ballast/runtime/load_model.h"
-#include "ballast/text/tokenizer.h"
+#include "ballast/runtime/text_model.h"
 
 namespace ballast::cli {
 
@@ -34,7 +35,9 @@ class RunningModel {
   ~RunningModel();
 
   LoadedModel& model() { return *model_; }
-  const std::string& path() const { return path_; }
+  const std::shared_ptr<LoadedModel>& shared_model() const { return model_; }
+  const ModelSource& source() const { return *source_; }
+  const std::string& path() const { return source_->name(); }
   double load_seconds() const { return load_seconds_; }
 
   // What --stats and --profile promise: to standard error, and to the profile's file.
@@ -44,21 +47,20 @@ class RunningModel {
   class Profile;
   RunningModel() = default;
 
-  std::string path_;
+  std::optional<ModelSource> source_;
   bool stats_ = false;
   double load_seconds_ = 0;
   std::unique_ptr<Profile> profile_;
-  std::unique_ptr<LoadedModel> model_;
+  std::shared_ptr<LoadedModel> model_;
 };
 
-// --tokenizer, or what stands beside the model; kNotFound says how to give one.
-Result<Tokenizer> find_tokenizer(const std::string& given, const std::string& model_path);
+// --tokenizer, or the model's own; kNotFound says how to give one.
+Result<Tokenizer> tokenizer_for(const std::string& given, const ModelSource& model);
+// The same for what an entry point found, or did not.
+Error with_tokenizer_advice(Error error);
 
 // "1,2,3"; errors name the flag.
 Result<std::vector<TokenId>> parse_token_list(const std::vector<std::string>& texts,
                                               std::string_view flag = "--tokens");
-
-// For a model that cannot do what was asked: says what it can.
-Error wrong_capability(const LoadedModel& model, std::string_view wanted);
 
 }  // namespace ballast::cli

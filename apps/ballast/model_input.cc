@@ -11,6 +11,7 @@
 #include "ballast/archive/open.h"
 #include "ballast/io/list_folder.h"
 #include "ballast/models/random_image.h"
+#include "ballast/runtime/image_model.h"
 #include "ballast/tensor/cast.h"
 
 namespace ballast::cli {
@@ -33,7 +34,7 @@ Result<ModelInput> text_input(const InputFlags& flags, RunningModel& running) {
     return ModelInput(TokenInput{std::move(ids)});
   }
   if (flags.text.empty()) return refuse("a text model needs --tokens 1,2,3 or --text TEXT");
-  BALLAST_TRY(const Tokenizer tokenizer, find_tokenizer(flags.tokenizer, running.path()));
+  BALLAST_TRY(const Tokenizer tokenizer, tokenizer_for(flags.tokenizer, running.source()));
   std::string text = flags.text;
   if (is_stream(text)) BALLAST_CHECK(assign(text, read_prompt_input()));
   BALLAST_TRY(std::vector<TokenId> ids, tokenizer.encode(text));
@@ -62,19 +63,20 @@ Result<ModelInput> archive_input(const InputFlags& flags, bool takes_values, Wor
   return ModelInput(ImageInput{std::move(image)});
 }
 
-Result<ModelInput> image_input(const InputFlags& flags, const ImageClassifier& model, Workspace& workspace) {
-  const uint64_t size = flags.image_size != 0 ? flags.image_size : model.image_size();
+Result<ModelInput> image_input(const InputFlags& flags, RunningModel& running) {
+  BALLAST_TRY(const ImageModel images, ImageModel::of(running.shared_model(), {.size = flags.image_size}));
   if (!flags.image.empty()) {
     BALLAST_TRY(const Picture picture, read_picture(flags.image));
-    BALLAST_TRY(Tensor image, prepare_image(workspace, picture, size, model.recipe()));
-    return ModelInput(ImageInput{std::move(image)});
+    BALLAST_TRY(ImageInput image, images.prepare(picture));
+    return ModelInput(std::move(image));
   }
+  const uint64_t size = images.size();
   constexpr uint64_t kMost = 1 << 16;
   if (flags.batch == 0 || flags.batch > kMost || size > kMost) {
     return refuse(fmt::format("--batch {} with --image-size {} is empty or too large", flags.batch, size));
   }
-  const Dims dims{flags.batch, model.channels(), size, size};
-  BALLAST_TRY(Tensor noise, workspace.from(seeded_normals(flags.seed, dims.count()), dims));
+  const Dims dims{flags.batch, images.channels(), size, size};
+  BALLAST_TRY(Tensor noise, running.model().workspace().from(seeded_normals(flags.seed, dims.count()), dims));
   return ModelInput(ImageInput{std::move(noise)});
 }
 
@@ -122,19 +124,18 @@ Result<ModelInput> make_input(const InputFlags& flags, RunningModel& running) {
   const bool wants_text = !flags.tokens.empty() || !flags.text.empty();
   const bool takes_values = model.takes_values();
   const bool reads = model.as_causal_lm() != nullptr || model.as_text_embedder() != nullptr;
-  if (wants_text && !reads && !takes_values) return wrong_capability(model, "text");
+  if (wants_text && !reads && !takes_values) return model.cannot("text");
   if (wants_text && takes_values) return text_input(flags, running);
   const bool has_images = model.as_image_classifier() != nullptr;
-  if (!flags.image.empty() && !has_images) return wrong_capability(model, "images");
+  if (!flags.image.empty() && !has_images) return model.cannot("images");
   if (!flags.archive.empty()) {
-    if (!has_images && !takes_values) return wrong_capability(model, "images");
+    if (!has_images && !takes_values) return model.cannot("images");
     return archive_input(flags, takes_values, model.workspace());
   }
   if (takes_values && !has_images) {
     return refuse("the model needs a tensor: give a file with --input and the tensor's name with --input-key");
   }
-  if (const ImageClassifier* classifier = model.as_image_classifier())
-    return image_input(flags, *classifier, model.workspace());
+  if (has_images) return image_input(flags, running);
   return text_input(flags, running);
 }
 

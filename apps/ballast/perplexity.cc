@@ -44,22 +44,23 @@ struct MeasuredText {
 };
 
 Result<MeasuredText> measure_file(PerplexityFlags& flags, RunningModel& running, Console& console) {
-  const CausalLm* model = running.model().as_causal_lm();
-  if (model == nullptr) return wrong_capability(running.model(), "text generation");
-  BALLAST_TRY(const Tokenizer tokenizer, find_tokenizer(flags.tokenizer, running.path()));
+  BALLAST_TRY(const TextModel model,
+              TextModel::of(running.shared_model(), running.source(), {.tokenizer = flags.tokenizer}));
+  const auto tokenizer = model.tokenizer();
+  if (!tokenizer) return with_tokenizer_advice(tokenizer.error());
   BALLAST_TRY(const std::string text, read_text_input(flags.file, kMostMeasuredBytes));
-  BALLAST_TRY(std::vector<TokenId> tokens, tokenizer.encode(text));
+  BALLAST_TRY(std::vector<TokenId> tokens, (*tokenizer)->encode(text));
   MeasuredText measured;
   measured.bytes = text.size();
   if (flags.most_tokens != 0 && tokens.size() > flags.most_tokens) {
     tokens.resize(flags.most_tokens);
-    BALLAST_TRY(const std::string beginning, tokenizer.decode(tokens, {.skip_special_tokens = true}));
+    BALLAST_TRY(const std::string beginning, model.decode(tokens));
     measured.bytes = beginning.size();
   }
   ProgressBar bar(console.errors(), ProgressUnit::kTokens);
   flags.options.progress = bar.callback();
   const double start = seconds_now();
-  auto perplexity = measure_perplexity(*model, running.model().context(), tokens, flags.options);
+  auto perplexity = model.perplexity(tokens, flags.options);
   if (!perplexity) return std::move(perplexity).error().with_context(printable(flags.file));
   measured.perplexity = *perplexity;
   measured.seconds = seconds_now() - start;

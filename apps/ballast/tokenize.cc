@@ -6,6 +6,7 @@
 #include "apps/ballast/commands.h"
 #include "apps/ballast/console.h"
 #include "apps/ballast/json_output.h"
+#include "apps/ballast/model_cache.h"
 #include "apps/ballast/model_flags.h"
 #include "apps/ballast/streams.h"
 #include "apps/ballast/text.h"
@@ -142,8 +143,9 @@ Status tokenize(const TokenizeFlags& flags, Console& console) {
     return make_error(ErrorCode::kInvalidArgument, "--pair, --no-special and --fit cannot be combined with --decode");
   }
   std::string model = flags.model;
-  if (flags.tokenizer.empty() && model.empty()) BALLAST_CHECK(assign(model, default_model_path()));
-  BALLAST_TRY(const Tokenizer tokenizer, find_tokenizer(flags.tokenizer, model));
+  if (flags.tokenizer.empty())
+    BALLAST_CHECK(assign(model, model.empty() ? default_model_path() : resolve_model_name(model)));
+  BALLAST_TRY(const Tokenizer tokenizer, tokenizer_for(flags.tokenizer, ModelSource(model)));
   for (const std::string& note : tokenizer.notes()) console.remark(fmt::format("note: {}\n", note));
   return flags.decode.empty() ? encode(flags, tokenizer, console) : decode(flags, tokenizer, console);
 }

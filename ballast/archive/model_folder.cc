@@ -6,30 +6,20 @@
 #include <array>
 #include <filesystem>
 
+#include "ballast/archive/file_set.h"
 #include "ballast/archive/guard.h"
 #include "ballast/base/json.h"
 #include "ballast/formats/drivers.h"
-#include "ballast/io/file.h"
 #include "ballast/io/file_system.h"
 
 namespace ballast {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr uint64_t kMostConfigBytes = uint64_t{16} << 20;
 
-Result<std::optional<std::string>> read_if_there(const fs::path& path) {
-  BALLAST_TRY(const bool is_there, is_file(os_file_system(), path.string()));
-  if (!is_there) return std::optional<std::string>();
-  BALLAST_TRY(const auto source, open_file(path.string(), FileAccess::kPositional));
-  if (source->size() > kMostConfigBytes) {
-    return make_error(ErrorCode::kUnsupported,
-                      fmt::format("{}: {} bytes are too many for a config", path.string(), source->size()));
-  }
-  BALLAST_TRY(const ByteVector bytes, read_bytes(*source, 0, source->size()));
-  return std::optional(std::string(as_text(bytes)));
+Result<std::optional<std::string>> read_config_file(const FileSet& files, const std::string& name) {
+  return read_if_there(files, name, kMostConfigBytes, "a config");
 }
 
 Result<bool> names_model_type(std::string_view text, const std::string& where) {
@@ -90,31 +80,33 @@ Result<std::vector<SentenceModule>> read_modules(std::string_view text, const st
   return modules;
 }
 
-Status add_file(JsonWriter& json, std::string_view key, const fs::path& file) {
-  BALLAST_TRY(const auto text, read_if_there(file));
+// Where a module keeps its settings.
+std::string module_file(const SentenceModule& module) { return module.path + "/config.json"; }
+
+Status add_file(JsonWriter& json, std::string_view key, const FileSet& files, const std::string& name) {
+  BALLAST_TRY(const auto text, read_config_file(files, name));
   if (!text) return {};
-  JsonReader reader(*text, file.string());
+  JsonReader reader(*text, files.place_of(name));
   BALLAST_TRY(const std::string_view value, reader.read_raw());
   BALLAST_CHECK(reader.finish());
   json.key(key).raw(value);
   return {};
 }
 
-Result<std::optional<std::string>> read_sentence(const fs::path& folder) {
-  BALLAST_TRY(const auto list, read_if_there(folder / "modules.json"));
+Result<std::optional<std::string>> read_sentence(const FileSet& files) {
+  BALLAST_TRY(const auto list, read_config_file(files, "modules.json"));
   if (!list) return std::optional<std::string>();
-  BALLAST_TRY(const auto modules, read_modules(*list, (folder / "modules.json").string()));
+  BALLAST_TRY(const auto modules, read_modules(*list, files.place_of("modules.json")));
   JsonWriter json;
   json.begin_object().key("modules").begin_array();
   for (const SentenceModule& module : modules) json.string(module.type);
   json.end_array().key("configs").begin_object();
   for (const SentenceModule& module : modules) {
-    const fs::path file =
-        module.path.empty() ? folder / "sentence_bert_config.json" : folder / module.path / "config.json";
-    BALLAST_CHECK(add_file(json, module.type, file));
+    const std::string name = module.path.empty() ? "sentence_bert_config.json" : module_file(module);
+    BALLAST_CHECK(add_file(json, module.type, files, name));
   }
   json.end_object();
-  BALLAST_CHECK(add_file(json, "settings", folder / "config_sentence_transformers.json"));
+  BALLAST_CHECK(add_file(json, "settings", files, "config_sentence_transformers.json"));
   json.end_object();
   return std::optional(json.take());
 }
@@ -138,30 +130,31 @@ constexpr std::array<std::string_view, 18> kCompanions = {"config.json",
                                                           "sentence_bert_config.json",
                                                           "config_sentence_transformers.json"};
 
-Result<fs::path> folder_of(const std::string& path) {
+// Of a folder, or of what stands beside a file.
+Result<std::unique_ptr<FileSet>> files_at(const std::string& path) {
   BALLAST_TRY(const bool is_itself, is_folder(os_file_system(), path));
-  return is_itself ? fs::path(path) : fs::path(path).parent_path();
+  return make_folder_files(is_itself ? path : std::filesystem::path(path).parent_path().string());
 }
 
 }  // namespace
 
 Result<std::vector<std::string>> list_companions(const std::string& path) {
   return guarded([&]() -> Result<std::vector<std::string>> {
-    BALLAST_TRY(const fs::path folder, folder_of(path));
+    BALLAST_TRY(const auto files, files_at(path));
     std::vector<std::string> names;
-    BALLAST_TRY(const ModelFolder model, read_model_folder(path));
+    BALLAST_TRY(const ModelFolder model, read_model_folder(*files));
     if (!model.config) return names;
     for (const std::string_view name : kCompanions) {
-      BALLAST_TRY(const bool is_there, is_file(os_file_system(), (folder / name).string()));
+      BALLAST_TRY(const bool is_there, files->has(std::string(name)));
       if (is_there) names.emplace_back(name);
     }
-    BALLAST_TRY(const auto list, read_if_there(folder / "modules.json"));
+    BALLAST_TRY(const auto list, read_config_file(*files, "modules.json"));
     if (!list) return names;
-    BALLAST_TRY(const auto modules, read_modules(*list, (folder / "modules.json").string()));
+    BALLAST_TRY(const auto modules, read_modules(*list, files->place_of("modules.json")));
     for (const SentenceModule& module : modules) {
-      const fs::path config = fs::path(module.path) / "config.json";
-      BALLAST_TRY(const bool is_there, is_file(os_file_system(), (folder / config).string()));
-      if (!module.path.empty() && is_there) names.push_back(config.string());
+      if (module.path.empty()) continue;
+      BALLAST_TRY(const bool is_there, files->has(module_file(module)));
+      if (is_there) names.push_back(module_file(module));
     }
     return names;
   });
@@ -190,15 +183,21 @@ bool is_huggingface_config(std::string_view text) {
 
 Result<ModelFolder> read_model_folder(const std::string& path) {
   return guarded([&]() -> Result<ModelFolder> {
-    BALLAST_TRY(const fs::path folder, folder_of(path));
+    BALLAST_TRY(const auto files, files_at(path));
+    return read_model_folder(*files);
+  });
+}
+
+Result<ModelFolder> read_model_folder(const FileSet& files) {
+  return guarded([&]() -> Result<ModelFolder> {
     ModelFolder found;
-    BALLAST_TRY(auto config, read_if_there(folder / "config.json"));
+    BALLAST_TRY(auto config, read_config_file(files, "config.json"));
     if (config) {
-      BALLAST_TRY(const bool is_model, names_model_type(*config, (folder / "config.json").string()));
+      BALLAST_TRY(const bool is_model, names_model_type(*config, files.place_of("config.json")));
       if (is_model) found.config = ModelConfig{std::string(kHuggingFaceSchema), std::move(*config)};
     }
-    BALLAST_TRY(found.sentence, read_sentence(folder));
-    BALLAST_TRY(found.generation_config, read_if_there(folder / "generation_config.json"));
+    BALLAST_TRY(found.sentence, read_sentence(files));
+    BALLAST_TRY(found.generation_config, read_config_file(files, "generation_config.json"));
     return found;
   });
 }

@@ -10,6 +10,8 @@
 
 namespace ballast {
 
+class FileSet;
+
 // ModelConfig::schema of a config.json.
 inline constexpr std::string_view kHuggingFaceSchema = "huggingface";
 
@@ -25,6 +27,7 @@ struct ModelFolder {
 // `path`: the folder, or a file in it. Files that are not there are no error; those that are no JSON, or too large to
 // be what their name says, are.
 Result<ModelFolder> read_model_folder(const std::string& path);
+Result<ModelFolder> read_model_folder(const FileSet& files);
 
 // What of the folder belongs to its model beside the weights: config.json and its like, the tokenizer, the chat
 // template, with the names that they have in it. None where there is no config.json of a model.

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "ballast/archive/file_set.h"
 #include "ballast/archive/foreign.h"
 #include "ballast/archive/guard.h"
 #include "ballast/archive/model_folder.h"
 #include "ballast/io/file_system.h"
-#include "ballast/io/list_folder.h"
 
 namespace ballast {
 
@@ -29,8 +29,8 @@ Result<ResolvedPath> resolve_file(const fs::path& path, const OpenOptions& optio
 }
 
 struct FolderContents {
-  std::vector<fs::path> indexes;
-  std::vector<fs::path> archives;  // by extension only: the user pointed at the folder, not at a file
+  std::vector<std::string> indexes;
+  std::vector<std::string> archives;  // by extension only: the user pointed at the folder, not at a file
 };
 
 // Formats that are only read (.pt) lie beside models as what training left there: optimizer.pt, rng_state.pth.
@@ -39,15 +39,15 @@ bool is_model_extension(const std::string& name) {
   return format != nullptr && format->plan_write != nullptr;
 }
 
-Result<FolderContents> list_folder(const fs::path& folder) {
+Result<FolderContents> list_folder(const FileSet& files) {
   FolderContents contents;
-  BALLAST_TRY(const std::vector<std::string> names, names_in_folder(folder.string()));
+  BALLAST_TRY(const std::vector<std::string> names, files.names());
   for (const std::string& name : names) {
     if (name.ends_with(".index.json")) {
-      contents.indexes.push_back(folder / name);
+      contents.indexes.push_back(name);
     } else if (is_model_extension(name)) {
-      BALLAST_TRY(const bool is_archive, is_file(folder / name));
-      if (is_archive) contents.archives.push_back(folder / name);
+      BALLAST_TRY(const bool is_archive, files.has(name));
+      if (is_archive) contents.archives.push_back(name);
     }
   }
   return contents;
@@ -55,32 +55,33 @@ Result<FolderContents> list_folder(const fs::path& folder) {
 
 // In a folder with a config.json, files of other names are something else. Where both are there, safetensors and
 // PyTorch's files hold the same.
-Result<std::optional<fs::path>> find_model_weights(const fs::path& folder) {
-  BALLAST_TRY(const bool is_model, is_file(folder / "config.json"));
-  if (!is_model) return std::optional<fs::path>();
+Result<std::optional<std::string>> find_model_weights(const FileSet& files) {
+  BALLAST_TRY(const bool is_model, files.has("config.json"));
+  if (!is_model) return std::optional<std::string>();
   for (const char* name :
        {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "pytorch_model.bin.index.json"}) {
-    BALLAST_TRY(const bool is_there, is_file(folder / name));
-    if (is_there) return std::optional(folder / name);
+    BALLAST_TRY(const bool is_there, files.has(name));
+    if (is_there) return std::optional<std::string>(name);
   }
-  return std::optional<fs::path>();
+  return std::optional<std::string>();
 }
 
-Result<ResolvedPath> resolve_folder(const fs::path& folder, const OpenOptions& options) {
-  BALLAST_TRY(const FolderContents contents, list_folder(folder));
-  BALLAST_TRY(const auto model, find_model_weights(folder));
-  if (model) return resolve_file(*model, options);
+// The name of the file among them that holds the weights, or the index of those that do.
+Result<std::string> find_weights(const FileSet& files) {
+  BALLAST_TRY(const FolderContents contents, list_folder(files));
+  BALLAST_TRY(const auto model, find_model_weights(files));
+  if (model) return *model;
   const auto& candidates = contents.indexes.empty() ? contents.archives : contents.indexes;
-  if (candidates.size() == 1) return resolve_file(candidates.front(), options);
+  if (candidates.size() == 1) return candidates.front();
   if (candidates.empty()) {
     return make_error(ErrorCode::kNotFound, fmt::format("{}: the folder holds neither an index of shards "
                                                         "(*.index.json) nor a weight file",
-                                                        folder.string()));
+                                                        files.place()));
   }
   std::string names;
-  for (const fs::path& path : candidates) names += fmt::format("\n  {}", path.string());
+  for (const std::string& name : candidates) names += fmt::format("\n  {}", files.place_of(name));
   return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("{}: the folder holds several archives; name one of them:{}", folder.string(), names));
+                    fmt::format("{}: the folder holds several archives; name one of them:{}", files.place(), names));
 }
 
 // netcl's pairs share a prefix; a dotted prefix loses its last suffix in the name of the JSON half.
@@ -124,10 +125,32 @@ Result<Archive> open_resolved(const ResolvedPath& resolved) {
   });
 }
 
+Result<Archive> open_in_folder(const ResolvedPath& resolved, const FileSet& folder) {
+  BALLAST_TRY(Archive archive, open_resolved(resolved));
+  if (archive.description().config) return archive;
+  BALLAST_TRY(ModelFolder model, read_model_folder(folder));
+  if (model.config) archive.set_config(std::move(*model.config));
+  return archive;
+}
+
+Result<ResolvedPath> resolve_files(const FileSet& files, const OpenOptions& options) {
+  BALLAST_TRY(const std::vector<std::string> names, files.names());
+  std::string name = names.size() == 1 ? names.front() : "";
+  if (name.empty()) BALLAST_CHECK(assign(name, find_weights(files)));
+  ResolvedPath resolved;
+  BALLAST_TRY(auto source, files.open(name, options.access));
+  resolved.siblings = files.siblings(options.access);
+  resolved.request = {std::move(source), std::move(name), "", resolved.siblings.get()};
+  return resolved;
+}
+
 Result<ResolvedPath> resolve_path(const std::string& path, const OpenOptions& options) {
   std::error_code ignored;
   const fs::file_status found = fs::status(path, ignored);  // "not found" also for a path that is too long
-  if (fs::is_directory(found)) return resolve_folder(path, options);
+  if (fs::is_directory(found)) {
+    BALLAST_TRY(const std::string name, find_weights(*make_folder_files(path)));
+    return resolve_file(fs::path(path) / name, options);
+  }
   if (fs::exists(found)) return resolve_file(path, options);
   if (auto pair = find_pair(path); pair && *pair) {
     return resolve_file((*pair)->first, options, (*pair)->second.filename().string());
@@ -139,13 +162,8 @@ Result<ResolvedPath> resolve_path(const std::string& path, const OpenOptions& op
 Result<Archive> open_archive(const std::string& path, const OpenOptions& options) {
   return guarded([&]() -> Result<Archive> {
     BALLAST_TRY(const ResolvedPath resolved, resolve_path(path, options));
-    BALLAST_TRY(Archive archive, open_resolved(resolved));
-    if (archive.description().config) return archive;
     BALLAST_TRY(const bool is_a_folder, is_folder(os_file_system(), path));
-    if (!is_a_folder) return archive;
-    BALLAST_TRY(ModelFolder folder, read_model_folder(path));
-    if (folder.config) archive.set_config(std::move(*folder.config));
-    return archive;
+    return is_a_folder ? open_in_folder(resolved, *make_folder_files(path)) : open_resolved(resolved);
   });
 }
 

@@ -8,6 +8,8 @@
 
 namespace ballast {
 
+class FileSet;
+
 struct OpenOptions {
   FileAccess access = FileAccess::kMapped;
 };
@@ -30,6 +32,10 @@ struct ResolvedPath {
 };
 Result<ResolvedPath> resolve_path(const std::string& path, const OpenOptions& options);
 Result<Archive> open_resolved(const ResolvedPath& resolved);
+// The same with the config.json of a model among `folder`, where the archive has no config of its own.
+Result<Archive> open_in_folder(const ResolvedPath& resolved, const FileSet& folder);
+// By the rules for folders; of one file alone, that one.
+Result<ResolvedPath> resolve_files(const FileSet& files, const OpenOptions& options);
 
 // `error` says that no format knows the file: where it is something else that is known (a web page, a Git LFS pointer),
 // an error that names it, why it is there and what to do.

@@ -6,8 +6,6 @@
 #include <mutex>
 
 #include "ballast/archive/guard.h"
-#include "ballast/archive/model_folder.h"
-#include "ballast/archive/open.h"
 #include "ballast/backends/execution.h"
 #include "ballast/base/near_miss.h"
 #include "ballast/models/config_schema.h"
@@ -15,7 +13,7 @@
 #include "ballast/nn/sequential_file.h"
 #include "ballast/params/budget.h"
 #include "ballast/params/narrow_params.h"
-#include "ballast/runtime/stop_tokens.h"
+#include "ballast/text/text_ends.h"
 
 namespace ballast {
 
@@ -65,15 +63,14 @@ Result<ModelConfig> find_config(const Description& file, const ModelFolder& fold
   if (*layers) return ModelConfig{std::string(kOurSchema), **std::move(layers)};
   if (auto config = runnable_config(file)) return *std::move(config);
   if (folder.config) return *folder.config;
-  return make_error(ErrorCode::kUnsupported,
-                    fmt::format("{}: the file holds weights but no model config that says how to compute with them; "
-                                "give one with --config, or make a checkpoint with `ballast import`",
-                                path));
+  return make_error(
+      ErrorCode::kUnsupported,
+      fmt::format("{}: the file holds weights but no model config that says how to compute with them", path));
 }
 
-Result<ModelFolder> find_model_folder(const std::string& path, const Description& file) {
+Result<ModelFolder> find_model_folder(const ModelSource& source, const Description& file) {
   if (!takes_config_from_folder(file)) return ModelFolder();
-  return read_model_folder(path);
+  return source.folder();
 }
 
 // Flags and options ask for what they say; what a config asks for is raised to what the model needs at least, because
@@ -148,16 +145,20 @@ std::vector<std::string> unused_tensors(const ParamSource& source, const ParamLo
   return unused;
 }
 
-Result<std::unique_ptr<ParamStore>> open_store(const std::string& path, Archive mapped, const LoadOptions& options,
-                                               const WeightStreaming& streaming) {
-  auto source = narrow_f64_params(make_param_source(std::make_shared<const Archive>(std::move(mapped))));
-  BALLAST_TRY(const ResidencyOptions residency, residency_options(options, streaming, *source));
+std::shared_ptr<const ParamSource> params_of(std::shared_ptr<const Archive> archive) {
+  return narrow_f64_params(make_param_source(std::move(archive)));
+}
+
+Result<std::unique_ptr<ParamStore>> open_store(const ModelSource& source, std::shared_ptr<const Archive> archive,
+                                               const LoadOptions& options, const WeightStreaming& streaming) {
+  auto params = params_of(std::move(archive));
+  BALLAST_TRY(const ResidencyOptions residency, residency_options(options, streaming, *params));
   if (residency.budget) {
     // Pages of a mapping would count as memory beside the budget.
-    BALLAST_TRY(Archive read, open_archive(path, {.access = FileAccess::kPositional}));
-    source = narrow_f64_params(make_param_source(std::make_shared<const Archive>(std::move(read))));
+    BALLAST_TRY(auto read, source.archive(FileAccess::kPositional));
+    params = params_of(std::move(read));
   }
-  return ParamStore::open(std::move(source), residency, options.model_namespace);
+  return ParamStore::open(std::move(params), residency, options.model_namespace);
 }
 
 std::vector<DType> block_types_of(const ParamSource& source) {
@@ -179,8 +180,8 @@ const CausalLm* LoadedModel::as_causal_lm() const { return state_->model->as_cau
 const ImageClassifier* LoadedModel::as_image_classifier() const { return state_->model->as_image_classifier(); }
 const TextEmbedder* LoadedModel::as_text_embedder() const { return state_->model->as_text_embedder(); }
 bool LoadedModel::takes_values() const { return state_->model->takes_values(); }
-std::span<const std::string> LoadedModel::class_names() const { return state_->model->class_names(); }
 Context& LoadedModel::context() { return state_->execution->context(); }
+std::mutex& LoadedModel::running() { return state_->running; }
 Workspace& LoadedModel::workspace() { return state_->execution->workspace(); }
 Registry& LoadedModel::registry() { return state_->execution->registry(); }
 const Backend& LoadedModel::backend() const { return state_->execution->backend(); }
@@ -197,35 +198,54 @@ std::vector<std::string_view> LoadedModel::capabilities() const {
   return names;
 }
 
+std::span<const std::string> LoadedModel::class_names() const {
+  const ImageClassifier* classifier = as_image_classifier();
+  return classifier != nullptr ? classifier->labels() : state_->model->class_names();
+}
+
+bool LoadedModel::chooses() const { return !class_names().empty() || !takes_values(); }
+
+Error LoadedModel::cannot(std::string_view wanted) const {
+  return make_error(ErrorCode::kInvalidArgument, fmt::format("a {} model does not support {}; it supports {}", kind(),
+                                                             wanted, fmt::join(capabilities(), ", ")));
+}
+
 Result<Tensor> LoadedModel::forward(const ModelInput& input) {
   const std::lock_guard lock(state_->running);
   return guarded([&] { return state_->model->forward(state_->execution->context(), input); });
 }
 
 Result<std::unique_ptr<LoadedModel>> load_model(const std::string& path, const LoadOptions& options) {
+  return guarded([&] { return load_model(ModelSource(path), options); });
+}
+
+Result<std::unique_ptr<LoadedModel>> load_model(const ModelSource& source, const LoadOptions& options) {
   return guarded([&]() -> Result<std::unique_ptr<LoadedModel>> {
+    const std::string& path = source.name();
     auto state = std::make_unique<LoadedModel::State>();
     BALLAST_TRY(state->execution, Execution::open(options.backend, options.threads));
-    BALLAST_TRY(Archive mapped, open_archive(path));
-    BALLAST_TRY(const ModelFolder folder, find_model_folder(path, mapped.description()));
-    BALLAST_TRY(const ModelConfig config, find_config(mapped.description(), folder, path, options));
+    const bool wants_budget = options.param_budget || options.param_budget_fraction;
+    BALLAST_TRY(auto archive, source.archive(wants_budget ? FileAccess::kPositional : FileAccess::kMapped));
+    const Description& file = archive->description();
+    BALLAST_TRY(const ModelFolder folder, find_model_folder(source, file));
+    BALLAST_TRY(const ModelConfig config, find_config(file, folder, path, options));
     BALLAST_TRY(
         const ModelDescription model,
         parse_model_config(
             find_config_schema(config.schema)->to_model_config(config.text, folder.sentence.value_or("null")), path));
-    BALLAST_TRY(state->stop_tokens, find_stop_tokens(folder, mapped.description()));
+    BALLAST_TRY(state->stop_tokens, find_stop_tokens(folder, file));
     state->config_text = config.text;
     BALLAST_TRY(const ModelKind* kind, choose_kind(model.kind, options.more_kinds));
     BALLAST_CHECK(extend_registry(state->execution->registry(), model, options, path));
     const auto is_wide = [](const TensorInfo& info) { return info.dtype == DType::kF64; };
-    const auto narrowed = static_cast<size_t>(std::ranges::count_if(mapped.description().tensors, is_wide));
-    BALLAST_TRY(state->store, open_store(path, std::move(mapped), options, model.streaming));
+    const auto narrowed = static_cast<size_t>(std::ranges::count_if(file.tensors, is_wide));
+    BALLAST_TRY(state->store, open_store(source, archive, options, model.streaming));
     ParamLoader params(*state->store);
     auto built = kind->build(model.config, params);
     if (!built) return named(std::move(built).error(), path);
     state->model = std::move(*built);
-    const ParamSource& source = state->store->source();
-    state->report = {unused_tensors(source, params), total_bytes(source), params.taken().size(), block_types_of(source),
+    const ParamSource& stored = state->store->source();
+    state->report = {unused_tensors(stored, params), total_bytes(stored), params.taken().size(), block_types_of(stored),
                      narrowed};
     state->execution->context().numerics = options.numerics;
     return std::unique_ptr<LoadedModel>(new LoadedModel(std::move(state)));

@@ -3,12 +3,14 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "ballast/archive/model_source.h"
 #include "ballast/backends/backends.h"
 #include "ballast/models/model.h"
 
@@ -35,8 +37,8 @@ struct LoadReport {
   size_t narrowed = 0;             // tensors stored as f64, which are computed with as f32
 };
 
-// A model, its parameters, its registry, and what it needs to run. Calls on one LoadedModel are serialised; different
-// ones may run at the same time.
+// A model of any kind, its parameters, its registry, and what it needs to run. Calls on one LoadedModel are serialised,
+// and so is what TextModel, Embedder and ImageModel do with it; different ones may run at the same time.
 class LoadedModel {
  public:
   ~LoadedModel();
@@ -53,10 +55,18 @@ class LoadedModel {
   const TextEmbedder* as_text_embedder() const;
   std::vector<std::string_view> capabilities() const;
   bool takes_values() const;
+  // What its outputs stand for, where the model's files say it; empty otherwise.
   std::span<const std::string> class_names() const;
+  // Whether its outputs are known to be classes or tokens: what else a model of layers computes may be a regression.
+  bool chooses() const;
+  // "a bert model does not support text generation; it supports text embedding": for a model that has no such
+  // capability.
+  Error cannot(std::string_view wanted) const;
 
-  // For callers that drive a capability themselves: one call at a time.
+  // For callers that drive a capability themselves: one call at a time, and with running() held where other threads may
+  // call too. Every call above and everything that TextModel, Embedder and ImageModel compute holds it.
   Context& context();
+  std::mutex& running();
   Workspace& workspace();
   Registry& registry();
   const Backend& backend() const;
@@ -67,7 +77,7 @@ class LoadedModel {
   const std::string& config_text() const;
 
  private:
-  friend Result<std::unique_ptr<LoadedModel>> load_model(const std::string&, const LoadOptions&);
+  friend Result<std::unique_ptr<LoadedModel>> load_model(const ModelSource&, const LoadOptions&);
   struct State;
   explicit LoadedModel(std::unique_ptr<State> state);
   std::unique_ptr<State> state_;
@@ -76,6 +86,7 @@ class LoadedModel {
 // Opens what open_archive opens, as long as it carries a model config ({"kind", "config", "runtime"}, a flat GPT
 // config, or GPTRSCHK version 1), or stands beside a config.json of Hugging Face's. Costs the header; parameters are
 // read when they are touched. Tensors may outlive it.
+Result<std::unique_ptr<LoadedModel>> load_model(const ModelSource& source, const LoadOptions& options = {});
 Result<std::unique_ptr<LoadedModel>> load_model(const std::string& path, const LoadOptions& options = {});
 
 }  // namespace ballast

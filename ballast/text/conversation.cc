@@ -3,22 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 
+#include "ballast/archive/guard.h"
 #include "ballast/base/json.h"
 #include "ballast/text/encode_parts.h"
 #include "ballast/text/stop_text.h"
+#include "ballast/text/text_ends.h"
 
 namespace ballast {
 
 namespace {
-
-// How models end a turn, by the text of the token. They may stand anywhere in a vocabulary, whatever its file says the
-// end of a text is.
-constexpr std::array<std::string_view, 13> kEndsOfTurns = {
-    "<|im_end|>", "<|eot_id|>",      "<|eom_id|>",      "<|end|>",    "<end_of_turn>", "<|endoftext|>",
-    "</s>",       "<|end_of_text|>", "<|end_of_turn|>", "<|return|>", "<|endofturn|>", "<｜end▁of▁sentence｜>",
-    "<|eos|>"};
 
 void append_message(JsonWriter& json, const ChatMessage& message) {
   if (!message.json.empty()) {
@@ -33,23 +27,15 @@ void append_message(JsonWriter& json, const ChatMessage& message) {
 }  // namespace
 
 Conversation::Conversation(const CausalLm& model, Context& context, const Tokenizer& tokenizer,
-                           ChatTemplate chat_template, ConversationOptions options)
+                           ChatTemplate chat_template, ConversationOptions options, std::mutex* running)
     : model_(model),
       context_(context),
+      running_(running),
       tokenizer_(tokenizer),
       template_(std::move(chat_template)),
       options_(std::move(options)) {
-  for (const std::string_view text : kEndsOfTurns) {
-    if (const auto id = tokenizer_.find(text)) options_.generate.stop_tokens.push_back(*id);
-  }
-}
-
-std::vector<std::string> ends_of_turns_in(std::string_view template_text) {
-  std::vector<std::string> found;
-  for (const std::string_view text : kEndsOfTurns) {
-    if (template_text.find(text) != std::string_view::npos) found.emplace_back(text);
-  }
-  return found;
+  const std::vector<TokenId> ends = turn_end_tokens(tokenizer_);
+  options_.generate.stop_tokens.insert(options_.generate.stop_tokens.end(), ends.begin(), ends.end());
 }
 
 // ---------------------------------------------------------------- messages
@@ -129,26 +115,24 @@ Result<std::vector<TokenId>> Conversation::fitting_prompt(const ClockTime& now) 
 
 Status Conversation::start_or_restart(std::vector<TokenId> prompt) {
   if (generator_) return generator_->restart(std::move(prompt));
-  BALLAST_TRY(Generator generator, Generator::start(model_, context_, std::move(prompt), options_.generate));
+  BALLAST_TRY(Generator generator, Generator::start(model_, context_, std::move(prompt), options_.generate, running_));
   generator_.emplace(std::move(generator));
   return {};
 }
 
 Result<Reply> Conversation::say(std::string text, const ClockTime& now, const Show& show) {
-  const size_t before = left_out_;
-  messages_.push_back({.role = "user", .content = std::move(text)});
-  const auto turn = [&]() -> Result<Reply> {
+  const size_t before = left_out_, known = messages_.size();
+  Result<Reply> reply = guarded([&]() -> Result<Reply> {
+    messages_.push_back({.role = "user", .content = std::move(text)});
     BALLAST_TRY(std::vector<TokenId> ids, fitting_prompt(now));
     BALLAST_CHECK(start_or_restart(std::move(ids)));
-    return answer(show);
-  };
-  Result<Reply> reply = turn();
-  if (reply) {
-    messages_.push_back({.role = "assistant", .content = reply->text});
-  } else {
-    messages_.pop_back();
-    left_out_ = before;
-  }
+    BALLAST_TRY(Reply written, answer(show));
+    messages_.push_back({.role = "assistant", .content = written.text});
+    return written;
+  });
+  if (reply) return reply;
+  messages_.erase(messages_.begin() + static_cast<std::ptrdiff_t>(known), messages_.end());
+  left_out_ = before;
   return reply;
 }
 

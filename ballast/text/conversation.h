@@ -45,15 +45,12 @@ struct Reply {
   uint64_t written_tokens = 0;
 };
 
-// The marks of that kind that a template writes: stop_texts for a model that has no tokens for them and spells them
-// out.
-std::vector<std::string> ends_of_turns_in(std::string_view template_text);
-
-// One thread at a time. The model, the context and the tokenizer must outlive it.
+// One thread at a time. TextModel makes them. The model, the context, the tokenizer and `running` (see
+// Generator::start) must outlive it.
 class Conversation {
  public:
   Conversation(const CausalLm& model, Context& context, const Tokenizer& tokenizer, ChatTemplate chat_template,
-               ConversationOptions options);
+               ConversationOptions options, std::mutex* running = nullptr);
 
   std::span<const ChatMessage> messages() const { return messages_; }
   void set_messages(std::vector<ChatMessage> messages);
@@ -88,6 +85,7 @@ class Conversation {
 
   const CausalLm& model_;
   Context& context_;
+  std::mutex* running_;
   const Tokenizer& tokenizer_;
   ChatTemplate template_;
   ConversationOptions options_;

@@ -1,33 +1,17 @@
 #include "ballast/text/find_chat_template.h"
 
-#include <fmt/format.h>
-
-#include <filesystem>
-
-#include "ballast/archive/open.h"
+#include "ballast/archive/guard.h"
 #include "ballast/base/json.h"
 #include "ballast/edit/json_object.h"
-#include "ballast/io/file.h"
 
 namespace ballast {
 
 namespace {
 
-namespace fs = std::filesystem;
-
 constexpr uint64_t kLargestTemplateFile = uint64_t{64} << 20U;  // tokenizer_config.json lists added tokens too
 
-// nullopt where there is no such file.
-Result<std::optional<std::string>> read_file_if_any(const fs::path& path) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored)) return std::optional<std::string>();
-  BALLAST_TRY(const auto source, open_file(path.string(), FileAccess::kPositional));
-  if (source->size() > kLargestTemplateFile) {
-    return make_error(ErrorCode::kUnsupported,
-                      fmt::format("{}: {} bytes are too many for a file of settings", path.string(), source->size()));
-  }
-  BALLAST_TRY(const ByteVector bytes, read_bytes(*source, 0, source->size()));
-  return std::optional(std::string(as_text(bytes)));
+Result<std::optional<std::string>> read_settings(const FileSet& files, const std::string& name) {
+  return read_if_there(files, name, kLargestTemplateFile, "a file of settings");
 }
 
 // "<s>", or {"content": "<s>", ...}; "" where it is null or absent.
@@ -67,33 +51,41 @@ Result<std::string> template_in(const JsonObject& config) {
   return text.value_or("");
 }
 
-}  // namespace
-
-Result<std::optional<FoundChatTemplate>> find_chat_template(const std::string& model_path) {
-  std::error_code ignored;
-  const fs::path model = model_path;
-  const fs::path folder = fs::is_directory(model, ignored) ? model : model.parent_path();
+// chat_template.jinja, else tokenizer_config.json, which has the names of marks besides.
+Result<FoundChatTemplate> template_beside(const FileSet& files) {
   FoundChatTemplate found;
-  const fs::path config_path = folder / "tokenizer_config.json";
-  BALLAST_TRY(const auto config_text, read_file_if_any(config_path));
+  BALLAST_TRY(const auto config_text, read_settings(files, "tokenizer_config.json"));
   if (config_text) {
-    BALLAST_TRY(const JsonObject config, JsonObject::parse(*config_text, config_path.string()));
+    found.where = files.place_of("tokenizer_config.json");
+    BALLAST_TRY(const JsonObject config, JsonObject::parse(*config_text, found.where));
     BALLAST_TRY(found.bos_token, mark_text(config, "bos_token"));
     BALLAST_TRY(found.eos_token, mark_text(config, "eos_token"));
     BALLAST_TRY(found.text, template_in(config));
-    found.where = config_path.string();
   }
-  const fs::path own_path = folder / "chat_template.jinja";
-  BALLAST_TRY(const auto own_text, read_file_if_any(own_path));
+  BALLAST_TRY(const auto own_text, read_settings(files, "chat_template.jinja"));
   if (own_text) {
     found.text = *own_text;
-    found.where = own_path.string();
+    found.where = files.place_of("chat_template.jinja");
   }
-  if (!found.text.empty()) return std::optional(std::move(found));
-  if (fs::is_directory(model, ignored)) return std::optional<FoundChatTemplate>();
-  const auto archive = open_archive(model_path);
-  // A file that cannot be read has no template either; whoever loads the model says what is wrong with it.
-  return archive ? find_chat_template(archive->description()) : std::nullopt;
+  return found;
+}
+
+}  // namespace
+
+Result<std::optional<FoundChatTemplate>> find_chat_template(const ModelSource& model) {
+  return guarded([&]() -> Result<std::optional<FoundChatTemplate>> {
+    if (model.files() != nullptr) {
+      BALLAST_TRY(FoundChatTemplate beside, template_beside(*model.files()));
+      if (!beside.text.empty()) return std::optional(std::move(beside));
+    }
+    const auto archive = model.archive();
+    // A file that cannot be read has no template either; whoever loads the model says what is wrong with it.
+    return archive ? find_chat_template((*archive)->description()) : std::nullopt;
+  });
+}
+
+Result<std::optional<FoundChatTemplate>> find_chat_template(const std::string& model_path) {
+  return guarded([&] { return find_chat_template(ModelSource(model_path)); });
 }
 
 std::optional<FoundChatTemplate> find_chat_template(const Description& description) {

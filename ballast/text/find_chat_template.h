@@ -4,9 +4,8 @@
 #include <optional>
 #include <string>
 
-#include "ballast/base/result.h"
+#include "ballast/archive/model_source.h"
 #include "ballast/base/token_id.h"
-#include "ballast/formats/description.h"
 
 namespace ballast {
 
@@ -22,6 +21,7 @@ struct FoundChatTemplate {
 
 // Beside a model's file, or in its folder: chat_template.jinja, else what tokenizer_config.json holds (of several the
 // one called "default"), else the metadata of the file itself. nullopt where there is none.
+Result<std::optional<FoundChatTemplate>> find_chat_template(const ModelSource& model);
 Result<std::optional<FoundChatTemplate>> find_chat_template(const std::string& model_path);
 
 // In the metadata of an archive, as GGUF files have it.

@@ -1,18 +1,14 @@
 #include "ballast/text/generation_defaults.h"
 
 #include <algorithm>
-#include <filesystem>
 
-#include "ballast/archive/open.h"
+#include "ballast/archive/guard.h"
 #include "ballast/edit/json_object.h"
-#include "ballast/io/file.h"
 #include "ballast/text/find_chat_template.h"
 
 namespace ballast {
 
 namespace {
-
-namespace fs = std::filesystem;
 
 constexpr uint64_t kLargestGenerationConfig = 1 << 20;
 
@@ -38,16 +34,11 @@ Result<std::optional<SamplerOptions>> checked_sampling(const SamplerOptions& opt
   return std::optional(options);
 }
 
-Result<std::optional<SamplerOptions>> sampling_of_folder(const fs::path& folder) {
-  const fs::path path = folder / "generation_config.json";
-  std::error_code ignored;
-  if (!fs::is_regular_file(path, ignored)) return std::optional<SamplerOptions>();
-  BALLAST_TRY(const auto source, open_file(path.string(), FileAccess::kPositional));
-  if (source->size() > kLargestGenerationConfig) {
-    return make_error(ErrorCode::kUnsupported, path.string() + ": too large for a generation config");
-  }
-  BALLAST_TRY(const ByteVector bytes, read_bytes(*source, 0, source->size()));
-  return sampling_in_config(as_text(bytes), path.string());
+Result<std::optional<SamplerOptions>> sampling_beside(const FileSet& files) {
+  const std::string name = "generation_config.json";
+  BALLAST_TRY(const auto text, read_if_there(files, name, kLargestGenerationConfig, "a generation config"));
+  if (!text) return std::optional<SamplerOptions>();
+  return sampling_in_config(*text, files.place_of(name));
 }
 
 }  // namespace
@@ -104,22 +95,23 @@ Result<std::optional<SamplerOptions>> sampling_in_metadata(const Description& de
   return checked_sampling(options, where);
 }
 
-Result<SamplerOptions> find_sampling_defaults(const std::string& model_path) {
-  std::error_code ignored;
-  const fs::path path = model_path;
-  const bool is_folder = fs::is_directory(path, ignored);
-  BALLAST_TRY(const auto beside, sampling_of_folder(is_folder ? path : path.parent_path()));
-  if (beside) return *beside;
-  if (!is_folder) {
-    const auto archive = open_archive(model_path);  // whoever loads the model says what is wrong with it
-    if (archive) {
-      BALLAST_TRY(const auto inside, sampling_in_metadata(archive->description(), model_path));
-      if (inside) return *inside;
-      if (find_chat_template(archive->description())) return usual_sampling(/*has_chat_template=*/true);
+Result<SamplerOptions> find_sampling_defaults(const ModelSource& model) {
+  return guarded([&]() -> Result<SamplerOptions> {
+    if (model.files() != nullptr) {
+      BALLAST_TRY(const auto beside, sampling_beside(*model.files()));
+      if (beside) return *beside;
     }
-  }
-  BALLAST_TRY(const auto chat_template, find_chat_template(model_path));
-  return usual_sampling(chat_template.has_value());
+    if (const auto archive = model.archive()) {  // whoever loads the model says what is wrong with it
+      BALLAST_TRY(const auto inside, sampling_in_metadata((*archive)->description(), model.name()));
+      if (inside) return *inside;
+    }
+    BALLAST_TRY(const auto chat_template, find_chat_template(model));
+    return usual_sampling(chat_template.has_value());
+  });
+}
+
+Result<SamplerOptions> find_sampling_defaults(const std::string& model_path) {
+  return guarded([&] { return find_sampling_defaults(ModelSource(model_path)); });
 }
 
 }  // namespace ballast

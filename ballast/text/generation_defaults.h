@@ -5,8 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "ballast/base/result.h"
-#include "ballast/formats/description.h"
+#include "ballast/archive/model_source.h"
 #include "ballast/text/sampler.h"
 
 namespace ballast {
@@ -19,6 +18,7 @@ SamplerOptions usual_sampling(bool has_chat_template);
 // a GGUF file, else usual_sampling(). "do_sample": false means the likeliest token. A repetition penalty of
 // these files looks at the whole context, as transformers does, unless general.sampling.penalty_last_n says how far.
 // Values outside of their range are kInvalidArgument and name the file.
+Result<SamplerOptions> find_sampling_defaults(const ModelSource& model);
 Result<SamplerOptions> find_sampling_defaults(const std::string& model_path);
 
 // The same for texts and metadata at hand; nullopt where they do not speak of sampling.

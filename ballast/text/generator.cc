@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ballast/archive/guard.h"
 #include "ballast/base/checked.h"
 #include "ballast/models/token_input.h"
 
@@ -31,9 +32,10 @@ Status check_capacity(uint64_t capacity, uint64_t prompt, uint64_t more, uint64_
 }  // namespace
 
 Generator::Generator(const CausalLm& model, Context& context, std::vector<TokenId> prompt,
-                     const GenerateOptions& options)
+                     const GenerateOptions& options, std::mutex* running)
     : model_(&model),
       context_(&context),
+      running_(running),
       options_(options),
       sampler_(options.sampling),
       tokens_(std::move(prompt)),
@@ -44,8 +46,8 @@ Status Generator::check_prompt(const CausalLm& model, std::span<const TokenId> p
   if (prompt.size() > most && !options.context_shift) {
     return make_error(
         ErrorCode::kInvalidArgument,
-        fmt::format("the prompt has {} tokens, the model's context {}; shorten it, or let --context-shift "
-                    "forget its beginning",
+        fmt::format("the prompt has {} tokens, the model's context {}; shorten it, or allow its beginning to be "
+                    "forgotten",
                     prompt.size(), most));
   }
   const size_t seen = std::min<size_t>(prompt.size(), most);
@@ -54,22 +56,38 @@ Status Generator::check_prompt(const CausalLm& model, std::span<const TokenId> p
   return check_capacity(options.cache_capacity, seen, options.max_tokens, most);
 }
 
+std::unique_lock<std::mutex> Generator::take_turn() const {
+  return running_ != nullptr ? std::unique_lock(*running_) : std::unique_lock<std::mutex>();
+}
+
 Result<Generator> Generator::start(const CausalLm& model, Context& context, std::vector<TokenId> prompt,
-                                   const GenerateOptions& options) {
-  BALLAST_CHECK(check_sampler_options(options.sampling));
-  BALLAST_CHECK(check_prompt(model, prompt, options));
-  Generator generator(model, context, std::move(prompt), options);
-  if (options.kv_cache) {
-    KvCacheShape shape = model.cache_shape();
-    shape.dtype = options.cache_dtype;
-    BALLAST_TRY(KvCache cache, KvCache::make(shape, options.cache_capacity));
-    generator.cache_ = std::move(cache);
+                                   const GenerateOptions& options, std::mutex* running) {
+  return guarded([&]() -> Result<Generator> {
+    BALLAST_CHECK(check_sampler_options(options.sampling));
+    BALLAST_CHECK(check_prompt(model, prompt, options));
+    Generator generator(model, context, std::move(prompt), options, running);
+    BALLAST_CHECK(generator.begin());
+    return generator;
+  });
+}
+
+Status Generator::begin() {
+  const auto turn = take_turn();
+  if (options_.kv_cache) {
+    KvCacheShape shape = model_->cache_shape();
+    shape.dtype = options_.cache_dtype;
+    BALLAST_TRY(KvCache cache, KvCache::make(shape, options_.cache_capacity));
+    cache_ = std::move(cache);
   }
-  BALLAST_CHECK(generator.catch_up());
-  return generator;
+  return catch_up();
 }
 
 Status Generator::restart(std::vector<TokenId> prompt) {
+  return guarded([&] { return begin_anew(std::move(prompt)); });
+}
+
+Status Generator::begin_anew(std::vector<TokenId> prompt) {
+  const auto turn = take_turn();
   BALLAST_CHECK(check_prompt(*model_, prompt, options_));
   // A window that has moved holds other positions than a prompt from its beginning.
   const size_t known = cache_ && tokens_.size() <= model_->context_length() ? computed_ : 0;
@@ -124,6 +142,11 @@ Status Generator::catch_up() {
 }
 
 Result<std::optional<SampledToken>> Generator::next() {
+  return guarded([&] { return next_token(); });
+}
+
+Result<std::optional<SampledToken>> Generator::next_token() {
+  const auto turn = take_turn();
   const auto stop = [this](StopReason reason) {
     stop_reason_ = reason;
     return std::optional<SampledToken>();

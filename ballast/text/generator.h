@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
@@ -28,12 +29,14 @@ struct GenerateOptions {
 
 enum class StopReason : uint8_t { kNone, kMaxTokens, kStopToken, kContextFull };
 
-// Uses the context while it lives; one thread at a time.
+// One thread at a time. TextModel makes them; whoever drives a model himself does with start().
 class Generator {
  public:
-  // Checks the prompt against the model and computes it. The model and the context must outlive the generator.
+  // Checks the prompt against the model and computes it. The model and the context must outlive the generator, and so
+  // must `running`, where it is given: every call holds it, so that generators on one context may be used by several
+  // threads. Without it nobody else may use the context meanwhile.
   static Result<Generator> start(const CausalLm& model, Context& context, std::vector<TokenId> prompt,
-                                 const GenerateOptions& options);
+                                 const GenerateOptions& options, std::mutex* running = nullptr);
 
   // Goes on with another prompt, as start() would with the same options, and computes only what comes behind the
   // beginning that it shares with the tokens so far: a conversation, which grows at its end.
@@ -56,7 +59,12 @@ class Generator {
   uint64_t cache_bytes() const { return cache_ ? cache_->bytes() : 0; }
 
  private:
-  Generator(const CausalLm& model, Context& context, std::vector<TokenId> prompt, const GenerateOptions& options);
+  Generator(const CausalLm& model, Context& context, std::vector<TokenId> prompt, const GenerateOptions& options,
+            std::mutex* running);
+  std::unique_lock<std::mutex> take_turn() const;
+  Status begin();
+  Status begin_anew(std::vector<TokenId> prompt);
+  Result<std::optional<SampledToken>> next_token();
   static Status check_prompt(const CausalLm& model, std::span<const TokenId> prompt, const GenerateOptions& options);
   // Brings logits_ up to the last token.
   Status catch_up();
@@ -64,6 +72,7 @@ class Generator {
 
   const CausalLm* model_;
   Context* context_;
+  std::mutex* running_;
   GenerateOptions options_;
   Sampler sampler_;
   std::vector<TokenId> tokens_;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 
+#include "ballast/archive/model_source.h"
 #include "ballast/text/tokenizer.h"
 
 namespace ballast {
@@ -14,8 +15,11 @@ namespace ballast {
 // are. kUnknownFormat says what was found instead.
 Result<Tokenizer> load_tokenizer(const std::string& path);
 
-// The tokenizer of a model: the file itself where it is a GGUF file, else what stands beside it, or the one GGUF file
-// of a folder; nullopt where there is none.
+// The tokenizer of a model: the vocabulary of a GGUF file, else what stands beside the weights, or the one GGUF file of
+// a folder. kNotFound where there is none.
+Result<Tokenizer> find_tokenizer(const ModelSource& model);
+
+// Where that is; nullopt where there is none.
 std::optional<std::string> find_tokenizer_beside(const std::string& model_path);
 
 }  // namespace ballast

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <vector>
 
+#include "ballast/archive/guard.h"
 #include "ballast/models/token_input.h"
 
 namespace ballast {
@@ -137,8 +138,10 @@ double Perplexity::standard_error() const {
 
 Result<Perplexity> measure_perplexity(const CausalLm& model, Context& context, std::span<const TokenId> tokens,
                                       const PerplexityOptions& options) {
-  BALLAST_TRY(const Perplexity plan, plan_windows(model, tokens, options));
-  return PerplexityMeter(model, context, tokens, plan, options.progress).measure();
+  return guarded([&]() -> Result<Perplexity> {
+    BALLAST_TRY(const Perplexity plan, plan_windows(model, tokens, options));
+    return PerplexityMeter(model, context, tokens, plan, options.progress).measure();
+  });
 }
 
 }  // namespace ballast

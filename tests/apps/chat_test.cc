@@ -245,7 +245,7 @@ TEST_F(Chat, SamplesAsTheModelsFilesSayAndAsTheLibraryDoes) {
   ASSERT_EQ(
       run_ballast({"edit", folder_.path("model.gguf"), "--set", "tokenizer.chat_template=" + chat_text}).exit_code, 0);
   const auto command = [&](const std::string& model, std::vector<std::string> more = {}) {
-    std::vector<std::string> arguments = {"chat", folder_.path(model), "Hello", "--max-tokens", "200"};
+    std::vector<std::string> arguments = {"chat", folder_.path(model), "Hello"};
     arguments.insert(arguments.end(), more.begin(), more.end());
     const ProgramRun run = run_ballast(arguments);
     EXPECT_EQ(run.exit_code, 0) << run.err;

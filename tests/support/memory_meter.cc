@@ -14,6 +14,10 @@ namespace {
 std::atomic<int64_t> taken{0};
 std::atomic<int64_t> most_taken{0};
 
+std::atomic<int64_t> until_failure{-1};  // allocations; below 0: none fails
+
+bool fails_now() noexcept { return until_failure.load() >= 0 && until_failure.fetch_sub(1) == 0; }
+
 void* count_taken(void* memory) noexcept {
   if (memory == nullptr) return nullptr;
   const int64_t now = taken += static_cast<int64_t>(malloc_usable_size(memory));
@@ -33,11 +37,12 @@ void* or_throw(void* memory) {
 // Replacements of the global operators. The forms that do not throw must be replaced too: memory from them is given
 // back through the plain delete.
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
-  return count_taken(std::malloc(size == 0 ? 1 : size));
+  return fails_now() ? nullptr : count_taken(std::malloc(size == 0 ? 1 : size));
 }
 void* operator new(std::size_t size) { return or_throw(operator new(size, std::nothrow)); }
 
 void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  if (fails_now()) return nullptr;
   const auto unit = static_cast<std::size_t>(alignment);
   return count_taken(std::aligned_alloc(unit, (size + unit - 1) / unit * unit));
 }
@@ -61,6 +66,10 @@ namespace ballast::testing {
 MemoryMeter::MemoryMeter() : at_start_(taken) { most_taken = at_start_; }
 
 uint64_t MemoryMeter::peak() const { return static_cast<uint64_t>(std::max<int64_t>(0, most_taken - at_start_)); }
+
+FailingAllocation::FailingAllocation(int64_t passed) { until_failure = passed; }
+FailingAllocation::~FailingAllocation() { until_failure = -1; }
+bool FailingAllocation::happened() const { return until_failure < 0; }
 
 uint64_t take_process_peak() {
   uint64_t peak = 0;

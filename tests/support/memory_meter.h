@@ -16,6 +16,16 @@ class MemoryMeter {
   int64_t at_start_;
 };
 
+// While it lives, the allocation through operator new that comes after `passed` others fails, once.
+class FailingAllocation {
+ public:
+  explicit FailingAllocation(int64_t passed);
+  ~FailingAllocation();
+  FailingAllocation(const FailingAllocation&) = delete;
+  FailingAllocation& operator=(const FailingAllocation&) = delete;
+  bool happened() const;
+};
+
 // The most memory that this process had since the last call, in bytes, whatever it came from. 0 where the system does
 // not tell.
 uint64_t take_process_peak();

@@ -6,6 +6,7 @@
 #include "ballast/text/encode_parts.h"
 #include "ballast/text/find_chat_template.h"
 #include "ballast/text/load_tokenizer.h"
+#include "ballast/text/text_ends.h"
 #include "tests/support/recorded_models.h"
 #include "tests/support/test_files.h"
 
@@ -174,8 +175,8 @@ TEST_F(ConversationTest, WhatATemplateRaisesIsTheError) {
 }
 
 TEST(EndsOfTurns, AreThoseThatTheTemplateWrites) {
-  EXPECT_THAT(ends_of_turns_in("<|im_start|>{{ x }}<|im_end|></s>"), ElementsAre("<|im_end|>", "</s>"));
-  EXPECT_TRUE(ends_of_turns_in(kPlainTemplate).empty());
+  EXPECT_THAT(turn_ends_in("<|im_start|>{{ x }}<|im_end|></s>"), ElementsAre("<|im_end|>", "</s>"));
+  EXPECT_TRUE(turn_ends_in(kPlainTemplate).empty());
 }
 
 // ---------------------------------------------------------------- files

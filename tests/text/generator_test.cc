@@ -76,7 +76,7 @@ TEST(Generator, RefusesAPromptLongerThanTheContextUnlessItMayForget) {
   std::vector<TokenId> prompt;
   for (TokenId id = 0; id < 60; ++id) prompt.push_back(id);
   EXPECT_THAT(refusal(*model, prompt, greedy_tokens(2)),
-              AllOf(HasSubstr("60 tokens"), HasSubstr("48"), HasSubstr("shift")));
+              AllOf(HasSubstr("60 tokens"), HasSubstr("48"), HasSubstr("forgotten")));
   GenerateOptions options = greedy_tokens(2);
   options.context_shift = true;
   const std::vector<TokenId> seen(prompt.end() - 48, prompt.end());
