@@ -38,7 +38,8 @@ void models_json(JsonWriter& json) {
 }
 
 void print_ops(Console& console) {
-  const Registry registry;
+  Registry registry;
+  all_backends().front()->add_implementations(registry);
   Table table({{"functional"}, {"implementations"}, {"what", Align::kLeft, true}});
   for (const FunctionalInfo& info : all_functionals()) {
     table.add_row(Cell(info.name, Paint::kBold),
@@ -48,7 +49,8 @@ void print_ops(Console& console) {
 }
 
 void ops_json(JsonWriter& json) {
-  const Registry registry;
+  Registry registry;
+  all_backends().front()->add_implementations(registry);
   json.key("functionals").begin_array();
   for (const FunctionalInfo& info : all_functionals()) {
     json.begin_object();

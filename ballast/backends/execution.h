@@ -36,7 +36,9 @@ class Execution {
 
  private:
   Execution(const Backend& backend, std::shared_ptr<Queue> queue, unsigned threads)
-      : workspace_(std::move(queue)), threads_(threads), context_(backend, registry_, workspace_, threads_) {}
+      : workspace_(std::move(queue)), threads_(threads), context_(backend, registry_, workspace_, threads_) {
+    backend.add_implementations(registry_);
+  }
 
   Registry registry_;
   Workspace workspace_;

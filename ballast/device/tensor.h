@@ -74,6 +74,7 @@ class Tensor {
   bool empty() const { return block_ == nullptr; }
   // Whether another tensor has the same memory.
   bool is_shared() const { return block_ != nullptr && block_->references.load(std::memory_order_acquire) > 1; }
+  bool shares_memory_with(const Tensor& other) const { return block_ != nullptr && block_ == other.block_; }
   // Null where the tensor is empty.
   const Device* device() const;
 
@@ -119,6 +120,8 @@ class Workspace {
   // Uninitialised. kOutOfMemory where the device has no room for it.
   Result<Tensor> make(const Dims& dims, DType dtype = DType::kF32);
   Result<Tensor> zeros(const Dims& dims, DType dtype = DType::kF32);
+  // The same elements in memory of their own; `x` is of this workspace or of another with the same queue.
+  Result<Tensor> copy(const Tensor& x);
   Result<Tensor> from(std::span<const float> values, const Dims& dims);
   // As many bytes as the elements have.
   Result<Tensor> from_bytes(ByteSpan bytes, const Dims& dims, DType dtype);

@@ -118,6 +118,12 @@ Result<Tensor> Workspace::zeros(const Dims& dims, DType dtype) {
   return tensor;
 }
 
+Result<Tensor> Workspace::copy(const Tensor& x) {
+  BALLAST_TRY(Tensor tensor, make(x.dims(), x.dtype()));
+  queue().copy({x.block_->memory.get()}, {tensor.block_->memory.get()}, *byte_count(x.dims(), x.dtype()));
+  return tensor;
+}
+
 Result<Tensor> Workspace::from(std::span<const float> values, const Dims& dims) {
   if (byte_count(dims, DType::kF32) != values.size_bytes()) {
     return make_error(ErrorCode::kInvalidArgument,

@@ -23,13 +23,7 @@ struct SoftmaxStep {
 
   Status backward(Context& context, const Tensor& dy, Tape& tape) const {
     BALLAST_TRY(Tensor dx, context.workspace().make(dy.dims(), dy.dtype()));
-    if (dx.count() == 0) return tape.add(context, input, dx);
-    BALLAST_CHECK(with_type(dy.dtype(), [&]<typename T>() -> Status {
-      BALLAST_TRY(const auto* table, gradients_with<T>(context, &GradientKernels<T>::softmax, "gradients of softmax"));
-      table->softmax(y.data<T>(), dy.data<T>(), dx.writable<T>(), dy.dims().leading(),
-                     dy.dims().rank() == 0 ? 1 : dy.dims().back(), context.threads());
-      return {};
-    }));
+    BALLAST_CHECK(context.registry().run(context, SoftmaxGradientArgs{y, dy, dx}));
     return tape.add(context, input, dx);
   }
 };
@@ -59,40 +53,14 @@ struct PreluStep {
   Tape::Input input;
 
   Status backward(Context& context, const Tensor& dy, Tape& tape) const {
-    if (to_slopes) BALLAST_CHECK(add_to_slopes(context, dy, tape));
-    if (!input.is_followed()) return {};
-    BALLAST_TRY(Tensor dx, context.workspace().make(dy.dims(), dy.dtype()));
-    BALLAST_CHECK(with_type(dy.dtype(), [&]<typename T>() -> Status {
-      BALLAST_TRY(const auto values, ParamValues<T>::take(context, slopes));
-      const uint64_t channels = dy.dims().back();
-      const T* in = x.data<T>();
-      const T* from = dy.data<T>();
-      T* to = dx.writable<T>();
-      context.threads().for_ranges(dy.dims().leading(), row_grain(channels), [&](size_t begin, size_t end) {
-        for (size_t row = begin; row < end; ++row) {
-          for (size_t c = 0; c < channels; ++c) {
-            const size_t i = row * channels + c;
-            to[i] = in[i] > T{0} ? from[i] : values.data()[c] * from[i];
-          }
-        }
-      });
-      return {};
-    }));
-    return tape.add(context, input, dx);
-  }
-
-  Status add_to_slopes(Context& context, const Tensor& dy, Tape& tape) const {
-    BALLAST_TRY(const GradientPlace place, tape.place(slopes, dy.dtype()));
-    BALLAST_TRY(Tensor terms, context.workspace().make(dy.dims(), dy.dtype()));
-    with_type(dy.dtype(), [&]<typename T>() {
-      const T* in = x.data<T>();
-      const T* from = dy.data<T>();
-      T* to = terms.writable<T>();
-      context.threads().for_ranges(dy.count(), kElementGrain, [=](size_t begin, size_t end) {
-        for (size_t i = begin; i < end; ++i) to[i] = in[i] > T{0} ? T{0} : in[i] * from[i];
-      });
-    });
-    return add_column_sums(context, terms, place);
+    BALLAST_TRY(Tensor dx, make_wanted(context, input.is_followed(), dy.dims(), dy.dtype()));
+    BALLAST_TRY(Tensor terms, make_wanted(context, to_slopes, dy.dims(), dy.dtype()));
+    BALLAST_CHECK(context.registry().run(context, PreluGradientArgs{x, slopes, dy, wanted(dx), wanted(terms)}));
+    if (to_slopes) {
+      BALLAST_TRY(const GradientPlace place, tape.place(slopes, dy.dtype()));
+      BALLAST_CHECK(add_column_sums(context, terms, place));
+    }
+    return input.is_followed() ? tape.add(context, input, dx) : Status();
   }
 };
 

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "ballast/device/tensor.h"
+#include "ballast/io/thread_pool.h"
 #include "ballast/ops/backend.h"
 
 namespace ballast {

@@ -4,10 +4,7 @@
 
 #include "ballast/base/checked.h"
 #include "ballast/ops/activation.h"
-#include "ballast/ops/builtins.h"
 #include "ballast/ops/check.h"
-#include "ballast/ops/kernel_access.h"
-#include "ballast/ops/rounding.h"
 
 namespace ballast::ops {
 
@@ -22,90 +19,6 @@ std::optional<uint64_t> conv_out_w(const Conv2dArgs& args) {
   return window_count(args.x.dims()[2], p.pad_left, p.pad_right, args.weight.shape()[3], p.dilation_w, p.stride_w);
 }
 
-// Everything but weight and bias.
-template <typename T>
-Conv2dProblem<T> make_conv_problem(const Conv2dArgs& args, Tensor& y) {
-  const Conv2dParams& params = args.params;
-  Conv2dProblem<T> problem = conv2d_problem<T>(args.x.dims(), args.weight.shape(), params, y.dims());
-  problem.x = args.x.data<T>();
-  problem.y = y.writable<T>();
-  problem.residual = params.residual != nullptr ? params.residual->data<T>() : nullptr;
-  problem.activation = params.activation;
-  return problem;
-}
-
-template <typename T>
-Status run_kernel(Context& context, const Conv2dProblem<T>& problem) {
-  const KernelTable<T>& table = kernels<T>(context);
-  const uint64_t elements =
-      table.conv2d_scratch != nullptr ? table.conv2d_scratch(problem, context.threads().size()) : 0;
-  BALLAST_TRY(Tensor scratch, context.workspace().make({elements}, kDTypeOf<T>));
-  table.conv2d(problem, scratch.writable<T>(), context.threads());
-  return {};
-}
-
-template <typename T>
-void set_tile(const Param& weight, const Lease& lease, Conv2dProblem<T>& problem) {
-  problem.w = WeightView{lease.bytes().data(), weight.dtype()};
-  problem.o_begin = lease.first_row();
-  problem.o_count = lease.row_count();
-}
-
-// The weight in the form that the backend likes; nullopt where it has none, or there is no room for it.
-template <typename T>
-Result<std::optional<Lease>> packed_weight(Context& context, const Param& weight, Conv2dProblem<T> problem) {
-  const KernelTable<T>& table = kernels<T>(context);
-  BALLAST_TRY(const bool rounds, rounds_products(context));
-  if (table.conv2d_pack == nullptr || rounds) return std::optional<Lease>();
-  problem.w.dtype = weight.dtype();
-  problem.o_count = problem.c_out;
-  const uint64_t bytes = table.conv2d_packed_bytes(problem);
-  if (bytes == 0) return std::optional<Lease>();
-  const std::string name = fmt::format("conv2d.{}.{}", context.backend().name, context.backend().level());
-  return weight.store().derived(weight, DerivedForm{name, bytes, [&](const Param& source, MutableByteSpan out) {
-                                                      return for_each_tile(source, [&](const Lease& lease) -> Status {
-                                                        set_tile(source, lease, problem);
-                                                        table.conv2d_pack(problem, out.data(), context.threads());
-                                                        return {};
-                                                      });
-                                                    }});
-}
-
-template <typename T>
-Status run_tiles(Context& context, const Conv2dArgs& args, Tensor& y) {
-  BALLAST_TRY(const auto bias, ParamValues<T>::take(context, args.bias));
-  Conv2dProblem<T> problem = make_conv_problem<T>(args, y);
-  problem.bias = bias.data();
-  BALLAST_TRY(const std::optional<Lease> packed, packed_weight(context, args.weight, problem));
-  if (packed) {
-    problem.w = WeightView{packed->bytes().data(), args.weight.dtype(), true};
-    problem.o_count = problem.c_out;
-    return run_kernel(context, problem);
-  }
-  return for_each_tile(args.weight, [&](const Lease& lease) -> Status {
-    set_tile(args.weight, lease, problem);
-    Tensor rounded;
-    const uint64_t row = args.weight.row_bytes() / (dtype_info(args.weight.dtype()).bits / 8);
-    BALLAST_TRY(problem.w, product_weight(context, problem.w, lease.row_count() * row, rounded));
-    return run_kernel(context, problem);
-  });
-}
-
-Result<Tensor> run_fused_conv(Context& context, const Conv2dArgs& args) {
-  BALLAST_TRY(Tensor y, context.workspace().make(conv2d_output_dims(args), args.x.dtype()));
-  if (y.count() == 0) return y;
-  BALLAST_TRY(const Tensor x, product_operand(context, args.x));
-  const Conv2dArgs operands{x, args.weight, args.bias, args.params};
-  BALLAST_CHECK(with_type(y.dtype(), [&]<typename T>() { return run_tiles<T>(context, operands, y); }));
-  return y;
-}
-
-bool is_conv_taken_apart(const Context& context, const Conv2dParams& params) {
-  const Registry& registry = context.registry();
-  return (params.activation != Activation::kNone && registry.is_overridden(functional_of(params.activation))) ||
-         (params.residual != nullptr && registry.is_overridden("binary"));
-}
-
 Conv2dParams without_epilogue(Conv2dParams params) {
   params.activation = Activation::kNone;
   params.residual = nullptr;
@@ -118,20 +31,6 @@ Result<Tensor> finish_in_steps(Context& context, const Conv2dParams& params, Ten
     BALLAST_TRY(y, add(context, y, *params.residual));
   }
   return activate(context, params.activation, y);
-}
-
-Result<Tensor> run_conv_in_steps(Context& context, const Conv2dArgs& args) {
-  const Conv2dParams plain = without_epilogue(args.params);
-  BALLAST_TRY(Tensor y, run_fused_conv(context, Conv2dArgs{args.x, args.weight, args.bias, plain}));
-  return finish_in_steps(context, args.params, std::move(y));
-}
-
-bool supports_conv2d(const Context& context, const Conv2dArgs& args) {
-  return has_kernel(context, args.x.dtype(), [](const auto& table) { return table.conv2d; });
-}
-
-Result<Tensor> run_conv2d(Context& context, const Conv2dArgs& args) {
-  return is_conv_taken_apart(context, args.params) ? run_conv_in_steps(context, args) : run_fused_conv(context, args);
 }
 
 Status check_channels(const Conv2dArgs& args) {
@@ -201,6 +100,18 @@ Dims conv2d_output_dims(const Conv2dArgs& args) {
   return {args.x.dims()[0], conv_out_h(args).value_or(0), conv_out_w(args).value_or(0), args.weight.shape()[0]};
 }
 
+bool Conv2dArgs::is_taken_apart(const Context& context) const {
+  const Registry& registry = context.registry();
+  return (params.activation != Activation::kNone && registry.is_overridden(functional_of(params.activation))) ||
+         (params.residual != nullptr && registry.is_overridden("binary"));
+}
+
+Result<Tensor> Conv2dArgs::run_in_steps(Context& context) const {
+  const Conv2dParams plain = without_epilogue(params);
+  BALLAST_TRY(Tensor y, context.registry().call(context, Conv2dArgs{x, weight, bias, plain}));
+  return finish_in_steps(context, params, std::move(y));
+}
+
 Status Conv2dArgs::check() const {
   BALLAST_CHECK(check_activation("x", x, 4));
   BALLAST_CHECK(check_plain_weight("weight", weight, 4));
@@ -223,11 +134,6 @@ Result<Tensor> conv2d(Context& context, const Tensor& x, const Param& weight, co
   }
   BALLAST_TRY(Tensor y, conv2d(context, x, weight, bias, without_epilogue(params)));
   return finish_in_steps(context, params, std::move(y));
-}
-
-void add_conv(Registry& registry) {
-  add_builtin(registry, supports_conv2d, run_conv2d);
-  add_conv_transpose(registry);
 }
 
 }  // namespace ballast::ops

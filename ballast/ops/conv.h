@@ -5,7 +5,6 @@
 #include <string_view>
 
 #include "ballast/ops/ops.h"
-#include "ballast/ops/param_gradients.h"
 
 namespace ballast::ops {
 
@@ -19,25 +18,12 @@ struct Conv2dArgs {
   Status check() const;
   std::string text() const;
   void record(Tape& tape, const Tensor& y) const;
+  bool is_taken_apart(const Context& context) const;
+  Result<Tensor> run_in_steps(Context& context) const;
 };
 
 // Whether ops::conv2d takes itself apart while there is a tape: see linalg.h.
 bool is_recorded_in_steps(const Conv2dParams& params);
-
-// The shapes of a convolution. Pointers, weight and epilogue are for the caller.
-template <typename T>
-Conv2dProblem<T> conv2d_problem(const Dims& x, const Shape& weight, const Conv2dParams& params, const Dims& y) {
-  Conv2dProblem<T> problem{};
-  problem.n = x[0], problem.h = x[1], problem.width = x[2], problem.c_in = x[3];
-  problem.out_h = y[1], problem.out_w = y[2], problem.c_out = y[3];
-  problem.kernel_h = weight[2], problem.kernel_w = weight[3];
-  problem.groups = params.groups;
-  problem.stride_h = params.stride_h, problem.stride_w = params.stride_w;
-  problem.pad_top = params.pad_top, problem.pad_left = params.pad_left;
-  problem.dilation_h = params.dilation_h, problem.dilation_w = params.dilation_w;
-  problem.o_count = problem.c_out;
-  return problem;
-}
 
 // [n, h, w, c] of what a conv2d that fits gives.
 Dims conv2d_output_dims(const Conv2dArgs& args);
@@ -58,14 +44,9 @@ struct ConvTranspose2dArgs {
   void record(Tape& tape, const Tensor& y) const;
 };
 
-// Gradients of a convolution: what is null is not wanted.
-struct Conv2dGradientWanted {
-  const Tensor* x = nullptr;      // where dw is wanted
-  const Param* weight = nullptr;  // where dx is wanted
-  Tensor* dx = nullptr;           // written
-  const GradientPlace* dw = nullptr;
-};
-Status conv2d_gradients(Context& context, const Conv2dParams& params, const Shape& weight, const Dims& x,
-                        const Tensor& dy, const Conv2dGradientWanted& wanted);
+// The same for conv_transpose2d.
+Dims conv_transpose2d_output_dims(const ConvTranspose2dArgs& args);
+// The convolution that a transposed one is the gradient of.
+Conv2dParams convolution_of(const ConvTranspose2dArgs& args);
 
 }  // namespace ballast::ops

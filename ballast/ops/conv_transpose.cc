@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "ballast/base/checked.h"
-#include "ballast/ops/builtins.h"
 #include "ballast/ops/check.h"
 #include "ballast/ops/conv.h"
 #include "ballast/ops/gradient_access.h"
@@ -21,30 +20,8 @@ std::optional<uint64_t> grown(uint64_t size, uint64_t stride, uint64_t pad, uint
   return *reach - *cut;
 }
 
-Dims conv_transpose_dims(const ConvTranspose2dArgs& args) {
-  const Dims& in = args.x.dims();
-  const Shape& kernel = args.weight.shape();
-  return {in[0], grown(in[1], args.stride, args.pad, kernel[2]).value_or(0),
-          grown(in[2], args.stride, args.pad, kernel[3]).value_or(0), kernel[1]};
-}
-
 Conv2dParams convolution(uint64_t stride, uint64_t pad) {
   return {.stride_h = stride, .stride_w = stride, .pad_top = pad, .pad_bottom = pad, .pad_left = pad, .pad_right = pad};
-}
-
-bool supports_conv_transpose(const Context& context, const ConvTranspose2dArgs& args) {
-  return has_kernel(context, args.x.dtype(), [](const auto& table) { return table.gradients.conv2d; });
-}
-
-Result<Tensor> run_conv_transpose(Context& context, const ConvTranspose2dArgs& args) {
-  BALLAST_TRY(Tensor y, context.workspace().make(conv_transpose_dims(args), args.x.dtype()));
-  if (y.count() == 0) return y;
-  Conv2dGradientWanted wanted;
-  wanted.weight = &args.weight;
-  wanted.dx = &y;
-  BALLAST_CHECK(
-      conv2d_gradients(context, convolution(args.stride, args.pad), args.weight.shape(), y.dims(), args.x, wanted));
-  return args.bias != nullptr ? add_bias(context, y, *args.bias) : y;
 }
 
 struct ConvTranspose2dStep {
@@ -61,10 +38,12 @@ struct ConvTranspose2dStep {
     }
     if (to_weight) {
       BALLAST_TRY(const GradientPlace place, tape.place(weight, dy.dtype()));
-      Conv2dGradientWanted wanted;
-      wanted.x = &dy;
-      wanted.dw = &place;
-      BALLAST_CHECK(conv2d_gradients(context, convolution(stride, pad), weight.shape(), dy.dims(), x, wanted));
+      const Conv2dParams params = convolution(stride, pad);
+      Conv2dGradientArgs args{params, weight.shape(), dy.dims(), x};
+      args.x = &dy;
+      args.dw = place.gradient;
+      args.add = place.add;
+      BALLAST_CHECK(context.registry().run(context, args));
     }
     if (!input.is_followed()) return {};
     BALLAST_TRY(const Tensor dx, conv2d(context, dy, weight, nullptr, convolution(stride, pad)));
@@ -73,6 +52,15 @@ struct ConvTranspose2dStep {
 };
 
 }  // namespace
+
+Dims conv_transpose2d_output_dims(const ConvTranspose2dArgs& args) {
+  const Dims& in = args.x.dims();
+  const Shape& kernel = args.weight.shape();
+  return {in[0], grown(in[1], args.stride, args.pad, kernel[2]).value_or(0),
+          grown(in[2], args.stride, args.pad, kernel[3]).value_or(0), kernel[1]};
+}
+
+Conv2dParams convolution_of(const ConvTranspose2dArgs& args) { return convolution(args.stride, args.pad); }
 
 Status ConvTranspose2dArgs::check() const {
   BALLAST_CHECK(check_activation("x", x, 4));
@@ -118,7 +106,5 @@ Result<Tensor> conv_transpose2d(Context& context, const Tensor& x, const Param& 
                                 uint64_t stride, uint64_t pad) {
   return context.registry().call(context, ConvTranspose2dArgs{x, weight, bias, stride, pad});
 }
-
-void add_conv_transpose(Registry& registry) { add_builtin(registry, supports_conv_transpose, run_conv_transpose); }
 
 }  // namespace ballast::ops

@@ -28,13 +28,20 @@ struct LinearArgs {
   Status check() const;
   std::string text() const;
   void record(Tape& tape, const Tensor& y) const;
+  bool is_taken_apart(const Context& context) const;
+  Result<Tensor> run_in_steps(Context& context) const;
 };
 
 // Whether ops::linear takes itself apart while there is a tape: what comes behind the product is then recorded by
 // itself. ReLU can be told from the output.
 bool is_recorded_in_steps(const LinearOptions& options);
 
-// What the built-in linear does, for functionals that need it on their way.
-Result<Tensor> product(Context& context, const Tensor& x, const Param& weight, const LinearOptions& options);
+// Of a weight, or of some of its rows.
+struct MatrixSize {
+  uint64_t k, n;
+};
+MatrixSize size_of(const Param& weight, WeightLayout layout, const RowRange& rows = {});
+// What a product that fits gives.
+Dims product_dims(const Tensor& x, const Param& weight, WeightLayout layout, const RowRange& rows = {});
 
 }  // namespace ballast::ops

@@ -2,8 +2,6 @@
 
 #include "ballast/ops/gradient_access.h"
 #include "ballast/ops/linalg.h"
-#include "ballast/ops/rounding.h"
-#include "ballast/ops/shape.h"
 
 namespace ballast::ops {
 
@@ -11,19 +9,7 @@ namespace {
 
 // Adds a^T * b, of [m, k] and [m, n], to the gradient of a parameter.
 Status add_transposed_product(Context& context, const Tensor& a, const Tensor& b, const GradientPlace& place) {
-  const uint64_t k = a.dims().back();
-  const uint64_t n = b.dims().back();
-  return with_type(a.dtype(), [&]<typename T>() -> Status {
-    BALLAST_TRY(const auto* table,
-                gradients_with<T>(context, &GradientKernels<T>::transposed_product, "transposed products"));
-    const TransposedProduct<T> problem{a.data<T>(), b.data<T>(), place.gradient->writable<T>(), a.dims().leading(), k,
-                                       n,           place.add};
-    const auto scratch_size = kernels<T>(context).gradients.transposed_product_scratch;
-    BALLAST_TRY(Tensor scratch,
-                context.workspace().make({scratch_size != nullptr ? scratch_size(problem) : 0}, kDTypeOf<T>));
-    table->transposed_product(problem, scratch.writable<T>(), context.threads());
-    return {};
-  });
+  return context.registry().run(context, TransposedProductArgs{a, b, *place.gradient, place.add});
 }
 
 WeightLayout flipped(WeightLayout layout) {
@@ -40,19 +26,17 @@ struct LinearStep {
   Tape::Input input;
 
   Status backward(Context& context, const Tensor& dy, Tape& tape) const {
-    BALLAST_TRY(Tensor dz, gradient_before_epilogue(context, tape, dy, y, to_bias ? &bias : nullptr));
-    BALLAST_TRY(dz, product_operand(context, dz));
+    BALLAST_TRY(const Tensor dz, gradient_before_epilogue(context, tape, dy, y, to_bias ? &bias : nullptr));
     if (to_weight) BALLAST_CHECK(add_to_weight(context, dz, tape));
     if (!input.is_followed()) return {};
-    BALLAST_TRY(const Tensor dx, product(context, dz, weight, {.layout = flipped(layout)}));
+    BALLAST_TRY(const Tensor dx, linear(context, dz, weight, {.layout = flipped(layout)}));
     return tape.add(context, input, dx);
   }
 
   Status add_to_weight(Context& context, const Tensor& dz, Tape& tape) const {
     BALLAST_TRY(const GradientPlace place, tape.place(weight, dz.dtype()));
-    BALLAST_TRY(const Tensor operand, product_operand(context, x));
-    return layout == WeightLayout::kInOut ? add_transposed_product(context, operand, dz, place)
-                                          : add_transposed_product(context, dz, operand, place);
+    return layout == WeightLayout::kInOut ? add_transposed_product(context, x, dz, place)
+                                          : add_transposed_product(context, dz, x, place);
   }
 };
 
@@ -73,8 +57,8 @@ void record_linear(Tape& tape, const Tensor& x, const Param& weight, const Linea
 Result<Tensor> transposed_last(Context& context, const Tensor& x) {
   constexpr std::array<size_t, 3> kBatch = {0, 2, 1};
   constexpr std::array<size_t, 2> kMatrix = {1, 0};
-  if (x.dims().rank() == 3) return transposed(context, x, kBatch);
-  return transposed(context, x, kMatrix);
+  if (x.dims().rank() == 3) return transpose(context, x, kBatch);
+  return transpose(context, x, kMatrix);
 }
 
 // Of two activations.

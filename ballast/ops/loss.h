@@ -46,6 +46,8 @@ struct HingeLossArgs {
 
 // Those that are not ignored.
 uint64_t count_labels(std::span<const uint32_t> labels);
+// Rows that cross-entropy takes the mean of; `targets` null: labels.
+uint64_t counted_rows(const Tensor& logits, std::span<const uint32_t> labels, const Tensor* targets);
 // One label for each row of logits, inside its classes or ignored, and one at least that counts.
 Status check_labels(const Tensor& logits, std::span<const uint32_t> labels);
 

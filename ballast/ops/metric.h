@@ -46,7 +46,4 @@ struct MarginLogitsArgs {
   void record(Tape& tape, const Tensor& y) const;
 };
 
-void add_square_distances(Registry& registry);
-void add_margin_logits(Registry& registry);
-
 }  // namespace ballast::ops

@@ -4,7 +4,6 @@
 #include <string>
 #include <string_view>
 
-#include "ballast/ops/kernel_access.h"
 #include "ballast/ops/ops.h"
 
 namespace ballast::ops {
@@ -80,16 +79,5 @@ struct GroupNormArgs {
   std::string text() const;
   void record(Tape& tape, const Tensor& y) const;
 };
-
-// The values of a parameter plus `shift`; `memory` keeps them where they are not the parameter's own.
-template <typename T>
-Result<const T*> shifted_values(Context& context, const ParamValues<T>& values, uint64_t count, float shift,
-                                Tensor& memory) {
-  if (shift == 0) return values.data();
-  BALLAST_TRY(memory, context.workspace().make({count}, kDTypeOf<T>));
-  T* to = memory.writable<T>();
-  for (uint64_t i = 0; i < count; ++i) to[i] = values.data()[i] + static_cast<T>(shift);
-  return memory.data<T>();
-}
 
 }  // namespace ballast::ops

@@ -14,37 +14,13 @@ struct NormStep {
   Tape::Input input;
 
   Status backward(Context& context, const Tensor& dy, Tape& tape) const {
-    BALLAST_TRY(const PlacePair places, place_pair(tape, gamma, to_gamma, beta, to_beta, dy.dtype()));
-    Tensor dx;
-    if (input.is_followed()) {
-      BALLAST_TRY(dx, context.workspace().make(dy.dims(), dy.dtype()));
-    }
+    BALLAST_TRY(const PlacePair places, place_pair(context, tape, gamma, to_gamma, beta, to_beta, dy.dtype()));
+    BALLAST_TRY(Tensor dx, make_wanted(context, input.is_followed(), dy.dims(), dy.dtype()));
     if (dy.dims().back() != 0) {
-      BALLAST_CHECK(with_type(dy.dtype(), [&]<typename T>() { return run<T>(context, dy, places, dx); }));
+      BALLAST_CHECK(context.registry().run(context, NormGradientArgs{is_rms, x, gamma, eps, shift, dy, wanted(dx),
+                                                                     places.first, places.second, places.add}));
     }
     return input.is_followed() ? tape.add(context, input, dx) : Status();
-  }
-
-  template <typename T>
-  Status run(Context& context, const Tensor& dy, const PlacePair& places, Tensor& dx) const {
-    const auto slot = is_rms ? &GradientKernels<T>::rms_norm : &GradientKernels<T>::layer_norm;
-    BALLAST_TRY(const auto* table, gradients_with<T>(context, slot, "gradients of norms"));
-    BALLAST_TRY(const auto gammas, ParamValues<T>::take(context, gamma));
-    Tensor shifted;
-    BALLAST_TRY(const T* scales, shifted_values(context, gammas, dy.dims().back(), shift, shifted));
-    NormGradient<T> problem{};
-    problem.x = x.data<T>();
-    problem.dy = dy.data<T>();
-    problem.gamma = scales;
-    problem.dx = dx.empty() ? nullptr : dx.writable<T>();
-    problem.dgamma = data_or_null<T>(places.first);
-    problem.dbeta = data_or_null<T>(places.second);
-    problem.rows = dy.dims().leading();
-    problem.features = dy.dims().back();
-    problem.eps = static_cast<T>(eps);
-    problem.add = places.add;
-    (table->*slot)(problem, context.threads());
-    return {};
   }
 };
 

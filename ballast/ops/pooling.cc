@@ -2,78 +2,18 @@
 
 #include <fmt/format.h>
 
-#include "ballast/ops/builtins.h"
 #include "ballast/ops/check.h"
 #include "ballast/ops/conv.h"
-#include "ballast/ops/kernel_access.h"
-#include "ballast/ops/shape.h"
 
 namespace ballast::ops {
 
 namespace {
-
-constexpr auto kPickMaxPool = [](const auto& table) { return table.max_pool2d; };
-constexpr auto kPickAvgPool = [](const auto& table) { return table.avg_pool2d; };
-constexpr auto kPickMean = [](const auto& table) { return table.mean_over_positions; };
 
 std::optional<uint64_t> pooled_h(uint64_t h, const PoolParams& p) {
   return window_count(h, p.pad_top, p.pad_bottom, p.window_h, 1, p.stride_h);
 }
 std::optional<uint64_t> pooled_w(uint64_t w, const PoolParams& p) {
   return window_count(w, p.pad_left, p.pad_right, p.window_w, 1, p.stride_w);
-}
-
-template <typename Pick>
-Result<Tensor> pool_nhwc(Context& context, const Pick& pick, const Tensor& x, const PoolParams& params) {
-  const Dims& in = x.dims();
-  const Dims out{in[0], pooled_h(in[1], params).value_or(0), pooled_w(in[2], params).value_or(0), in[3]};
-  BALLAST_TRY(Tensor y, context.workspace().make(out, x.dtype()));
-  if (y.count() == 0) return y;
-  with_type(x.dtype(), [&]<typename T>() {
-    Pool2dProblem<T> problem = pool2d_problem<T>(in, params, out);
-    problem.x = x.data<T>();
-    problem.y = y.writable<T>();
-    pick(kernels<T>(context))(problem, context.threads());
-  });
-  return y;
-}
-
-template <typename Args>
-bool supports_max_pool(const Context& context, const Args& args) {
-  return has_kernel(context, args.x.dtype(), kPickMaxPool);
-}
-
-Result<Tensor> run_max_pool_nhwc(Context& context, const MaxPool2dNhwcArgs& args) {
-  return pool_nhwc(context, kPickMaxPool, args.x, args.params);
-}
-
-Result<Tensor> run_max_pool_nchw(Context& context, const MaxPool2dArgs& args) {
-  BALLAST_TRY(const Tensor x, transposed(context, args.x, kNchwToNhwc));
-  BALLAST_TRY(const Tensor y, pool_nhwc(context, kPickMaxPool, x, args.params));
-  return transposed(context, y, kNhwcToNchw);
-}
-
-bool supports_avg_pool(const Context& context, const AvgPool2dNhwcArgs& args) {
-  return has_kernel(context, args.x.dtype(), kPickAvgPool);
-}
-
-Result<Tensor> run_avg_pool(Context& context, const AvgPool2dNhwcArgs& args) {
-  return pool_nhwc(context, kPickAvgPool, args.x, args.params);
-}
-
-bool supports_mean(const Context& context, const GlobalMeanPoolNhwcArgs& args) {
-  return has_kernel(context, args.x.dtype(), kPickMean);
-}
-
-Result<Tensor> run_mean(Context& context, const GlobalMeanPoolNhwcArgs& args) {
-  const Dims& dims = args.x.dims();
-  BALLAST_TRY(Tensor y, context.workspace().make({dims[0], dims[3]}, args.x.dtype()));
-  if (y.count() == 0) return y;
-  with_type(y.dtype(), [&]<typename T>() {
-    kernels<T>(context).mean_over_positions(args.x.data<T>(), y.writable<T>(), dims[0], dims[1] * dims[2], dims[3],
-                                            context.threads());
-  });
-  return y;
 }
 
 std::string params_text(const PoolParams& p) {
@@ -98,6 +38,10 @@ Status check_pool(const Tensor& x, const PoolParams& p, size_t h_axis, size_t w_
 }
 
 }  // namespace
+
+Dims pooled_dims(const Dims& x, const PoolParams& params) {
+  return {x[0], pooled_h(x[1], params).value_or(0), pooled_w(x[2], params).value_or(0), x[3]};
+}
 
 Status MaxPool2dNhwcArgs::check() const { return check_pool(x, params, 1, 2); }
 std::string MaxPool2dNhwcArgs::text() const { return fmt::format("{} {}", typed(x), params_text(params)); }
@@ -126,13 +70,6 @@ Result<Tensor> avg_pool2d_nhwc(Context& context, const Tensor& x, const PoolPara
 }
 Result<Tensor> global_mean_pool_nhwc(Context& context, const Tensor& x) {
   return context.registry().call(context, GlobalMeanPoolNhwcArgs{x});
-}
-
-void add_pooling(Registry& registry) {
-  add_builtin(registry, supports_max_pool<MaxPool2dNhwcArgs>, run_max_pool_nhwc);
-  add_builtin(registry, supports_max_pool<MaxPool2dArgs>, run_max_pool_nchw);
-  add_builtin(registry, supports_avg_pool, run_avg_pool);
-  add_builtin(registry, supports_mean, run_mean);
 }
 
 }  // namespace ballast::ops

@@ -48,16 +48,8 @@ struct GlobalMeanPoolNhwcArgs {
   void record(Tape& tape, const Tensor& y) const;
 };
 
-template <typename T>
-Pool2dProblem<T> pool2d_problem(const Dims& x, const PoolParams& params, const Dims& y) {
-  Pool2dProblem<T> problem{};
-  problem.n = x[0], problem.h = x[1], problem.width = x[2], problem.c = x[3];
-  problem.out_h = y[1], problem.out_w = y[2];
-  problem.window_h = params.window_h, problem.window_w = params.window_w;
-  problem.stride_h = params.stride_h, problem.stride_w = params.stride_w;
-  problem.pad_top = params.pad_top, problem.pad_left = params.pad_left;
-  return problem;
-}
+// What a pooling that fits gives for NHWC.
+Dims pooled_dims(const Dims& x, const PoolParams& params);
 
 // Where max_pool2d finds its channels, and back.
 inline constexpr std::array<size_t, 4> kNchwToNhwc = {0, 2, 3, 1};

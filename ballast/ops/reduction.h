@@ -37,9 +37,7 @@ struct ScaleRowsArgs {
   void record(Tape& tape, const Tensor& y) const;
 };
 
-// The sum of all elements in double, in pieces whose size is always the same; added in their order.
-Result<double> sum_in_pieces(Context& context, const Tensor& x);
-// A tensor of one element.
-Result<Tensor> single(Context& context, double value, DType dtype);
+// What sum_last_dim gives for x.
+Dims row_dims(const Dims& x);
 
 }  // namespace ballast::ops

@@ -10,7 +10,6 @@
 #include <unordered_map>
 
 #include "ballast/base/near_miss.h"
-#include "ballast/ops/builtins.h"
 #include "ballast/ops/tape.h"
 
 namespace ballast {
@@ -116,6 +115,7 @@ class Silence {
 struct Registry::State {
   struct Entry {
     std::vector<AnyImplementation> implementations;  // the built-in one last
+    bool has_builtin = false;
     Policy policy;
     bool overridden = false;
     mutable Memory memory;
@@ -125,12 +125,14 @@ struct Registry::State {
       return at == implementations.end() ? nullptr : &*at;
     }
     void update_overridden() {
-      const bool forces_builtin = policy.kind == Policy::Kind::kForce && policy.name == implementations.back().name;
-      overridden = policy.kind == Policy::Kind::kBenchmark || (implementations.size() > 1 && !forces_builtin);
+      const bool forces_builtin =
+          has_builtin && policy.kind == Policy::Kind::kForce && policy.name == implementations.back().name;
+      const bool has_others = implementations.size() > (has_builtin ? 1 : 0);
+      overridden = policy.kind == Policy::Kind::kBenchmark || (has_others && !forces_builtin);
     }
   };
 
-  State() : entries(all_functionals().size()) {}
+  State() : entries(all_functionals().size()), routines(all_routines().size()) {}
 
   void update_overridden(Entry& entry) {
     entry.update_overridden();
@@ -144,7 +146,8 @@ struct Registry::State {
   Result<Outcome> run_benchmark(const Entry& entry, Context& context, const AnyArgs& args) const;
   Result<Outcome> run_fastest(const Entry& entry, Context& context, const AnyArgs& args, size_t& candidates) const;
 
-  std::vector<Entry> entries;  // as all_functionals()
+  std::vector<Entry> entries;        // as all_functionals()
+  std::vector<AnyRoutine> routines;  // as all_routines(); null: the backend has none
   bool any_overridden = false;
 };
 
@@ -232,15 +235,7 @@ Result<Outcome> Registry::State::run(const Entry& entry, Context& context, const
   return run_first(entry, context, args);
 }
 
-Registry::Registry() : state_(std::make_unique<State>()) {
-  for (const auto add_family :
-       {ops::add_activation, ops::add_attention, ops::add_conv, ops::add_embedding, ops::add_experts, ops::add_linalg,
-        ops::add_loss, ops::add_normalization, ops::add_pooling, ops::add_reduction, ops::add_rotary,
-        ops::add_rotary_order, ops::add_sampling, ops::add_shape, ops::add_stochastic, ops::add_tensor_ops}) {
-    add_family(*this);
-  }
-}
-
+Registry::Registry() : state_(std::make_unique<State>()) {}
 Registry::~Registry() = default;
 Registry::Registry(Registry&&) noexcept = default;
 Registry& Registry::operator=(Registry&&) noexcept = default;
@@ -259,9 +254,35 @@ Status Registry::add_any(std::string_view name, AnyImplementation implementation
                       fmt::format("{} has an implementation \"{}\" already", name, implementation.name));
   }
   auto& list = entry.implementations;
-  list.insert(list.empty() ? list.end() : list.end() - 1, std::move(implementation));
+  list.insert(entry.has_builtin ? list.end() - 1 : list.end(), std::move(implementation));
   state_->update_overridden(entry);
   return {};
+}
+
+void Registry::add_any_builtin(std::string_view name, AnyImplementation implementation) {
+  State::Entry& entry = state_->entries[index_of(name)];
+  implementation.name = find_functional(name)->builtin;
+  if (entry.has_builtin) entry.implementations.pop_back();
+  entry.implementations.push_back(std::move(implementation));
+  entry.has_builtin = true;
+  state_->update_overridden(entry);
+}
+
+size_t Registry::routine_index(std::string_view name) {
+  return static_cast<size_t>(find_routine(name) - all_routines().data());
+}
+
+void Registry::add_any_routine(std::string_view name, AnyRoutine run) { state_->routines[routine_index(name)] = run; }
+
+Registry::AnyRoutine Registry::find_any_routine(size_t index) const { return state_->routines[index]; }
+
+bool Registry::has_routine(std::string_view name) const { return find_any_routine(routine_index(name)) != nullptr; }
+
+Error Registry::missing_routine(const Context& context, std::string_view name) {
+  const RoutineInfo& info = *find_routine(name);
+  return make_error(ErrorCode::kUnsupported,
+                    fmt::format("the backend \"{}\" {}it has no routine {}, for {}", context.backend().name,
+                                info.trains ? "cannot train: " : "cannot go on: ", info.name, info.summary));
 }
 
 namespace {

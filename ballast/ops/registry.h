@@ -12,7 +12,7 @@
 
 namespace ballast {
 
-// A functional's row: the key that configs use, and the name of the implementation it always has.
+// A functional's row: the key that configs use, and the name of the implementation that a backend has for it.
 struct FunctionalInfo {
   std::string_view key;      // "gpt_rs::ops::functional::linalg::matmul"
   std::string_view name;     // "matmul"
@@ -21,6 +21,16 @@ struct FunctionalInfo {
 };
 std::span<const FunctionalInfo> all_functionals();
 const FunctionalInfo* find_functional(std::string_view key_or_name);
+
+// A routine's row. Routines are what gradient rules, optimizers, the tape and caches ask of a backend: they write into
+// tensors that are given. There is one of each, so no policy chooses among them.
+struct RoutineInfo {
+  std::string_view name;     // "softmax_gradient"
+  std::string_view summary;  // "gradients of softmax"
+  bool trains = true;        // only training needs it
+};
+std::span<const RoutineInfo> all_routines();
+const RoutineInfo* find_routine(std::string_view name);
 
 // How a model chooses among implementations.
 struct Policy {
@@ -52,6 +62,9 @@ struct BenchmarkChoice {
 //   Status check() const;                              do the shapes and types fit each other?
 //   std::string text() const;                          shapes and types, for errors and for the benchmark's memory
 //   void record(Tape& tape, const Tensor& y) const;    its gradient rule: see tape.h. Absent where it has none
+// One that fuses others has two more, and is computed by those where a model brings an implementation of its own:
+//   bool is_taken_apart(const Context& context) const;
+//   Result<Tensor> run_in_steps(Context& context) const;
 template <typename Args>
 struct Implementation {
   std::string name;
@@ -63,15 +76,27 @@ struct Implementation {
 // Calls may come from several threads at once; adding and setting policies may not overlap with them.
 class Registry {
  public:
-  Registry();  // the built-in implementation of every functional, default policies
+  Registry();  // no implementations, default policies
   ~Registry();
   Registry(Registry&&) noexcept;
   Registry& operator=(Registry&&) noexcept;
 
+  // What a backend computes by itself, under the name that the table gives it. Replaces one that is there. `supports`
+  // null: everything.
+  template <typename Args>
+  void add_builtin(bool (*supports)(const Context&, const Args&), Result<Tensor> (*run)(Context&, const Args&));
   // Before the built-in one, behind others that were added. kInvalidArgument for a name that the functional already
   // has.
   template <typename Args>
   Status add(Implementation<Args> implementation);
+
+  // `Args` has: static constexpr std::string_view kRoutine, its name in the table. Replaces one that is there.
+  template <typename Args>
+  void add_routine(Status (*run)(Context&, const Args&));
+  // kUnsupported names a routine that the context's backend lacks.
+  template <typename Args>
+  Status run(Context& context, const Args& args) const;
+  bool has_routine(std::string_view name) const;
 
   // An unknown key and an unknown implementation are kInvalidArgument and name near misses.
   Status set_policy(std::string_view key_or_name, const Policy& policy);
@@ -105,8 +130,15 @@ class Registry {
   };
   struct State;
 
+  using AnyRoutine = void (*)();  // of the type that add_routine was given
+
   static size_t index_of(std::string_view name);
+  static size_t routine_index(std::string_view name);
   Status add_any(std::string_view name, AnyImplementation implementation);
+  void add_any_builtin(std::string_view name, AnyImplementation implementation);
+  void add_any_routine(std::string_view name, AnyRoutine run);
+  AnyRoutine find_any_routine(size_t index) const;  // null: there is none
+  static Error missing_routine(const Context& context, std::string_view name);
   Result<Tensor> call_any(size_t index, Context& context, const AnyArgs& args) const;
 
   std::unique_ptr<State> state_;
@@ -125,6 +157,45 @@ Status Registry::add(Implementation<Args> implementation) {
     return run(context, *static_cast<const Args*>(args));
   };
   return add_any(Args::kFunctional, std::move(any));
+}
+
+template <typename Args>
+void Registry::add_builtin(bool (*supports)(const Context&, const Args&),
+                           Result<Tensor> (*run)(Context&, const Args&)) {
+  AnyImplementation any;
+  if constexpr (requires(const Args& args, Context& context) { args.run_in_steps(context); }) {
+    any.supports = [supports](const Context& context, const void* any_args) {
+      const auto& args = *static_cast<const Args*>(any_args);
+      return args.is_taken_apart(context) || supports == nullptr || supports(context, args);
+    };
+    any.run = [run](Context& context, const void* any_args) {
+      const auto& args = *static_cast<const Args*>(any_args);
+      return args.is_taken_apart(context) ? args.run_in_steps(context) : run(context, args);
+    };
+  } else {
+    if (supports != nullptr) {
+      any.supports = [supports](const Context& context, const void* any_args) {
+        return supports(context, *static_cast<const Args*>(any_args));
+      };
+    }
+    any.run = [run](Context& context, const void* any_args) {
+      return run(context, *static_cast<const Args*>(any_args));
+    };
+  }
+  add_any_builtin(Args::kFunctional, std::move(any));
+}
+
+template <typename Args>
+void Registry::add_routine(Status (*run)(Context&, const Args&)) {
+  add_any_routine(Args::kRoutine, reinterpret_cast<AnyRoutine>(run));
+}
+
+template <typename Args>
+Status Registry::run(Context& context, const Args& args) const {
+  static const size_t index = routine_index(Args::kRoutine);
+  const AnyRoutine any = find_any_routine(index);
+  if (any == nullptr) return missing_routine(context, Args::kRoutine);
+  return reinterpret_cast<Status (*)(Context&, const Args&)>(any)(context, args);
 }
 
 template <typename Args>

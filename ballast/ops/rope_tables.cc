@@ -5,8 +5,8 @@
 #include <limits>
 #include <numbers>
 
-#include "ballast/ops/kernel_access.h"
 #include "ballast/ops/rotary.h"
+#include "ballast/ops/update_routines.h"
 
 namespace ballast::ops {
 
@@ -128,7 +128,7 @@ T divisor_of_llama3(const RopeConfig& config, uint64_t i) {
 
 // Tables in single precision follow what files say in single precision, whatever form the model has.
 template <typename T>
-double frequency(const RopeConfig& config, uint64_t i, uint64_t text_length) {
+double frequency_of(const RopeConfig& config, uint64_t i, uint64_t text_length) {
   const RopeScaling& scaling = config.scaling;
   const double original = plain_frequency(config.theta, i, config.rotary_dim);
   switch (scaling.kind) {
@@ -162,27 +162,18 @@ double exact_magnitude(const RopeScaling& scaling) {
   return mscale != 0 && all_dim != 0 ? of(mscale) / of(all_dim) : of(1);
 }
 
-// In double all the way: an angle at a far position has lost its digits in single precision.
-template <typename T>
-void fill(const RopeConfig& config, uint64_t first_position, uint64_t text_length, RopeTables& tables) {
-  const uint64_t positions = tables.cosines.dims()[0];
-  const uint64_t half = tables.cosines.dims()[1];
-  T* const cosines = tables.cosines.writable<T>();
-  T* const sines = tables.sines.writable<T>();
-  const auto scale = static_cast<double>(static_cast<T>(exact_magnitude(config.scaling)));
-  for (uint64_t i = 0; i < half; ++i) {
-    const double turn = frequency<T>(config, i, text_length);
-    for (uint64_t p = 0; p < positions; ++p) {
-      const double angle = static_cast<double>(first_position + p) * turn;
-      cosines[p * half + i] = static_cast<T>(std::cos(angle) * scale);
-      sines[p * half + i] = static_cast<T>(std::sin(angle) * scale);
-    }
-  }
-}
-
 }  // namespace
 
 float llama3_divisor(const RopeConfig& config, uint64_t i) { return divisor_of_llama3<float>(config, i); }
+
+double rope_frequency(const RopeConfig& config, uint64_t i, uint64_t text_length, DType dtype) {
+  return dtype == DType::kF64 ? frequency_of<double>(config, i, text_length)
+                              : frequency_of<float>(config, i, text_length);
+}
+
+double rope_magnitude(const RopeScaling& scaling, DType dtype) {
+  return dtype == DType::kF64 ? exact_magnitude(scaling) : rope_magnitude(scaling);
+}
 
 double rope_magnitude(const RopeScaling& scaling) {
   return static_cast<double>(static_cast<float>(exact_magnitude(scaling)));
@@ -206,7 +197,7 @@ Result<RopeTables> rope_tables(Context& context, const RopeConfig& config, uint6
   BALLAST_TRY(tables.cosines, context.workspace().make(dims, dtype));
   BALLAST_TRY(tables.sines, context.workspace().make(dims, dtype));
   const uint64_t length = std::max(text_length, first_position + positions);
-  with_type(dtype, [&]<typename T>() { fill<T>(config, first_position, length, tables); });
+  BALLAST_CHECK(context.registry().run(context, RopeTablesArgs{config, first_position, length, tables}));
   return tables;
 }
 

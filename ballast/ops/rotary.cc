@@ -2,79 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <cstring>
-
 #include "ballast/ops/attention.h"
-#include "ballast/ops/builtins.h"
 #include "ballast/ops/check.h"
-#include "ballast/ops/kernel_access.h"
 #include "ballast/ops/tape.h"
 
 namespace ballast::ops {
 
 namespace {
-
-constexpr auto kPickRope = [](const auto& table) { return table.rope; };
-
-Result<Tensor> copy_of(Context& context, const Tensor& x) {
-  BALLAST_TRY(Tensor y, context.workspace().make(x.dims(), x.dtype()));
-  std::memcpy(y.writable<std::byte>(), x.bytes().data(), x.bytes().size());
-  return y;
-}
-
-template <typename T>
-void turn(Context& context, T* x, const RopeTables& tables, uint64_t heads, uint64_t head_dim, uint64_t stride) {
-  RopeProblem<T> problem{};
-  problem.x = x;
-  problem.cosines = tables.cosines.data<T>();
-  problem.sines = tables.sines.data<T>();
-  problem.positions = tables.cosines.dims()[0];
-  problem.heads = heads;
-  problem.head_dim = head_dim;
-  problem.rotary_dim = 2 * tables.cosines.dims()[1];
-  problem.stride = stride;
-  problem.interleaved = tables.layout == RopeLayout::kPairs;
-  kernels<T>(context).rope(problem, context.threads());
-}
-
-bool supports_rope(const Context& context, const ApplyRopeArgs& args) {
-  return has_kernel(context, args.x.dtype(), kPickRope);
-}
-
-Result<Tensor> turned(Context& context, const Tensor& x, const RopeTables& tables) {
-  BALLAST_TRY(Tensor y, copy_of(context, x));
-  if (y.count() == 0) return y;
-  const uint64_t heads = y.dims()[1];
-  const uint64_t head_dim = y.dims()[2];
-  with_type(y.dtype(),
-            [&]<typename T>() { turn<T>(context, y.writable<T>(), tables, heads, head_dim, heads * head_dim); });
-  return y;
-}
-
-Result<Tensor> run_rope(Context& context, const ApplyRopeArgs& args) { return turned(context, args.x, args.tables); }
-
-bool supports_rope_packed(const Context& context, const ApplyRopeQkvPackedArgs& args) {
-  return has_kernel(context, args.qkv.dtype(), kPickRope);
-}
-
-Result<Tensor> turned_packed(Context& context, const AttentionConfig& config, const Tensor& qkv,
-                             const RopeTables& tables) {
-  BALLAST_TRY(Tensor y, copy_of(context, qkv));
-  if (y.count() == 0) return y;
-  with_type(y.dtype(), [&]<typename T>() {
-    T* q = y.writable<T>();
-    for (uint64_t sequence = 0; sequence < config.sequences; ++sequence) {
-      turn<T>(context, q, tables, config.q_heads, config.head_dim, y.dims()[1]);
-      turn<T>(context, q + config.q_width(), tables, config.kv_heads, config.head_dim, y.dims()[1]);
-      q += y.count() / config.sequences;
-    }
-  });
-  return y;
-}
-
-Result<Tensor> run_rope_packed(Context& context, const ApplyRopeQkvPackedArgs& args) {
-  return turned_packed(context, args.config, args.qkv, args.tables);
-}
 
 // By the same angles in the other direction, which is where gradients go.
 Result<RopeTables> reversed(Context& context, const RopeTables& tables) {
@@ -88,7 +22,7 @@ struct RopeStep {
 
   Status backward(Context& context, const Tensor& dy, Tape& tape) const {
     BALLAST_TRY(const RopeTables back, reversed(context, tables));
-    BALLAST_TRY(const Tensor dx, turned(context, dy, back));
+    BALLAST_TRY(const Tensor dx, apply_rope(context, dy, back));
     return tape.add(context, input, dx);
   }
 };
@@ -100,7 +34,7 @@ struct RopePackedStep {
 
   Status backward(Context& context, const Tensor& dy, Tape& tape) const {
     BALLAST_TRY(const RopeTables back, reversed(context, tables));
-    BALLAST_TRY(const Tensor dx, turned_packed(context, config, dy, back));
+    BALLAST_TRY(const Tensor dx, apply_rope_qkv_packed(context, config, dy, back));
     return tape.add(context, input, dx);
   }
 };
@@ -155,11 +89,6 @@ Result<Tensor> apply_rope(Context& context, const Tensor& x, const RopeTables& t
 Result<Tensor> apply_rope_qkv_packed(Context& context, const AttentionConfig& config, const Tensor& qkv,
                                      const RopeTables& tables) {
   return context.registry().call(context, ApplyRopeQkvPackedArgs{config, qkv, tables});
-}
-
-void add_rotary(Registry& registry) {
-  add_builtin(registry, supports_rope, run_rope);
-  add_builtin(registry, supports_rope_packed, run_rope_packed);
 }
 
 }  // namespace ballast::ops

@@ -12,6 +12,10 @@ namespace ballast::ops {
 float llama3_divisor(const RopeConfig& config, uint64_t i);
 // What cosines and sines are multiplied by; a number of single precision, as files keep it.
 double rope_magnitude(const RopeScaling& scaling);
+// The same for tables of this type: not rounded for those of f64.
+double rope_magnitude(const RopeScaling& scaling, DType dtype);
+// By what angle channel `i` turns from one position to the next, in tables of this type.
+double rope_frequency(const RopeConfig& config, uint64_t i, uint64_t text_length, DType dtype);
 
 struct ApplyRopeArgs {
   static constexpr std::string_view kFunctional = "apply_rope";

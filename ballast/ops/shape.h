@@ -51,7 +51,4 @@ struct ConcatAlongAxisArgs {
   void record(Tape& tape, const Tensor& y) const;
 };
 
-// What the built-in transpose does, for functionals that need it on their way.
-Result<Tensor> transposed(Context& context, const Tensor& x, std::span<const size_t> permutation);
-
 }  // namespace ballast::ops

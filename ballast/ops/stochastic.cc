@@ -2,33 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "ballast/ops/builtins.h"
 #include "ballast/ops/check.h"
-#include "ballast/ops/gradient_access.h"
+#include "ballast/ops/tape.h"
 
 namespace ballast::ops {
 
 namespace {
-
-// Which elements stay follows from the key alone: the gradient drops the same ones.
-Result<Tensor> drop(Context& context, const Tensor& x, float p, uint64_t key) {
-  BALLAST_TRY(Tensor y, context.workspace().make(x.dims(), x.dtype()));
-  BALLAST_CHECK(with_type(x.dtype(), [&]<typename T>() -> Status {
-    BALLAST_TRY(const auto* table, gradients_with<T>(context, &GradientKernels<T>::dropout, "dropout"));
-    table->dropout(x.data<T>(), y.writable<T>(), x.count(), p, key, context.threads());
-    return {};
-  }));
-  return y;
-}
-
-bool supports_dropout(const Context& context, const DropoutArgs& args) {
-  return !args.drops() ||
-         has_kernel(context, args.x.dtype(), [](const auto& table) { return table.gradients.dropout; });
-}
-
-Result<Tensor> run_dropout(Context& context, const DropoutArgs& args) {
-  return args.drops() ? drop(context, args.x, args.p, *args.key) : args.x;
-}
 
 struct DropoutStep {
   float p;
@@ -36,7 +15,8 @@ struct DropoutStep {
   Tape::Input input;
 
   Status backward(Context& context, const Tensor& dy, Tape& tape) const {
-    BALLAST_TRY(const Tensor dx, drop(context, dy, p, key));
+    const DropoutArgs same{dy, p, true, key};  // which elements stay follows from the key alone
+    BALLAST_TRY(const Tensor dx, context.registry().call(context, same));
     return tape.add(context, input, dx);
   }
 };
@@ -63,7 +43,5 @@ Result<Tensor> dropout(Context& context, const Tensor& x, float p, bool training
   if (args.drops() && context.random != nullptr) args.key = context.random->next_key();
   return context.registry().call(context, args);
 }
-
-void add_stochastic(Registry& registry) { add_builtin(registry, supports_dropout, run_dropout); }
 
 }  // namespace ballast::ops

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ballast/ops/kernel_access.h"
+#include "ballast/ops/update_routines.h"
 
 namespace ballast {
 
@@ -22,8 +22,7 @@ struct MissingStep {
 
 Result<Tensor> filled(Context& context, const Dims& dims, DType dtype, double value) {
   BALLAST_TRY(Tensor tensor, context.workspace().make(dims, dtype));
-  ops::with_type(dtype,
-                 [&]<typename T>() { std::fill_n(tensor.writable<T>(), tensor.count(), static_cast<T>(value)); });
+  BALLAST_CHECK(context.registry().run(context, ops::FillArgs{tensor, value}));
   return tensor;
 }
 
@@ -124,11 +123,7 @@ Status Tape::add(Context& context, const Input& input, const Tensor& gradient) {
   }
   const Tensor more = gradient.reshaped(sum.dims());
   if (sum.is_shared()) return assign(sum, ops::add(context, sum, more));
-  ops::with_type(sum.dtype(), [&]<typename T>() {
-    ops::kernels<T>(context).binary(BinaryOp::kAdd, sum.data<T>(), more.data<T>(), sum.writable<T>(), sum.count(),
-                                    context.threads());
-  });
-  return {};
+  return context.registry().run(context, ops::AccumulateArgs{more, sum});
 }
 
 Result<GradientPlace> Tape::place(Context& context, const Input& input, DType dtype) {
@@ -138,9 +133,7 @@ Result<GradientPlace> Tape::place(Context& context, const Input& input, DType dt
     return GradientPlace{&sum, false};
   }
   if (sum.is_shared()) {
-    BALLAST_TRY(Tensor own, context.workspace().make(sum.dims(), dtype));
-    std::memcpy(own.writable<std::byte>(), sum.bytes().data(), sum.bytes().size());
-    sum = std::move(own);
+    BALLAST_TRY(sum, context.workspace().copy(sum));
   }
   return GradientPlace{&sum, true};
 }

@@ -77,16 +77,7 @@ struct ChoiceStep {
 
   Status give(Context& context, const Tensor& dy, Tape& tape, bool to_a) const {
     BALLAST_TRY(Tensor dx, context.workspace().make(dy.dims(), dy.dtype()));
-    with_type(dy.dtype(), [&]<typename T>() {
-      const T* x = op == BinaryOp::kMax ? a.data<T>() : b.data<T>();
-      const T* y = op == BinaryOp::kMax ? b.data<T>() : a.data<T>();
-      const bool if_greater = to_a;
-      const T* from = dy.data<T>();
-      T* to = dx.writable<T>();
-      context.threads().for_ranges(dy.count(), kElementGrain, [=](size_t begin, size_t end) {
-        for (size_t i = begin; i < end; ++i) to[i] = (x[i] > y[i]) == if_greater ? from[i] : T{0};
-      });
-    });
+    BALLAST_CHECK(context.registry().run(context, ChoiceGradientArgs{op, a, b, to_a, dy, dx}));
     return tape.add(context, to_a ? a_input : b_input, dx);
   }
 };
@@ -122,15 +113,7 @@ struct ClampStep {
 
   Status backward(Context& context, const Tensor& dy, Tape& tape) const {
     BALLAST_TRY(Tensor dx, context.workspace().make(dy.dims(), dy.dtype()));
-    with_type(dy.dtype(), [&]<typename T>() {
-      const T* in = x.data<T>();
-      const T* from = dy.data<T>();
-      T* to = dx.writable<T>();
-      const T least = low, most = high;
-      context.threads().for_ranges(dy.count(), kElementGrain, [=](size_t begin, size_t end) {
-        for (size_t i = begin; i < end; ++i) to[i] = in[i] < least || in[i] > most ? T{0} : from[i];
-      });
-    });
+    BALLAST_CHECK(context.registry().run(context, ClampGradientArgs{x, low, high, dy, dx}));
     return tape.add(context, input, dx);
   }
 };

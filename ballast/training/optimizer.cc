@@ -9,7 +9,7 @@
 
 #include "ballast/base/near_miss.h"
 #include "ballast/edit/json_object.h"
-#include "ballast/ops/kernel_access.h"
+#include "ballast/ops/update_routines.h"
 #include "ballast/tensor/cast.h"
 #include "ballast/training/json_values.h"
 
@@ -24,108 +24,83 @@ struct OptimizerRow {
   Settings defaults;
   std::vector<std::string_view> uses;
   bool positive_lr;
-  // p, g and the slots, which follow each other.
-  void (*update)(const KernelTable<float>& kernels, const Settings& settings, uint64_t t, std::span<float> p,
-                 const float* g, std::span<float* const> slots, ThreadPool& threads);
-  bool (*supported)(const GradientKernels<float>& kernels);
+  std::string_view routine;  // that computes the updates
+  Status (*update)(Context& context, const Settings& settings, uint64_t t, std::span<float> p, const Tensor& gradient,
+                   std::span<const std::span<float>> slots);
 };
 
 namespace {
 
 using Settings = OptimizerRow::Settings;
+using Slots = std::span<const std::span<float>>;
 
-void update_sgd(const KernelTable<float>& kernels, const Settings& s, uint64_t, std::span<float> p, const float* g,
-                std::span<float* const> slots, ThreadPool& threads) {
-  kernels.gradients.sgd({.p = p.data(),
-                         .g = g,
-                         .velocity = slots.empty() ? nullptr : slots[0],
-                         .count = p.size(),
-                         .lr = s.lr,
-                         .momentum = s.momentum,
-                         .weight_decay = s.weight_decay,
-                         .nesterov = s.nesterov},
-                        threads);
-}
-
-void update_adam_form(const KernelTable<float>& kernels, const Settings& s, uint64_t t, std::span<float> p,
-                      const float* g, std::span<float* const> slots, bool decoupled, ThreadPool& threads) {
-  const auto power = static_cast<double>(t);
-  kernels.gradients.adam({.p = p.data(),
-                          .g = g,
-                          .m = slots[0],
-                          .v = slots[1],
-                          .count = p.size(),
-                          .lr = s.lr,
-                          .beta1 = s.beta1,
-                          .beta2 = s.beta2,
-                          .eps = s.eps,
-                          .weight_decay = s.weight_decay,
-                          .correction1 = 1 - std::pow(s.beta1, power),
-                          .correction2 = 1 - std::pow(s.beta2, power),
-                          .decoupled = decoupled},
-                         threads);
+Status update_sgd(Context& context, const Settings& s, uint64_t, std::span<float> p, const Tensor& gradient,
+                  Slots slots) {
+  const std::span<float> velocity = slots.empty() ? std::span<float>() : slots[0];
+  return context.registry().run(
+      context, ops::SgdArgs{p, gradient, velocity, s.lr, s.momentum, s.weight_decay, s.nesterov});
 }
 
 template <bool kDecoupled>
-void update_adam(const KernelTable<float>& kernels, const Settings& s, uint64_t t, std::span<float> p, const float* g,
-                 std::span<float* const> slots, ThreadPool& threads) {
-  update_adam_form(kernels, s, t, p, g, slots, kDecoupled, threads);
+Status update_adam(Context& context, const Settings& s, uint64_t t, std::span<float> p, const Tensor& gradient,
+                   Slots slots) {
+  const auto power = static_cast<double>(t);
+  return context.registry().run(context, ops::AdamArgs{.p = p,
+                                                       .gradient = gradient,
+                                                       .m = slots[0],
+                                                       .v = slots[1],
+                                                       .lr = s.lr,
+                                                       .beta1 = s.beta1,
+                                                       .beta2 = s.beta2,
+                                                       .eps = s.eps,
+                                                       .weight_decay = s.weight_decay,
+                                                       .correction1 = 1 - std::pow(s.beta1, power),
+                                                       .correction2 = 1 - std::pow(s.beta2, power),
+                                                       .decoupled = kDecoupled});
 }
 
-void update_rmsprop(const KernelTable<float>& kernels, const Settings& s, uint64_t, std::span<float> p, const float* g,
-                    std::span<float* const> slots, ThreadPool& threads) {
-  kernels.gradients.rmsprop({.p = p.data(),
-                             .g = g,
-                             .square_mean = slots[0],
-                             .buffer = s.momentum != 0 ? slots[1] : nullptr,
-                             .count = p.size(),
-                             .lr = s.lr,
-                             .alpha = s.alpha,
-                             .eps = s.eps,
-                             .weight_decay = s.weight_decay,
-                             .momentum = s.momentum},
-                            threads);
+Status update_rmsprop(Context& context, const Settings& s, uint64_t, std::span<float> p, const Tensor& gradient,
+                      Slots slots) {
+  const std::span<float> buffer = s.momentum != 0 ? slots[1] : std::span<float>();
+  return context.registry().run(
+      context, ops::RmsPropArgs{p, gradient, slots[0], buffer, s.lr, s.alpha, s.eps, s.weight_decay, s.momentum});
 }
-
-bool has_sgd(const GradientKernels<float>& kernels) { return kernels.sgd != nullptr; }
-bool has_adam(const GradientKernels<float>& kernels) { return kernels.adam != nullptr; }
-bool has_rmsprop(const GradientKernels<float>& kernels) { return kernels.rmsprop != nullptr; }
 
 const std::array<OptimizerRow, 5>& rows() {
   static const std::array<OptimizerRow, 5> kRows = {{
-      {"SGD", {"velocity"}, true, {.lr = 0.01}, {"lr", "momentum", "weight_decay"}, true, update_sgd, has_sgd},
+      {"SGD", {"velocity"}, true, {.lr = 0.01}, {"lr", "momentum", "weight_decay"}, true, ops::SgdArgs::kRoutine, update_sgd},
       {"Momentum",
        {"velocity"},
        false,
        {.lr = 0.01, .momentum = 0.9},
        {"lr", "momentum", "weight_decay", "nesterov"},
        false,
-       update_sgd,
-       has_sgd},
+       ops::SgdArgs::kRoutine,
+       update_sgd},
       {"Adam",
        {"m", "v"},
        false,
        {.lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
        {"lr", "beta1", "beta2", "eps", "weight_decay"},
        false,
-       update_adam<false>,
-       has_adam},
+       ops::AdamArgs::kRoutine,
+       update_adam<false>},
       {"AdamW",
        {"m", "v"},
        false,
        {.lr = 1e-3, .weight_decay = 0.01, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8},
        {"lr", "beta1", "beta2", "eps", "weight_decay"},
        false,
-       update_adam<true>,
-       has_adam},
+       ops::AdamArgs::kRoutine,
+       update_adam<true>},
       {"RMSProp",
        {"square_mean", "buffer"},
        false,
        {.lr = 1e-3, .eps = 1e-8, .alpha = 0.99},
        {"lr", "alpha", "eps", "weight_decay", "momentum"},
        true,
-       update_rmsprop,
-       has_rmsprop},
+       ops::RmsPropArgs::kRoutine,
+       update_rmsprop},
   }};
   return kRows;
 }
@@ -237,11 +212,10 @@ Status Optimizer::update(Context& context, size_t index, const Tensor& gradient)
   const bool is_f32 = param.dtype() == DType::kF32;
   if (!is_f32) BALLAST_CHECK(refresh_master(index));
   const std::span<float> p = is_f32 ? memory_.values<float>(param.index()) : state_.values<float>(masters_[index]);
-  std::array<float*, 2> slots{};
+  std::array<std::span<float>, 2> slots{};
   const size_t count = masters_[index] - slots_[index];
-  for (size_t i = 0; i < count; ++i) slots[i] = slot(index, i).data();
-  row_.update(ops::kernels<float>(context), settings_, steps_, p, gradient.f32(), std::span(slots.data(), count),
-              context.threads());
+  for (size_t i = 0; i < count; ++i) slots[i] = slot(index, i);
+  BALLAST_CHECK(row_.update(context, settings_, steps_, p, gradient, std::span(slots).first(count)));
   if (is_f32) return {};
   BALLAST_TRY([[maybe_unused]] const CastReport report,
               cast_elements(DType::kF32, state_.bytes(masters_[index]), param.dtype(), memory_.bytes(param.index())));
@@ -249,9 +223,9 @@ Status Optimizer::update(Context& context, size_t index, const Tensor& gradient)
 }
 
 Status Optimizer::step(Context& context, const ParamGradients& gradients) {
-  if (!row_.supported(context.backend().f32.gradients)) {
+  if (!context.registry().has_routine(row_.routine)) {
     return make_error(ErrorCode::kUnsupported,
-                      fmt::format("backend {} has no kernel for {}", context.backend().name, type()));
+                      fmt::format("backend {} has no routine for {}", context.backend().name, type()));
   }
   ++steps_;
   for (size_t i = 0; i < params_.size(); ++i) {
@@ -288,26 +262,21 @@ Status Optimizer::load_scalars(std::string_view json) {
 // ---------------------------------------------------------------- gradients as a whole
 
 Result<double> grad_norm(Context& context, std::span<const Param> params, const ParamGradients& gradients) {
-  const auto& kernels = ops::kernels<float>(context).gradients;
-  if (kernels.square_sum == nullptr) {
-    return make_error(ErrorCode::kUnsupported,
-                      fmt::format("backend {} has no kernel for the norm of gradients", context.backend().name));
-  }
   double sum = 0;
   for (const Param& param : params) {
     const Tensor* gradient = gradients.find(param);
-    if (gradient != nullptr) sum += kernels.square_sum(gradient->f32(), gradient->count(), context.threads());
+    if (gradient == nullptr) continue;
+    double squares = 0;
+    BALLAST_CHECK(context.registry().run(context, ops::SquareSumArgs{*gradient, squares}));
+    sum += squares;
   }
   return std::sqrt(sum);
 }
 
 Status scale_gradients(Context& context, std::span<const Param> params, ParamGradients& gradients, double factor) {
-  const auto& kernels = ops::kernels<float>(context);
   for (const Param& param : params) {
     Tensor* gradient = gradients.find(param);
-    if (gradient == nullptr) continue;
-    auto* const values = gradient->writable<float>();
-    kernels.unary(UnaryOp::kScale, static_cast<float>(factor), values, values, gradient->count(), context.threads());
+    if (gradient != nullptr) BALLAST_CHECK(context.registry().run(context, ops::ScaleArgs{factor, *gradient}));
   }
   return {};
 }

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "ballast/ops/registry.h"
+#include "tests/support/ops_testing.h"
 
 namespace ballast {
 namespace {
@@ -74,7 +75,8 @@ TEST(Functionals, HaveTheKeysAndNamesOfGptRs) {
       {"stochastic::dropout", "dropout_x_p_training"},
       {"tensor_ops::add_bias", "add_bias_x_bias"},
   };
-  const Registry registry;
+  const testing::Lab lab;
+  const Registry& registry = lab.registry;
   for (const auto& [suffix, builtin] : rows) {
     const std::string key = "gpt_rs::ops::functional::" + std::string(suffix);
     const FunctionalInfo* info = find_functional(key);
@@ -86,7 +88,8 @@ TEST(Functionals, HaveTheKeysAndNamesOfGptRs) {
 }
 
 TEST(Functionals, AllHaveABuiltInImplementationAndNamesOfTheirOwn) {
-  Registry registry;
+  testing::Lab lab;
+  Registry& registry = lab.registry;
   for (const FunctionalInfo& info : all_functionals()) {
     EXPECT_EQ(find_functional(info.key), &info);
     EXPECT_EQ(find_functional(info.name), &info);

@@ -13,7 +13,9 @@ namespace ballast::testing {
 // A context with all that it points to.
 struct Lab {
   explicit Lab(const Backend& backend = *find_backend("reference"), unsigned thread_count = 1)
-      : threads(thread_count), context(backend, registry, workspace, threads) {}
+      : threads(thread_count), context(backend, registry, workspace, threads) {
+    backend.add_implementations(registry);
+  }
 
   Registry registry;
   Workspace workspace;

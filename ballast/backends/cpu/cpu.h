@@ -4,13 +4,13 @@
 #include <string_view>
 #include <vector>
 
-#include "ballast/ops/backend.h"
+#include "ballast/backends/host/host_backend.h"
 
 namespace ballast {
 
-// Every kernel for f32 activations. Beyond the contract of ballast/ops/backend.h: products, convolutions and attention
+// Every kernel for f32 activations. Beyond the contract of ballast/backends/host/kernel_table.h: products, convolutions and attention
 // give a row the same bits alone and among others, and the same bits on every level with fused multiply-add.
-extern const Backend kCpuBackend;
+extern const HostBackend kCpuBackend;
 
 // The levels that this machine runs, best first: "avx512", "avx2", "sse4", "sse2", "neon", "scalar".
 std::vector<std::string_view> cpu_levels();

@@ -2,7 +2,7 @@
 // GradientKernels.
 #pragma once
 
-#include "ballast/ops/backend.h"
+#include "ballast/backends/host/kernel_table.h"
 
 namespace ballast::cpu::gradients {
 

@@ -1,7 +1,7 @@
 // The two gradients of a convolution.
 #pragma once
 
-#include "ballast/ops/backend.h"
+#include "ballast/backends/host/kernel_table.h"
 
 namespace ballast::cpu::gradients {
 

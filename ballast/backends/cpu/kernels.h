@@ -1,7 +1,7 @@
 // The kernels, each running on the level that was chosen. Their contracts are those of KernelTable.
 #pragma once
 
-#include "ballast/ops/backend.h"
+#include "ballast/backends/host/kernel_table.h"
 
 namespace ballast::cpu {
 

@@ -16,7 +16,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "ballast/ops/backend.h"
+#include "ballast/backends/host/kernel_table.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace ballast::cpu::HWY_NAMESPACE {

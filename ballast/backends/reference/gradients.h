@@ -1,7 +1,7 @@
 // The reference kernels that training adds, for float and double.
 #pragma once
 
-#include "ballast/ops/backend.h"
+#include "ballast/backends/host/kernel_table.h"
 
 namespace ballast::reference {
 

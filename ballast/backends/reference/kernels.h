@@ -1,7 +1,7 @@
 // The reference kernels, each in the file of its family, for float and double.
 #pragma once
 
-#include "ballast/ops/backend.h"
+#include "ballast/backends/host/kernel_table.h"
 
 namespace ballast::reference {
 

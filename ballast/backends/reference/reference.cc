@@ -61,14 +61,15 @@ constexpr KernelTable<T> make_table() {
 
 }  // namespace
 
-constinit const Backend kReferenceBackend = {
-    .name = "reference",
-    .summary = "slow and obvious, f32 and f64: the measure of the others",
-    .open_device = open_host_device,
-    .level = [] { return std::string_view("scalar"); },
-    .block_arithmetic = [](DType, Numerics) { return std::string_view("f32"); },
-    .f32 = make_table<float>(),
-    .f64 = make_table<double>(),
+constinit const HostBackend kReferenceBackend = {
+    {.name = "reference",
+     .summary = "slow and obvious, f32 and f64: the measure of the others",
+     .open_device = open_host_device,
+     .level = [] { return std::string_view("scalar"); },
+     .block_arithmetic = [](DType, Numerics) { return std::string_view("f32"); },
+     .add_implementations = add_host_implementations},
+    make_table<float>(),
+    make_table<double>(),
 };
 
 }  // namespace ballast

@@ -2,10 +2,10 @@
 // "what should this be to the bit", in f64 to "what should this be".
 #pragma once
 
-#include "ballast/ops/backend.h"
+#include "ballast/backends/host/host_backend.h"
 
 namespace ballast {
 
-extern const Backend kReferenceBackend;
+extern const HostBackend kReferenceBackend;
 
 }  // namespace ballast

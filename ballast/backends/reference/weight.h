@@ -1,7 +1,7 @@
 // Elements of weights, one at a time.
 #pragma once
 
-#include "ballast/ops/backend.h"
+#include "ballast/backends/host/kernel_table.h"
 #include "ballast/tensor/element.h"
 
 namespace ballast::reference {

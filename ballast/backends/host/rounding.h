@@ -2,9 +2,10 @@
 // sums stay as long as they were.
 #pragma once
 
+#include "ballast/backends/host/kernel_table.h"
 #include "ballast/ops/context.h"
 
-namespace ballast::ops {
+namespace ballast::host {
 
 // kUnsupported for a type that products cannot round to.
 Result<bool> rounds_products(const Context& context);
@@ -17,4 +18,4 @@ Result<const T*> product_values(Context& context, const T* values, uint64_t coun
 // The same for elements of a parameter, as bf16.
 Result<WeightView> product_weight(Context& context, const WeightView& weight, uint64_t count, Tensor& memory);
 
-}  // namespace ballast::ops
+}  // namespace ballast::host

@@ -1,4 +1,4 @@
-// The inner loops that training adds: gradients of the others, and the updates of optimizers. The contract of backend.h
+// The inner loops that training adds: gradients of the others, and the updates of optimizers. The contract of kernel_table.h
 // holds: neither the number of threads nor anything but shapes and values may change a bit. A sum over many rows is cut
 // into pieces whose size depends on the shape alone, and the pieces are added in their order.
 #pragma once
@@ -6,10 +6,10 @@
 #include <cstdint>
 
 #include "ballast/io/thread_pool.h"
+#include "ballast/ops/operation_kinds.h"
 
 namespace ballast {
 
-enum class UnaryOp : uint8_t;
 template <typename T>
 struct Conv2dProblem;
 template <typename T>

@@ -1,28 +1,24 @@
-// How functionals reach the kernels of their backend and the bytes of their parameters.
+// How implementations reach the kernels of their backend and the bytes of their parameters.
 #pragma once
 
 #include <cstdint>
-#include <type_traits>
 #include <utility>
 
-#include "ballast/ops/ops.h"
+#include "ballast/backends/host/host_backend.h"
+#include "ballast/backends/typed_access.h"
 
-namespace ballast::ops {
+namespace ballast::host {
 
-template <typename T>
-inline constexpr DType kDTypeOf = std::is_same_v<T, double> ? DType::kF64 : DType::kF32;
+using namespace ops;  // NOLINT: implementations speak of functionals and little else
 
 template <typename T>
 const KernelTable<T>& kernels(const Context& context) {
-  if constexpr (std::is_same_v<T, double>) return context.backend().f64;
-  else return context.backend().f32;
+  const auto& backend = static_cast<const HostBackend&>(context.backend());
+  if constexpr (std::is_same_v<T, double>) return backend.f64;
+  else return backend.f32;
 }
 
-// Calls body.operator()<T>() with the type of activations, which checks have found to be f32 or f64.
-template <typename Body>
-auto with_type(DType dtype, Body&& body) {
-  return dtype == DType::kF64 ? body.template operator()<double>() : body.template operator()<float>();
-}
+Error no_gradient_kernel(const Context& context, std::string_view kernel);
 
 // Whether the backend has what `pick` takes from its table. Without a way to read parameters a table has nothing.
 template <typename Pick>
@@ -33,22 +29,13 @@ bool has_kernel(const Context& context, DType dtype, const Pick& pick) {
   });
 }
 
-// Calls body(lease, rows) for tiles that follow each other and whose first `rows` rows together are rows
-// [first, first + count) of the parameter.
-template <typename Body>
-Status for_each_tile(const Param& param, uint64_t first, uint64_t count, const Body& body) {
-  for (uint64_t row = first, end = first + count; row < end;) {
-    BALLAST_TRY(const Lease lease, param.store().rows(param, row));
-    const uint64_t rows = lease.row_count() < end - row ? lease.row_count() : end - row;
-    BALLAST_CHECK(body(lease, rows));
-    row += rows;
-  }
-  return {};
-}
-// The same for the whole parameter: body(lease).
-template <typename Body>
-Status for_each_tile(const Param& param, const Body& body) {
-  return for_each_tile(param, 0, param.rows(), [&](const Lease& lease, uint64_t) { return body(lease); });
+// The same for the table of gradients, of which a routine needs one slot; kUnsupported names what is missing.
+template <typename T, typename Kernel>
+Result<const GradientKernels<T>*> gradients_with(const Context& context, Kernel GradientKernels<T>::*slot,
+                                                 std::string_view name) {
+  const GradientKernels<T>* table = &kernels<T>(context).gradients;
+  if (table->*slot == nullptr) return no_gradient_kernel(context, name);
+  return table;
 }
 
 // A parameter whole, as values of type T: where it lies, if it can be used there, else widened.
@@ -109,4 +96,16 @@ class ParamValues {
   const T* data_ = nullptr;
 };
 
-}  // namespace ballast::ops
+template <typename T>
+T* data_or_null(Tensor* tensor) {
+  return tensor != nullptr ? tensor->writable<T>() : nullptr;
+}
+
+// Elements of one loop over all of them that one thread takes at once.
+inline constexpr size_t kElementGrain = 1 << 14;
+// The same for rows of `features` elements.
+inline size_t row_grain(uint64_t features) {
+  return features >= kElementGrain ? 1 : kElementGrain / (features == 0 ? 1 : features);
+}
+
+}  // namespace ballast::host

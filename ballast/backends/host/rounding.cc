@@ -1,13 +1,13 @@
-#include "ballast/ops/rounding.h"
+#include "ballast/backends/host/rounding.h"
 
 #include <fmt/format.h>
 
 #include <bit>
 
-#include "ballast/ops/kernel_access.h"
+#include "ballast/backends/host/kernel_access.h"
 #include "ballast/tensor/small_float.h"
 
-namespace ballast::ops {
+namespace ballast::host {
 
 namespace {
 
@@ -79,4 +79,4 @@ Result<WeightView> product_weight(Context& context, const WeightView& weight, ui
   return WeightView{memory.bytes().data(), DType::kBF16};
 }
 
-}  // namespace ballast::ops
+}  // namespace ballast::host

@@ -1,0 +1,152 @@
+#include "ballast/ops/attention.h"
+
+#include <cstring>
+
+#include "ballast/backends/host/implementations.h"
+#include "ballast/backends/host/kernel_access.h"
+#include "ballast/backends/host/rounding.h"
+#include "ballast/ops/gradient_routines.h"
+
+namespace ballast::host {
+
+namespace {
+
+constexpr auto kPickAttention = [](const auto& table) { return table.attention; };
+
+Result<Tensor> make_output(Context& context, const AttentionConfig& config, const Tensor& qkv) {
+  return context.workspace().make({qkv.dims()[0], config.q_width()}, qkv.dtype());
+}
+
+// Everything but where keys and values lie.
+template <typename T>
+AttentionProblem<T> make_attention_problem(const AttentionConfig& config, const Tensor& qkv, Tensor& out) {
+  AttentionProblem<T> problem{};
+  problem.q = qkv.data<T>();
+  problem.out = out.writable<T>();
+  problem.q_count = qkv.dims()[0];
+  problem.q_heads = config.q_heads;
+  problem.kv_heads = config.kv_heads;
+  problem.head_dim = config.head_dim;
+  problem.q_stride = qkv.dims()[1];
+  problem.scale = score_scale<T>(config);
+  problem.window = config.window;
+  problem.soft_cap = static_cast<T>(config.soft_cap);
+  return problem;
+}
+
+// Keys or values of packed rows, head by head: [kv_heads, t, head_dim].
+template <typename T>
+void gather_heads(const AttentionConfig& config, const T* from, uint64_t positions, uint64_t stride, T* to) {
+  for (uint64_t head = 0; head < config.kv_heads; ++head) {
+    for (uint64_t i = 0; i < positions; ++i, to += config.head_dim) {
+      std::memcpy(to, from + i * stride + head * config.head_dim, config.head_dim * sizeof(T));
+    }
+  }
+}
+
+template <typename T>
+Status attend(Context& context, const AttentionConfig& config, const Tensor& qkv, Tensor& out) {
+  const uint64_t positions = qkv.dims()[0] / config.sequences;
+  const uint64_t stride = qkv.dims()[1];
+  const uint64_t kv_count = positions * config.kv_width();
+  BALLAST_TRY(Tensor heads, context.workspace().make({2, kv_count}, kDTypeOf<T>));
+  T* const keys = heads.writable<T>();
+  T* const values = keys + kv_count;
+  auto problem = make_attention_problem<T>(config, qkv, out);
+  problem.keys = reinterpret_cast<const std::byte*>(keys);
+  problem.values = reinterpret_cast<const std::byte*>(values);
+  problem.cache_dtype = kDTypeOf<T>;
+  problem.q_count = positions;
+  problem.capacity = positions;
+  problem.first_position = 0;
+  problem.sees_all = !config.causal;
+  for (uint64_t sequence = 0; sequence < config.sequences; ++sequence) {
+    const T* const k = problem.q + config.q_width();
+    gather_heads(config, k, positions, stride, keys);
+    gather_heads(config, k + config.kv_width(), positions, stride, values);
+    kernels<T>(context).attention(problem, context.threads());
+    problem.q += positions * stride;
+    problem.out += positions * config.q_width();
+  }
+  return {};
+}
+
+bool supports_attention(const Context& context, const AttentionArgs& args) {
+  return has_kernel(context, args.qkv.dtype(), kPickAttention);
+}
+
+Result<Tensor> run_attention(Context& context, const AttentionArgs& args) {
+  BALLAST_TRY(Tensor out, make_output(context, args.config, args.qkv));
+  if (out.count() == 0) return out;
+  BALLAST_TRY(const Tensor qkv, product_operand(context, args.qkv));
+  BALLAST_CHECK(with_type(out.dtype(), [&]<typename T>() { return attend<T>(context, args.config, qkv, out); }));
+  return out;
+}
+
+bool supports_decode(const Context& context, const AttentionDecodeCacheArgs& args) {
+  return has_kernel(context, args.qkv.dtype(), kPickAttention);
+}
+
+template <typename T>
+void attend_cached(Context& context, const AttentionDecodeCacheArgs& args, Tensor& out) {
+  KvCache& cache = args.cache;
+  const T* const k = args.qkv.data<T>() + args.config.q_width();
+  cache.write(args.layer, args.position, args.qkv.dims()[0], k, k + args.config.kv_width(), args.qkv.dims()[1]);
+  auto problem = make_attention_problem<T>(args.config, args.qkv, out);
+  problem.keys = cache.keys(args.layer);
+  problem.values = cache.values(args.layer);
+  problem.cache_dtype = cache.shape().dtype;
+  problem.capacity = cache.rows(args.layer);
+  problem.first_position = args.position - cache.first(args.layer);
+  kernels<T>(context).attention(problem, context.threads());
+}
+
+Result<Tensor> run_decode(Context& context, const AttentionDecodeCacheArgs& args) {
+  BALLAST_CHECK(args.cache.reserve(args.position + args.qkv.dims()[0]));
+  BALLAST_TRY(Tensor out, make_output(context, args.config, args.qkv));
+  if (out.count() == 0) return out;
+  with_type(out.dtype(), [&]<typename T>() { attend_cached<T>(context, args, out); });
+  return out;
+}
+
+template <typename T>
+Status attend_back(Context& context, const AttentionGradientArgs& args, const Tensor& qkv, const Tensor& dout) {
+  BALLAST_TRY(const auto* table, gradients_with<T>(context, &GradientKernels<T>::attention, "gradients of attention"));
+  const AttentionConfig& config = args.config;
+  AttentionGradient<T> problem{};
+  problem.qkv = qkv.data<T>();
+  problem.out = args.y.data<T>();
+  problem.dout = dout.data<T>();
+  problem.dqkv = args.dqkv.writable<T>();
+  problem.sequences = config.sequences;
+  problem.length = qkv.dims()[0] / config.sequences;
+  problem.q_heads = config.q_heads;
+  problem.kv_heads = config.kv_heads;
+  problem.head_dim = config.head_dim;
+  problem.causal = config.causal;
+  problem.scale = score_scale<T>(config);
+  problem.window = config.window;
+  problem.soft_cap = static_cast<T>(config.soft_cap);
+  const auto scratch_size = kernels<T>(context).gradients.attention_scratch;
+  const uint64_t elements = scratch_size != nullptr ? scratch_size(problem, context.threads().size()) : 0;
+  BALLAST_TRY(Tensor scratch, context.workspace().make({elements}, kDTypeOf<T>));
+  table->attention(problem, scratch.writable<T>(), context.threads());
+  return {};
+}
+
+Status run_attention_gradient(Context& context, const AttentionGradientArgs& args) {
+  if (args.dqkv.count() == 0) return {};
+  BALLAST_TRY(const Tensor qkv, product_operand(context, args.qkv));
+  BALLAST_TRY(const Tensor dout, product_operand(context, args.dy));
+  return with_type(qkv.dtype(), [&]<typename T>() { return attend_back<T>(context, args, qkv, dout); });
+}
+
+}  // namespace
+
+void add_attention(Registry& registry) {
+  registry.add_builtin(supports_attention, run_attention);
+  registry.add_builtin(supports_decode, run_decode);
+  registry.add_routine(run_attention_gradient);
+}
+
+}  // namespace ballast::host
