@@ -187,6 +187,28 @@ TEST(Registry, SaysWhenNothingSupportsTheArguments) {
   EXPECT_EQ(y.error().message, "act: relu: no implementation supports f32 [1] on empty");
 }
 
+// What a program adds to a backend that computes nothing by itself is not built in.
+TEST(Registry, CountsWhatAProgramAddsAsAnOverrideWhereTheBackendHasNothing) {
+  Backend empty{};
+  empty.name = "empty";
+  empty.add_implementations = [](Registry&) {};
+  Lab lab(empty);
+  EXPECT_FALSE(lab.registry.is_overridden("relu"));
+  ASSERT_TRUE(lab.registry.add(constant("mine", 10)));
+  EXPECT_TRUE(lab.registry.is_overridden("relu"));
+  EXPECT_EQ(relu_of_one(lab), 10);
+}
+
+TEST(Registry, GivesABackendsImplementationTheLastPlaceWheneverItIsAdded) {
+  Registry registry;
+  ASSERT_TRUE(registry.add(constant("mine", 10)));
+  const auto built_in = [](Context&, const ReluArgs& args) -> Result<Tensor> { return args.x; };
+  registry.add_builtin<ReluArgs>(nullptr, built_in);
+  EXPECT_EQ(registry.implementations("relu"), (std::vector<std::string>{"mine", "relu_x"}));
+  registry.add_builtin<ReluArgs>(nullptr, built_in);
+  EXPECT_EQ(registry.implementations("relu"), (std::vector<std::string>{"mine", "relu_x"}));
+}
+
 TEST(Registry, ServesSeveralThreadsAtOnce) {
   Lab lab;
   Registry& registry = lab.registry;

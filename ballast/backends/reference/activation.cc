@@ -1,14 +1,16 @@
+#include "ballast/ops/activation.h"
+
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
-#include "ballast/backends/reference/kernels.h"
+#include "ballast/backends/reference/access.h"
+#include "ballast/ops/gradient_routines.h"
+#include "ballast/ops/tensor_ops.h"
 
 namespace ballast::reference {
 
 namespace {
-
-constexpr size_t kActivationGrain = 1 << 12;
 
 template <typename T>
 T silu(T x) {
@@ -76,6 +78,187 @@ T unary_of(UnaryOp op, T parameter, T x) {
   return x;
 }
 
+template <typename T>
+T sigmoid(T x) {
+  return T{1} / (T{1} + std::exp(-x));
+}
+
+template <typename T>
+T gelu_erf_slope(T x) {
+  const T density = std::exp(T{-0.5} * x * x) * static_cast<T>(std::numbers::inv_sqrtpi / std::numbers::sqrt2);
+  return T{0.5} * (T{1} + std::erf(x / std::numbers::sqrt2_v<T>)) + x * density;
+}
+
+template <typename T>
+T gelu_tanh_slope(T x) {
+  const T scale = std::sqrt(T{2} / std::numbers::pi_v<T>);
+  const auto cube = static_cast<T>(0.044715);
+  const T t = std::tanh(scale * (x + cube * x * x * x));
+  return T{0.5} * (T{1} + t) + T{0.5} * x * (T{1} - t * t) * scale * (T{1} + T{3} * cube * x * x);
+}
+
+template <typename T>
+T silu_slope(T x) {
+  const T s = sigmoid(x);
+  return s * (T{1} + x * (T{1} - s));
+}
+
+// The slope of clip(0.2 x + 0.5, 0, 1), which is flat from its bends on.
+template <typename T>
+T hard_sigmoid_slope(T x) {
+  return x > T{-2.5} && x < T{2.5} ? static_cast<T>(0.2) : T{0};
+}
+
+template <typename T>
+T hard_swish_slope(T x) {
+  if (x <= T{-2.5}) return 0;
+  return x >= T{2.5} ? T{1} : static_cast<T>(0.4) * x + T{0.5};
+}
+
+// At a bend the slope of the left side.
+template <typename T>
+T slope_of(UnaryOp op, T parameter, T x) {
+  switch (op) {
+    case UnaryOp::kNeg: return -1;
+    case UnaryOp::kAbs: return x > T{0} ? T{1} : x < T{0} ? T{-1} : T{0};
+    case UnaryOp::kRelu: return x > T{0} ? T{1} : T{0};
+    case UnaryOp::kRelu6: return x > T{0} && x < T{6} ? T{1} : T{0};
+    case UnaryOp::kGeluErf: return gelu_erf_slope(x);
+    case UnaryOp::kGeluTanh: return gelu_tanh_slope(x);
+    case UnaryOp::kSilu: return silu_slope(x);
+    case UnaryOp::kSigmoid: return sigmoid(x) * (T{1} - sigmoid(x));
+    case UnaryOp::kTanh: return T{1} - std::tanh(x) * std::tanh(x);
+    case UnaryOp::kLeakyRelu: return x > T{0} ? T{1} : parameter;
+    case UnaryOp::kElu: return x > T{0} ? T{1} : parameter * std::exp(x);
+    case UnaryOp::kSoftplus: return sigmoid(x);
+    case UnaryOp::kHardSigmoid: return hard_sigmoid_slope(x);
+    case UnaryOp::kHardSwish: return hard_swish_slope(x);
+    case UnaryOp::kExp: return std::exp(x);
+    case UnaryOp::kLog: return T{1} / x;
+    case UnaryOp::kSqrt: return T{0.5} / std::sqrt(x);
+    case UnaryOp::kSquare: return T{2} * x;
+    case UnaryOp::kScale: return parameter;
+    case UnaryOp::kShift: return 1;
+  }
+  return 1;
+}
+
+Result<Tensor> apply_unary(Context& context, UnaryOp op, double parameter, const Tensor& x) {
+  BALLAST_TRY(Tensor y, make_like(context, x));
+  with_type(x.dtype(), [&]<typename T>() {
+    const T* in = x.data<T>();
+    T* out = y.writable<T>();
+    each_element(context, x.count(), [&](size_t i) { out[i] = unary_of(op, static_cast<T>(parameter), in[i]); });
+  });
+  return y;
+}
+
+template <typename Args, UnaryOp kOp>
+void add_unary(Registry& registry) {
+  registry.add_builtin<Args>(
+      nullptr, [](Context& context, const Args& args) { return apply_unary(context, kOp, 0, args.x); });
+}
+
+Result<Tensor> run_unary(Context& context, const UnaryArgs& args) {
+  return apply_unary(context, args.op, args.parameter, args.x);
+}
+
+Result<Tensor> run_gelu(Context& context, const GeluArgs& args) {
+  return apply_unary(context, args.variant == Activation::kGeluTanh ? UnaryOp::kGeluTanh : UnaryOp::kGeluErf, 0,
+                     args.x);
+}
+
+Status run_unary_gradient(Context& context, const UnaryGradientArgs& args) {
+  with_type(args.dy.dtype(), [&]<typename T>() {
+    const T* x = args.x.data<T>();
+    const T* dy = args.dy.data<T>();
+    T* dx = args.dx.writable<T>();
+    const auto parameter = static_cast<T>(args.parameter);
+    each_element(context, args.dx.count(), [&](size_t i) { dx[i] = dy[i] * slope_of(args.op, parameter, x[i]); });
+  });
+  return {};
+}
+
+Result<Tensor> run_swiglu(Context& context, const SwigluArgs& args) {
+  BALLAST_TRY(Tensor y, make_like(context, args.gate));
+  with_type(y.dtype(), [&]<typename T>() {
+    const T* gate = args.gate.data<T>();
+    const T* up = args.up.data<T>();
+    T* out = y.writable<T>();
+    each_element(context, y.count(), [&](size_t i) { out[i] = silu(gate[i]) * up[i]; });
+  });
+  return y;
+}
+
+uint64_t features_of(const Dims& dims) { return dims.rank() == 0 ? 1 : dims.back(); }
+
+template <typename T>
+void softmax_row(const T* in, T* out, uint64_t features) {
+  const T largest = *std::max_element(in, in + features);
+  T sum = 0;
+  for (uint64_t i = 0; i < features; ++i) sum += out[i] = std::exp(in[i] - largest);
+  for (uint64_t i = 0; i < features; ++i) out[i] = out[i] / sum;
+}
+
+Result<Tensor> run_softmax(Context& context, const SoftmaxLastDimArgs& args) {
+  BALLAST_TRY(Tensor y, make_like(context, args.x));
+  if (y.count() == 0) return y;
+  const uint64_t features = features_of(y.dims());
+  with_type(y.dtype(), [&]<typename T>() {
+    const T* in = args.x.data<T>();
+    T* out = y.writable<T>();
+    each(context, y.dims().leading(),
+         [&](size_t row) { softmax_row(in + row * features, out + row * features, features); });
+  });
+  return y;
+}
+
+Status run_softmax_gradient(Context& context, const SoftmaxGradientArgs& args) {
+  if (args.dx.count() == 0) return {};
+  const uint64_t features = features_of(args.dy.dims());
+  with_type(args.dy.dtype(), [&]<typename T>() {
+    each(context, args.dy.dims().leading(), [&](size_t row) {
+      const T* y = args.y.data<T>() + row * features;
+      const T* dy = args.dy.data<T>() + row * features;
+      T* dx = args.dx.writable<T>() + row * features;
+      T sum = 0;
+      for (uint64_t i = 0; i < features; ++i) sum += y[i] * dy[i];
+      for (uint64_t i = 0; i < features; ++i) dx[i] = y[i] * (dy[i] - sum);
+    });
+  });
+  return {};
+}
+
+Result<Tensor> run_prelu(Context& context, const PreluArgs& args) {
+  BALLAST_TRY(Tensor y, make_like(context, args.x));
+  BALLAST_CHECK(with_type(y.dtype(), [&]<typename T>() -> Status {
+    BALLAST_TRY(const auto slopes, Values<T>::of(context, args.slopes));
+    const uint64_t channels = y.dims().back();
+    const T* in = args.x.data<T>();
+    T* out = y.writable<T>();
+    each_element(context, y.count(),
+                 [&](size_t i) { out[i] = in[i] > T{0} ? in[i] : slopes[i % channels] * in[i]; });
+    return {};
+  }));
+  return y;
+}
+
+Status run_prelu_gradient(Context& context, const PreluGradientArgs& args) {
+  return with_type(args.dy.dtype(), [&]<typename T>() -> Status {
+    BALLAST_TRY(const auto slopes, Values<T>::of(context, args.slopes));
+    const uint64_t channels = args.dy.dims().back();
+    const T* x = args.x.data<T>();
+    const T* dy = args.dy.data<T>();
+    T* dx = data_or_null<T>(args.dx);
+    T* terms = data_or_null<T>(args.terms);
+    each_element(context, args.dy.count(), [&](size_t i) {
+      if (dx != nullptr) dx[i] = x[i] > T{0} ? dy[i] : slopes[i % channels] * dy[i];
+      if (terms != nullptr) terms[i] = x[i] > T{0} ? T{0} : x[i] * dy[i];
+    });
+    return {};
+  });
+}
+
 }  // namespace
 
 template <typename T>
@@ -91,41 +274,21 @@ T activated(Activation activation, T x) {
   return x;
 }
 
-template <typename T>
-void unary(UnaryOp op, T parameter, const T* x, T* y, uint64_t count, ThreadPool& threads) {
-  threads.for_ranges(count, kActivationGrain, [=](size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) y[i] = unary_of(op, parameter, x[i]);
-  });
-}
+template float activated(Activation, float);
+template double activated(Activation, double);
 
-template <typename T>
-void swiglu(const T* gate, const T* up, T* y, uint64_t count, ThreadPool& threads) {
-  threads.for_ranges(count, kActivationGrain, [=](size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) y[i] = silu(gate[i]) * up[i];
-  });
+void add_activation(Registry& registry) {
+  add_unary<ReluArgs, UnaryOp::kRelu>(registry);
+  add_unary<Relu6Args, UnaryOp::kRelu6>(registry);
+  add_unary<SiluArgs, UnaryOp::kSilu>(registry);
+  registry.add_builtin<UnaryArgs>(nullptr, run_unary);
+  registry.add_builtin<GeluArgs>(nullptr, run_gelu);
+  registry.add_builtin<SwigluArgs>(nullptr, run_swiglu);
+  registry.add_builtin<SoftmaxLastDimArgs>(nullptr, run_softmax);
+  registry.add_builtin<PreluArgs>(nullptr, run_prelu);
+  registry.add_routine(run_unary_gradient);
+  registry.add_routine(run_softmax_gradient);
+  registry.add_routine(run_prelu_gradient);
 }
-
-template <typename T>
-void softmax(const T* x, T* y, uint64_t rows, uint64_t features, ThreadPool& threads) {
-  threads.for_ranges(rows, 1, [=](size_t begin, size_t end) {
-    for (size_t row = begin; row < end; ++row) {
-      const T* in = x + row * features;
-      T* out = y + row * features;
-      const T largest = *std::max_element(in, in + features);
-      T sum = 0;
-      for (uint64_t i = 0; i < features; ++i) sum += out[i] = std::exp(in[i] - largest);
-      for (uint64_t i = 0; i < features; ++i) out[i] = out[i] / sum;
-    }
-  });
-}
-
-#define INSTANTIATE(T)                                                  \
-  template T activated(Activation, T);                                  \
-  template void unary(UnaryOp, T, const T*, T*, uint64_t, ThreadPool&); \
-  template void swiglu(const T*, const T*, T*, uint64_t, ThreadPool&);  \
-  template void softmax(const T*, T*, uint64_t, uint64_t, ThreadPool&);
-INSTANTIATE(float)
-INSTANTIATE(double)
-#undef INSTANTIATE
 
 }  // namespace ballast::reference

@@ -1,65 +1,169 @@
-#include "ballast/backends/reference/kernels.h"
-#include "ballast/backends/reference/weight.h"
+#include "ballast/ops/conv.h"
+
+#include <algorithm>
+
+#include "ballast/backends/reference/access.h"
+#include "ballast/ops/gradient_routines.h"
 
 namespace ballast::reference {
 
 namespace {
 
-// One element of the output: terms in the order kh, kw, channel.
-template <typename T, typename At>
-T convolve(const Conv2dProblem<T>& p, const At& weight, uint64_t image, uint64_t oy, uint64_t ox, uint64_t output) {
-  const uint64_t channels = p.c_in / p.groups;
-  const uint64_t first_channel = output / (p.c_out / p.groups) * channels;
-  const uint64_t row = (output - p.o_begin) * channels * p.kernel_h * p.kernel_w;
-  T sum = 0;
-  for (uint64_t ky = 0; ky < p.kernel_h; ++ky) {
-    const uint64_t y = oy * p.stride_h + ky * p.dilation_h - p.pad_top;  // above the image: wraps, and is too large
-    if (y >= p.h) continue;
-    for (uint64_t kx = 0; kx < p.kernel_w; ++kx) {
-      const uint64_t x = ox * p.stride_w + kx * p.dilation_w - p.pad_left;
-      if (x >= p.width) continue;
-      const T* pixel = p.x + ((image * p.h + y) * p.width + x) * p.c_in + first_channel;
-      for (uint64_t c = 0; c < channels; ++c) {
-        sum += pixel[c] * weight(row + (c * p.kernel_h + ky) * p.kernel_w + kx);
+// The shapes of a convolution, and which elements meet in it.
+struct Convolution {
+  uint64_t images, h, w, inputs;
+  uint64_t out_h, out_w, outputs;
+  uint64_t channels, kernel_h, kernel_w;  // of the weight [outputs, channels, kernel_h, kernel_w]
+  const Conv2dParams& params;
+
+  Convolution(const Dims& x, const Shape& weight, const Conv2dParams& p, const Dims& y)
+      : images(x[0]),
+        h(x[1]),
+        w(x[2]),
+        inputs(x[3]),
+        out_h(y[1]),
+        out_w(y[2]),
+        outputs(y[3]),
+        channels(weight[1]),
+        kernel_h(weight[2]),
+        kernel_w(weight[3]),
+        params(p) {}
+
+  // body(input, weight) with the places of all pairs of which the element of one output channel at one position is the
+  // sum, in the order kh, kw, channel.
+  template <typename Body>
+  void for_each_pair(uint64_t position, uint64_t output, const Body& body) const {
+    const uint64_t image = position / (out_h * out_w), oy = position / out_w % out_h, ox = position % out_w;
+    const uint64_t first_channel = output / (outputs / params.groups) * channels;
+    for (uint64_t ky = 0; ky < kernel_h; ++ky) {
+      const uint64_t y = oy * params.stride_h + ky * params.dilation_h - params.pad_top;  // above: wraps, is too large
+      for (uint64_t kx = 0; y < h && kx < kernel_w; ++kx) {
+        const uint64_t x = ox * params.stride_w + kx * params.dilation_w - params.pad_left;
+        if (x >= w) continue;
+        const uint64_t pixel = ((image * h + y) * w + x) * inputs + first_channel;
+        for (uint64_t c = 0; c < channels; ++c) {
+          body(pixel + c, ((output * channels + c) * kernel_h + ky) * kernel_w + kx);
+        }
       }
     }
   }
-  return sum;
+};
+
+template <typename T>
+Status convolve(Context& context, const Conv2dArgs& args, const Tensor& x, Tensor& y) {
+  const Convolution shape(x.dims(), args.weight.shape(), args.params, y.dims());
+  BALLAST_TRY(const auto weight, Values<T>::operand_of(context, args.weight, 0, args.weight.rows()));
+  BALLAST_TRY(const auto bias, Values<T>::of(context, args.bias));
+  const T* residual = args.params.residual != nullptr ? args.params.residual->data<T>() : nullptr;
+  const T* in = x.data<T>();
+  each(context, y.count() / shape.outputs, [&](size_t position) {
+    for (uint64_t output = 0; output < shape.outputs; ++output) {
+      T sum = 0;
+      shape.for_each_pair(position, output, [&](uint64_t i, uint64_t w) { sum += in[i] * weight[w]; });
+      if (bias.is_there()) sum += bias[output];
+      const uint64_t at = position * shape.outputs + output;
+      if (residual != nullptr) sum += residual[at];
+      y.writable<T>()[at] = activated(args.params.activation, sum);
+    }
+  });
+  return {};
+}
+
+Result<Tensor> run_conv2d(Context& context, const Conv2dArgs& args) {
+  BALLAST_TRY(Tensor y, context.workspace().make(conv2d_output_dims(args), args.x.dtype()));
+  if (y.count() == 0) return y;
+  BALLAST_TRY(const Tensor x, operand(context, args.x));
+  BALLAST_CHECK(with_type(y.dtype(), [&]<typename T>() { return convolve<T>(context, args, x, y); }));
+  return y;
+}
+
+// dx = the sum over outputs and positions of weight * dy.
+template <typename T>
+Status input_gradient(Context& context, const Conv2dGradientArgs& args, const Convolution& shape, const Tensor& dy) {
+  BALLAST_TRY(const auto weight, Values<T>::operand_of(context, *args.weight, 0, args.weight->rows()));
+  const uint64_t size = shape.h * shape.w * shape.inputs;
+  const uint64_t positions = shape.out_h * shape.out_w;
+  const T* from = dy.data<T>();
+  T* dx = args.dx->writable<T>();
+  each(context, shape.images, [&](size_t image) {
+    std::fill_n(dx + image * size, size, T{0});
+    for (uint64_t output = 0; output < shape.outputs; ++output) {
+      for (uint64_t position = image * positions; position < (image + 1) * positions; ++position) {
+        const T slope = from[position * shape.outputs + output];
+        shape.for_each_pair(position, output, [&](uint64_t i, uint64_t w) { dx[i] += weight[w] * slope; });
+      }
+    }
+  });
+  return {};
 }
 
 template <typename T>
-T finished(const Conv2dProblem<T>& p, T sum, uint64_t at, uint64_t output) {
-  if (p.bias != nullptr) sum += p.bias[output];
-  if (p.residual != nullptr) sum += p.residual[at];
-  return activated(p.activation, sum);
+Status weight_gradient(Context& context, const Conv2dGradientArgs& args, const Convolution& shape, const Tensor& dy) {
+  BALLAST_TRY(const Tensor x, operand(context, *args.x));
+  const uint64_t size = shape.channels * shape.kernel_h * shape.kernel_w;
+  const uint64_t positions = shape.images * shape.out_h * shape.out_w;
+  const T* in = x.data<T>();
+  const T* from = dy.data<T>();
+  T* dw = args.dw->writable<T>();
+  each(context, shape.outputs, [&](size_t output) {
+    if (!args.add) std::fill_n(dw + output * size, size, T{0});
+    for (uint64_t position = 0; position < positions; ++position) {
+      const T slope = from[position * shape.outputs + output];
+      shape.for_each_pair(position, output, [&](uint64_t i, uint64_t w) { dw[w] += in[i] * slope; });
+    }
+  });
+  return {};
+}
+
+Status run_conv2d_gradient(Context& context, const Conv2dGradientArgs& args) {
+  const Convolution shape(args.x_dims, args.weight_shape, args.params, args.dy.dims());
+  BALLAST_TRY(const Tensor dy, operand(context, args.dy));
+  return with_type(dy.dtype(), [&]<typename T>() -> Status {
+    if (args.dx != nullptr) BALLAST_CHECK(input_gradient<T>(context, args, shape, dy));
+    return args.dw != nullptr ? weight_gradient<T>(context, args, shape, dy) : Status();
+  });
+}
+
+// ---------------------------------------------------------------- transposed
+
+// Each element of x, times the weight, is added to the window of y that it stands for.
+template <typename T>
+Status spread(Context& context, const ConvTranspose2dArgs& args, const Tensor& x, Tensor& y) {
+  const Conv2dParams params = convolution_of(args);
+  const Convolution shape(y.dims(), args.weight.shape(), params, x.dims());
+  BALLAST_TRY(const auto weight, Values<T>::operand_of(context, args.weight, 0, args.weight.rows()));
+  BALLAST_TRY(const auto bias, Values<T>::of(context, args.bias));
+  const uint64_t size = shape.h * shape.w * shape.inputs;
+  const uint64_t positions = shape.out_h * shape.out_w;
+  const T* in = x.data<T>();
+  T* out = y.writable<T>();
+  each(context, shape.images, [&](size_t image) {
+    std::fill_n(out + image * size, size, T{0});
+    for (uint64_t output = 0; output < shape.outputs; ++output) {
+      for (uint64_t position = image * positions; position < (image + 1) * positions; ++position) {
+        const T value = in[position * shape.outputs + output];
+        shape.for_each_pair(position, output, [&](uint64_t i, uint64_t w) { out[i] += weight[w] * value; });
+      }
+    }
+    for (uint64_t i = image * size; bias.is_there() && i < (image + 1) * size; ++i) out[i] += bias[i % shape.inputs];
+  });
+  return {};
+}
+
+Result<Tensor> run_conv_transpose(Context& context, const ConvTranspose2dArgs& args) {
+  BALLAST_TRY(Tensor y, context.workspace().make(conv_transpose2d_output_dims(args), args.x.dtype()));
+  if (y.count() == 0) return y;
+  BALLAST_TRY(const Tensor x, operand(context, args.x));
+  BALLAST_CHECK(with_type(y.dtype(), [&]<typename T>() { return spread<T>(context, args, x, y); }));
+  return y;
 }
 
 }  // namespace
 
-template <typename T>
-void conv2d(const Conv2dProblem<T>& p, T*, ThreadPool& threads) {
-  with_elements<T>(p.w, [&](const auto& weight) {
-    threads.for_ranges(p.n * p.out_h * p.out_w, 1, [&](size_t begin, size_t end) {
-      for (size_t position = begin; position < end; ++position) {
-        const uint64_t image = position / (p.out_h * p.out_w);
-        const uint64_t oy = position / p.out_w % p.out_h;
-        for (uint64_t output = p.o_begin; output < p.o_begin + p.o_count; ++output) {
-          const uint64_t at = position * p.c_out + output;
-          p.y[at] = finished(p, convolve(p, weight, image, oy, position % p.out_w, output), at, output);
-        }
-      }
-    });
-  });
+void add_conv(Registry& registry) {
+  registry.add_builtin<Conv2dArgs>(nullptr, run_conv2d);
+  registry.add_builtin<ConvTranspose2dArgs>(nullptr, run_conv_transpose);
+  registry.add_routine(run_conv2d_gradient);
 }
-
-template <typename T>
-uint64_t conv2d_scratch(const Conv2dProblem<T>&, unsigned) {
-  return 0;
-}
-
-template void conv2d(const Conv2dProblem<float>&, float*, ThreadPool&);
-template void conv2d(const Conv2dProblem<double>&, double*, ThreadPool&);
-template uint64_t conv2d_scratch(const Conv2dProblem<float>&, unsigned);
-template uint64_t conv2d_scratch(const Conv2dProblem<double>&, unsigned);
 
 }  // namespace ballast::reference

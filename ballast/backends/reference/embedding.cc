@@ -1,36 +1,44 @@
-#include <algorithm>
+#include "ballast/ops/embedding.h"
 
-#include "ballast/backends/reference/kernels.h"
-#include "ballast/backends/reference/weight.h"
-#include "ballast/tensor/blocks.h"
+#include "ballast/backends/reference/access.h"
+#include "ballast/ops/gradient_routines.h"
 
 namespace ballast::reference {
 
 namespace {
 
-template <typename T>
-void widen_blocks(const WeightView& weight, T* out, uint64_t count) {
-  constexpr uint64_t kAtOnce = 256;  // whole blocks of every type
-  float values[kAtOnce];
-  for (uint64_t i = 0; i < count; i += kAtOnce) {
-    const uint64_t some = std::min(kAtOnce, count - i);
-    const ByteSpan blocks(weight.data + bytes_of_blocks(weight.dtype, i), bytes_of_blocks(weight.dtype, some));
-    dequantize_blocks(weight.dtype, blocks, {values, some});
-    std::copy(values, values + some, out + i);
+Result<Tensor> run_lookup(Context& context, const EmbeddingLookupArgs& args) {
+  const Param& weight = args.weight;
+  const uint64_t features = weight.shape()[1];
+  BALLAST_TRY(Tensor y, context.workspace().make({args.indices.size(), features}, args.dtype));
+  if (y.count() == 0) return y;
+  BALLAST_TRY(Tensor row, context.workspace().make({weight.row_bytes()}, DType::kU8));
+  const MutableByteSpan bytes(row.writable<std::byte>(), weight.row_bytes());
+  for (size_t i = 0; i < args.indices.size(); ++i) {
+    BALLAST_CHECK(weight.store().read_row(weight, args.indices[i], bytes));
+    with_type(args.dtype,
+              [&]<typename T>() { widen(weight.dtype(), bytes, y.writable<T>() + i * features, features); });
   }
+  return y;
+}
+
+Status run_scatter_rows(Context&, const ScatterRowsArgs& args) {
+  const uint64_t features = args.table.dims().back();
+  with_type(args.rows.dtype(), [&]<typename T>() {
+    for (size_t i = 0; i < args.indices.size(); ++i) {
+      const T* row = args.rows.data<T>() + i * features;
+      T* to = args.table.writable<T>() + args.indices[i] * features;
+      for (uint64_t j = 0; j < features; ++j) to[j] += row[j];
+    }
+  });
+  return {};
 }
 
 }  // namespace
 
-template <typename T>
-void widen(const WeightView& weight, T* out, uint64_t count) {
-  if (is_block(weight.dtype)) return widen_blocks(weight, out, count);
-  with_elements<T>(weight, [=](const auto& at) {
-    for (uint64_t i = 0; i < count; ++i) out[i] = at(i);
-  });
+void add_embedding(Registry& registry) {
+  registry.add_builtin<EmbeddingLookupArgs>(nullptr, run_lookup);
+  registry.add_routine(run_scatter_rows);
 }
-
-template void widen(const WeightView&, float*, uint64_t);
-template void widen(const WeightView&, double*, uint64_t);
 
 }  // namespace ballast::reference

@@ -1,101 +1,102 @@
-#include <vector>
+#include "ballast/ops/linalg.h"
 
-#include "ballast/backends/reference/kernels.h"
-#include "ballast/backends/reference/weight.h"
+#include <algorithm>
+
+#include "ballast/backends/reference/access.h"
+#include "ballast/ops/gradient_routines.h"
 
 namespace ballast::reference {
 
 namespace {
 
-// Columns per piece of work: a cache line of the result.
-constexpr size_t kLinalgGrain = 16;
+// activation(x * weight + bias) + residual, each sum in the order of its terms.
+template <typename T>
+Status multiply(Context& context, const Tensor& x, const Param& weight, const LinearOptions& options, Tensor& y) {
+  const auto [k, n] = size_of(weight, options.layout, options.rows);
+  const uint64_t rows = options.rows.count != 0 ? options.rows.count : weight.rows();
+  BALLAST_TRY(const auto w, Values<T>::operand_of(context, weight, options.rows.first, rows));
+  BALLAST_TRY(const auto bias, Values<T>::of(context, options.bias));
+  const T* residual = options.residual != nullptr ? options.residual->data<T>() : nullptr;
+  const bool of_outputs = options.layout == WeightLayout::kOutIn;
+  each(context, n == 0 ? 0 : y.count() / n, [&, k = k, n = n](size_t row) {
+    const T* a = x.data<T>() + row * k;
+    T* c = y.writable<T>() + row * n;
+    std::fill_n(c, n, T{0});
+    for (uint64_t i = 0; i < k; ++i) {
+      for (uint64_t j = 0; j < n; ++j) c[j] += a[i] * (of_outputs ? w[j * k + i] : w[i * n + j]);
+    }
+    for (uint64_t j = 0; j < n; ++j) {
+      if (bias.is_there()) c[j] += bias[j];
+      c[j] = activated(options.activation, c[j]);
+      if (residual != nullptr) c[j] += residual[row * n + j];
+    }
+  });
+  return {};
+}
+
+Result<Tensor> run_linear(Context& context, const LinearArgs& args) {
+  return weighted_product(context, args.x, args.weight, args.options);
+}
 
 template <typename T>
-void finish(const GemmTile<T>& tile, uint64_t i, uint64_t j) {
-  T& c = tile.c[i * tile.c_stride + j];
-  if (tile.bias != nullptr) c += tile.bias[j];
-  c = activated(tile.activation, c);
-  if (tile.residual != nullptr) c += tile.residual[i * tile.c_stride + j];
-}
-
-// W is [K, N]: columns [begin, end) of C, over the terms of this tile.
-template <typename T, typename At>
-void add_terms(const GemmTile<T>& tile, const At& weight, uint64_t begin, uint64_t end) {
-  for (uint64_t i = 0; i < tile.m; ++i) {
-    T* c = tile.c + i * tile.c_stride;
-    for (uint64_t j = begin; tile.first && j < end; ++j) c[j] = 0;
-    for (uint64_t k = 0; k < tile.count; ++k) {
-      const T a = tile.a[i * tile.a_stride + tile.begin + k];
-      for (uint64_t j = begin; j < end; ++j) c[j] += a * weight(k * tile.n + j);
-    }
-    for (uint64_t j = begin; tile.last && j < end; ++j) finish(tile, i, j);
-  }
-}
-
-// W is [N, K]: columns [begin, end) of those in this tile, complete.
-template <typename T, typename At>
-void add_outputs(const GemmTile<T>& tile, const At& weight, uint64_t begin, uint64_t end) {
-  for (uint64_t i = 0; i < tile.m; ++i) {
-    const T* a = tile.a + i * tile.a_stride;
-    for (uint64_t j = begin; j < end; ++j) {
+void multiply_batch(Context& context, const Tensor& a, const Tensor& b, Tensor& c) {
+  const uint64_t m = a.dims().back(1), k = a.dims().back(), n = b.dims().back();
+  each(context, c.count() / n, [&](size_t row) {
+    const T* from = a.data<T>() + row * k;
+    const T* matrix = b.data<T>() + row / m * k * n;
+    T* to = c.writable<T>() + row * n;
+    for (uint64_t j = 0; j < n; ++j) {
       T sum = 0;
-      for (uint64_t k = 0; k < tile.k; ++k) sum += a[k] * weight(j * tile.k + k);
-      tile.c[i * tile.c_stride + tile.begin + j] = sum;
-      finish(tile, i, tile.begin + j);
+      for (uint64_t i = 0; i < k; ++i) sum += from[i] * matrix[i * n + j];
+      to[j] = sum;
     }
-  }
+  });
 }
 
-// The same for a weight in blocks, a row of which becomes plain numbers for a moment.
-template <typename T>
-void add_outputs_of_blocks(GemmTile<T> tile, uint64_t begin, uint64_t end) {
-  std::vector<T> row(tile.k);
-  const uint64_t first = tile.begin;
-  for (uint64_t j = begin; j < end; ++j) {
-    const uint64_t bytes = bytes_of_blocks(tile.w.dtype, tile.k);
-    widen<T>(WeightView{tile.w.data + j * bytes, tile.w.dtype}, row.data(), tile.k);
-    tile.begin = first + j;
-    add_outputs(
-        tile, [&](uint64_t k) { return row[k]; }, 0, 1);
-  }
+Result<Tensor> run_matmul(Context& context, const MatmulArgs& args) {
+  if (args.b.param() != nullptr) return weighted_product(context, args.a, *args.b.param(), {.layout = args.layout});
+  BALLAST_TRY(const Tensor a, operand(context, args.a));
+  BALLAST_TRY(const Tensor b, operand(context, *args.b.tensor()));
+  Dims dims = a.dims();
+  dims[dims.rank() - 1] = b.dims().back();
+  BALLAST_TRY(Tensor c, context.workspace().make(dims, a.dtype()));
+  if (c.count() == 0) return c;
+  with_type(c.dtype(), [&]<typename T>() { multiply_batch<T>(context, a, b, c); });
+  return c;
+}
+
+Status run_transposed_product(Context& context, const TransposedProductArgs& args) {
+  BALLAST_TRY(const Tensor a, operand(context, args.a));
+  BALLAST_TRY(const Tensor b, operand(context, args.b));
+  const uint64_t m = a.dims().leading(), k = a.dims().back(), n = b.dims().back();
+  with_type(a.dtype(), [&]<typename T>() {
+    const T* left = a.data<T>();
+    const T* right = b.data<T>();
+    each(context, k, [&](size_t row) {
+      T* c = args.c.writable<T>() + row * n;
+      for (uint64_t j = 0; j < n; ++j) {
+        T sum = 0;
+        for (uint64_t i = 0; i < m; ++i) sum += left[i * k + row] * right[i * n + j];
+        c[j] = args.add ? c[j] + sum : sum;
+      }
+    });
+  });
+  return {};
 }
 
 }  // namespace
 
-template <typename T>
-void gemm(const GemmTile<T>& tile, ThreadPool& threads) {
-  const bool of_outputs = tile.layout == WeightLayout::kOutIn;
-  if (is_block(tile.w.dtype)) {
-    threads.for_ranges(tile.count, kLinalgGrain,
-                       [&](size_t begin, size_t end) { add_outputs_of_blocks(tile, begin, end); });
-    return;
-  }
-  with_elements<T>(tile.w, [&](const auto& weight) {
-    threads.for_ranges(of_outputs ? tile.count : tile.n, kLinalgGrain, [&](size_t begin, size_t end) {
-      if (of_outputs) add_outputs(tile, weight, begin, end);
-      else add_terms(tile, weight, begin, end);
-    });
-  });
+Result<Tensor> weighted_product(Context& context, const Tensor& x, const Param& weight, const LinearOptions& options) {
+  BALLAST_TRY(Tensor y, context.workspace().make(product_dims(x, weight, options.layout, options.rows), x.dtype()));
+  BALLAST_TRY(const Tensor a, operand(context, x));
+  BALLAST_CHECK(with_type(y.dtype(), [&]<typename T>() { return multiply<T>(context, a, weight, options, y); }));
+  return y;
 }
 
-template <typename T>
-void batched_matmul(const BatchedMatmul<T>& p, ThreadPool& threads) {
-  threads.for_ranges(p.batch * p.m, 1, [&](size_t begin, size_t end) {
-    for (size_t row = begin; row < end; ++row) {
-      const T* a = p.a + row * p.k;
-      const T* b = p.b + row / p.m * p.k * p.n;
-      T* c = p.c + row * p.n;
-      for (uint64_t j = 0; j < p.n; ++j) c[j] = 0;
-      for (uint64_t k = 0; k < p.k; ++k) {
-        for (uint64_t j = 0; j < p.n; ++j) c[j] += a[k] * b[k * p.n + j];
-      }
-    }
-  });
+void add_linalg(Registry& registry) {
+  registry.add_builtin<LinearArgs>(nullptr, run_linear);
+  registry.add_builtin<MatmulArgs>(nullptr, run_matmul);
+  registry.add_routine(run_transposed_product);
 }
-
-template void gemm(const GemmTile<float>&, ThreadPool&);
-template void gemm(const GemmTile<double>&, ThreadPool&);
-template void batched_matmul(const BatchedMatmul<float>&, ThreadPool&);
-template void batched_matmul(const BatchedMatmul<double>&, ThreadPool&);
 
 }  // namespace ballast::reference

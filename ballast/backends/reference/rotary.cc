@@ -1,29 +1,79 @@
-#include "ballast/backends/reference/kernels.h"
+#include "ballast/ops/rotary.h"
+
+#include <cmath>
+
+#include "ballast/backends/reference/access.h"
+#include "ballast/ops/update_routines.h"
 
 namespace ballast::reference {
 
+namespace {
+
+// Turns the first channels of one head at one position.
 template <typename T>
-void rope(const RopeProblem<T>& p, ThreadPool& threads) {
-  const uint64_t half = p.rotary_dim / 2;
-  threads.for_ranges(p.positions, 1, [&, half](size_t begin, size_t end) {
-    for (size_t position = begin; position < end; ++position) {
-      for (uint64_t head = 0; head < p.heads; ++head) {
-        T* channels = p.x + position * p.stride + head * p.head_dim;
-        for (uint64_t i = 0; i < half; ++i) {
-          const T cosine = p.cosines[position * half + i];
-          const T sine = p.sines[position * half + i];
-          T& a = channels[p.interleaved ? 2 * i : i];
-          T& b = channels[p.interleaved ? 2 * i + 1 : i + half];
-          const T turned = a * cosine - b * sine;
-          b = b * cosine + a * sine;
-          a = turned;
-        }
+void turn(const RopeTables& tables, uint64_t position, T* channels) {
+  const uint64_t half = tables.cosines.dims()[1];
+  const bool in_pairs = tables.layout == RopeLayout::kPairs;
+  for (uint64_t i = 0; i < half; ++i) {
+    const T cosine = tables.cosines.data<T>()[position * half + i];
+    const T sine = tables.sines.data<T>()[position * half + i];
+    T& a = channels[in_pairs ? 2 * i : i];
+    T& b = channels[in_pairs ? 2 * i + 1 : i + half];
+    const T turned = a * cosine - b * sine;
+    b = b * cosine + a * sine;
+    a = turned;
+  }
+}
+
+Result<Tensor> run_rope(Context& context, const ApplyRopeArgs& args) {
+  BALLAST_TRY(Tensor y, context.workspace().copy(args.x));
+  const uint64_t heads = y.dims()[1], head_dim = y.dims()[2];
+  with_type(y.dtype(), [&]<typename T>() {
+    each(context, y.dims()[0] * heads,
+         [&](size_t i) { turn(args.tables, i / heads, y.writable<T>() + i * head_dim); });
+  });
+  return y;
+}
+
+Result<Tensor> run_rope_packed(Context& context, const ApplyRopeQkvPackedArgs& args) {
+  BALLAST_TRY(Tensor y, context.workspace().copy(args.qkv));
+  const uint64_t length = y.dims()[0] / args.config.sequences;
+  with_type(y.dtype(), [&]<typename T>() {
+    each(context, y.dims()[0], [&](size_t row) {
+      T* channels = y.writable<T>() + row * y.dims()[1];
+      for (uint64_t head = 0; head < args.config.q_heads + args.config.kv_heads; ++head) {
+        turn(args.tables, row % length, channels + head * args.config.head_dim);
+      }
+    });
+  });
+  return y;
+}
+
+// In double all the way: an angle at a far position has lost its digits in single precision.
+Status run_rope_tables(Context&, const RopeTablesArgs& args) {
+  RopeTables& tables = args.tables;
+  const DType dtype = tables.cosines.dtype();
+  const uint64_t positions = tables.cosines.dims()[0], half = tables.cosines.dims()[1];
+  const double magnitude = rope_magnitude(args.config.scaling, dtype);
+  with_type(dtype, [&]<typename T>() {
+    for (uint64_t i = 0; i < half; ++i) {
+      const double turn = rope_frequency(args.config, i, args.text_length, dtype);
+      for (uint64_t p = 0; p < positions; ++p) {
+        const double angle = static_cast<double>(args.first_position + p) * turn;
+        tables.cosines.writable<T>()[p * half + i] = static_cast<T>(std::cos(angle) * magnitude);
+        tables.sines.writable<T>()[p * half + i] = static_cast<T>(std::sin(angle) * magnitude);
       }
     }
   });
+  return {};
 }
 
-template void rope(const RopeProblem<float>&, ThreadPool&);
-template void rope(const RopeProblem<double>&, ThreadPool&);
+}  // namespace
+
+void add_rotary(Registry& registry) {
+  registry.add_builtin<ApplyRopeArgs>(nullptr, run_rope);
+  registry.add_builtin<ApplyRopeQkvPackedArgs>(nullptr, run_rope_packed);
+  registry.add_routine(run_rope_tables);
+}
 
 }  // namespace ballast::reference

@@ -1,10 +1,13 @@
-#include "ballast/backends/reference/kernels.h"
+#include "ballast/ops/tensor_ops.h"
+
+#include "ballast/backends/reference/access.h"
+#include "ballast/base/counter_random.h"
+#include "ballast/ops/gradient_routines.h"
+#include "ballast/ops/stochastic.h"
 
 namespace ballast::reference {
 
 namespace {
-
-constexpr size_t kElementwiseGrain = 1 << 12;
 
 // The larger and the smaller of two are NaN where one of them is.
 template <typename T>
@@ -20,27 +23,111 @@ T binary_of(BinaryOp op, T a, T b) {
   return a;
 }
 
+Result<Tensor> run_binary(Context& context, const BinaryArgs& args) {
+  BALLAST_TRY(Tensor y, make_like(context, args.a));
+  with_type(y.dtype(), [&]<typename T>() {
+    const T* a = args.a.data<T>();
+    const T* b = args.b.data<T>();
+    T* out = y.writable<T>();
+    each_element(context, y.count(), [&](size_t i) { out[i] = binary_of(args.op, a[i], b[i]); });
+  });
+  return y;
+}
+
+// Of two that are equal, b was taken.
+Status run_choice_gradient(Context& context, const ChoiceGradientArgs& args) {
+  with_type(args.dy.dtype(), [&]<typename T>() {
+    const T* a = args.a.data<T>();
+    const T* b = args.b.data<T>();
+    const T* dy = args.dy.data<T>();
+    T* dx = args.dx.writable<T>();
+    each_element(context, args.dy.count(), [&](size_t i) {
+      const bool took_a = args.op == BinaryOp::kMax ? a[i] > b[i] : b[i] > a[i];
+      dx[i] = took_a == args.to_a ? dy[i] : T{0};
+    });
+  });
+  return {};
+}
+
+Result<Tensor> run_add_bias(Context& context, const AddBiasArgs& args) {
+  BALLAST_TRY(Tensor y, make_like(context, args.x));
+  BALLAST_CHECK(with_type(y.dtype(), [&]<typename T>() -> Status {
+    BALLAST_TRY(const auto values, Values<T>::of(context, args.bias.param()));
+    const T* tensor = args.bias.tensor() != nullptr ? args.bias.tensor()->data<T>() : nullptr;
+    const uint64_t features = y.dims().back();
+    const T* x = args.x.data<T>();
+    T* out = y.writable<T>();
+    each_element(context, y.count(), [&](size_t i) {
+      out[i] = x[i] + (tensor != nullptr ? tensor[i % features] : values[i % features]);
+    });
+    return {};
+  }));
+  return y;
+}
+
+// NaN stays NaN.
+Result<Tensor> run_clamp(Context& context, const ClampArgs& args) {
+  BALLAST_TRY(Tensor y, make_like(context, args.x));
+  with_type(y.dtype(), [&]<typename T>() {
+    const T low = args.low, high = args.high;
+    const T* x = args.x.data<T>();
+    T* out = y.writable<T>();
+    each_element(context, y.count(), [&](size_t i) { out[i] = x[i] < low ? low : (x[i] > high ? high : x[i]); });
+  });
+  return y;
+}
+
+Status run_clamp_gradient(Context& context, const ClampGradientArgs& args) {
+  with_type(args.dy.dtype(), [&]<typename T>() {
+    const T low = args.low, high = args.high;
+    const T* x = args.x.data<T>();
+    const T* dy = args.dy.data<T>();
+    T* dx = args.dx.writable<T>();
+    each_element(context, args.dy.count(), [&](size_t i) { dx[i] = x[i] < low || x[i] > high ? T{0} : dy[i]; });
+  });
+  return {};
+}
+
+// y = x * keep / (1 - p), keep where the i-th number of the key is above p.
+Result<Tensor> run_dropout(Context& context, const DropoutArgs& args) {
+  if (!args.drops()) return args.x;
+  BALLAST_TRY(Tensor y, make_like(context, args.x));
+  with_type(y.dtype(), [&]<typename T>() {
+    const double p = args.p;
+    const auto factor = static_cast<T>(1 / (1 - p));
+    const T* x = args.x.data<T>();
+    T* out = y.writable<T>();
+    each_element(context, y.count(),
+                 [&](size_t i) { out[i] = counter_uniform(*args.key, i) > p ? x[i] * factor : T{0}; });
+  });
+  return y;
+}
+
+Status run_column_sums(Context& context, const ColumnSumsArgs& args) {
+  const uint64_t features = args.sums.count();
+  const uint64_t rows = args.x.count() / features;
+  with_type(args.x.dtype(), [&]<typename T>() {
+    const T* x = args.x.data<T>();
+    T* sums = args.sums.writable<T>();
+    each(context, features, [&](size_t j) {
+      T sum = 0;
+      for (uint64_t i = 0; i < rows; ++i) sum += x[i * features + j];
+      sums[j] = args.add ? sums[j] + sum : sum;
+    });
+  });
+  return {};
+}
+
 }  // namespace
 
-template <typename T>
-void binary(BinaryOp op, const T* a, const T* b, T* y, uint64_t count, ThreadPool& threads) {
-  threads.for_ranges(count, kElementwiseGrain, [=](size_t begin, size_t end) {
-    for (size_t i = begin; i < end; ++i) y[i] = binary_of(op, a[i], b[i]);
-  });
+void add_tensor_ops(Registry& registry) {
+  registry.add_builtin<BinaryArgs>(nullptr, run_binary);
+  registry.add_builtin<AddBiasArgs>(nullptr, run_add_bias);
+  registry.add_builtin<ClampArgs>(nullptr, run_clamp);
+  registry.add_builtin<DropoutArgs>(nullptr, run_dropout);
+  registry.add_routine(run_choice_gradient);
+  registry.add_routine(run_clamp_gradient);
+  registry.add_routine(run_column_sums);
 }
-
-template <typename T>
-void add_bias(const T* x, const T* bias, T* y, uint64_t rows, uint64_t features, ThreadPool& threads) {
-  threads.for_ranges(rows, 1, [=](size_t begin, size_t end) {
-    for (size_t row = begin; row < end; ++row) {
-      for (uint64_t i = 0; i < features; ++i) y[row * features + i] = x[row * features + i] + bias[i];
-    }
-  });
-}
-
-template void binary(BinaryOp, const float*, const float*, float*, uint64_t, ThreadPool&);
-template void binary(BinaryOp, const double*, const double*, double*, uint64_t, ThreadPool&);
-template void add_bias(const float*, const float*, float*, uint64_t, uint64_t, ThreadPool&);
-template void add_bias(const double*, const double*, double*, uint64_t, uint64_t, ThreadPool&);
 
 }  // namespace ballast::reference
