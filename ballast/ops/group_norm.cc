@@ -24,8 +24,8 @@ struct GroupNormStep {
     if (!to_gamma && !input.is_followed()) return {};
     BALLAST_TRY(Tensor dx, make_wanted(context, input.is_followed(), dy.dims(), dy.dtype()));
     BALLAST_TRY(Tensor terms, make_wanted(context, to_gamma, dy.dims(), dy.dtype()));
-    BALLAST_CHECK(context.registry().run(
-        context, GroupNormGradientArgs{x, groups, gamma, eps, dy, wanted(dx), wanted(terms)}));
+    BALLAST_CHECK(
+        context.registry().run(context, GroupNormGradientArgs{x, groups, gamma, eps, dy, wanted(dx), wanted(terms)}));
     if (to_gamma) {
       BALLAST_TRY(const GradientPlace place, tape.place(gamma, dy.dtype()));
       BALLAST_CHECK(add_column_sums(context, terms, place));

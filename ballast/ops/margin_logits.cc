@@ -22,8 +22,8 @@ struct MarginLogitsStep {
 
   Status backward(Context& context, const Tensor& dy, Tape& tape) const {
     BALLAST_TRY(Tensor dx, context.workspace().make(dy.dims(), dy.dtype()));
-    BALLAST_CHECK(context.registry().run(context,
-                                         MarginLogitsGradientArgs{kind, cosines, labels, margin, scale, dy, dx}));
+    BALLAST_CHECK(
+        context.registry().run(context, MarginLogitsGradientArgs{kind, cosines, labels, margin, scale, dy, dx}));
     return tape.add(context, input, dx);
   }
 };

@@ -37,8 +37,8 @@ using Slots = std::span<const std::span<float>>;
 Status update_sgd(Context& context, const Settings& s, uint64_t, std::span<float> p, const Tensor& gradient,
                   Slots slots) {
   const std::span<float> velocity = slots.empty() ? std::span<float>() : slots[0];
-  return context.registry().run(
-      context, ops::SgdArgs{p, gradient, velocity, s.lr, s.momentum, s.weight_decay, s.nesterov});
+  return context.registry().run(context,
+                                ops::SgdArgs{p, gradient, velocity, s.lr, s.momentum, s.weight_decay, s.nesterov});
 }
 
 template <bool kDecoupled>
@@ -68,7 +68,14 @@ Status update_rmsprop(Context& context, const Settings& s, uint64_t, std::span<f
 
 const std::array<OptimizerRow, 5>& rows() {
   static const std::array<OptimizerRow, 5> kRows = {{
-      {"SGD", {"velocity"}, true, {.lr = 0.01}, {"lr", "momentum", "weight_decay"}, true, ops::SgdArgs::kRoutine, update_sgd},
+      {"SGD",
+       {"velocity"},
+       true,
+       {.lr = 0.01},
+       {"lr", "momentum", "weight_decay"},
+       true,
+       ops::SgdArgs::kRoutine,
+       update_sgd},
       {"Momentum",
        {"velocity"},
        false,

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <set>
 
+#include "ballast/ops/gradient_routines.h"
 #include "ballast/ops/update_routines.h"
 #include "tests/support/gradient_cases.h"
 
@@ -14,8 +15,8 @@ namespace {
 
 using testing::ConformanceCase;
 using testing::GradientLab;
-using testing::Lab;
 using ::testing::HasSubstr;
+using testing::Lab;
 
 // ---------------------------------------------------------------- routines of gradient rules
 
@@ -119,8 +120,8 @@ INSTANTIATE_TEST_SUITE_P(Backends, Routine,
                          [](const auto& test) { return std::string(test.param->name); });
 
 TEST_P(Routine, IsThereForEveryRowOfTheTable) {
-  std::set<std::string_view> tested = {"accumulate", "scale", "square_sum", "sgd", "adam", "rmsprop", "fill",
-                                       "rope_tables"};
+  std::set<std::string_view> tested = {"accumulate", "scale",   "square_sum", "sgd",
+                                       "adam",       "rmsprop", "fill",       "rope_tables"};
   for (const RoutineRow& row : gradient_routines()) tested.insert(row.routine);
   for (const RoutineInfo& info : all_routines()) {
     EXPECT_TRUE(lab.registry.has_routine(info.name)) << info.name;
@@ -164,17 +165,19 @@ TEST_P(Routine, UpdatesAsTheReferenceDoes) {
       const auto updated = [&](Lab& place) {
         const Tensor gradient = random_tensor(place, 4, count);
         std::vector<float> all;
-        const auto keep = [&](const std::vector<float>& values) { all.insert(all.end(), values.begin(), values.end()); };
+        const auto keep = [&](const std::vector<float>& values) {
+          all.insert(all.end(), values.begin(), values.end());
+        };
         std::vector<float> p = floats(5, count), velocity = floats(6, other ? count : 0);
         EXPECT_TRUE(place.registry.run(place.context, ops::SgdArgs{p, gradient, velocity, 0.1, 0.9, 0.01, other}));
         keep(p), keep(velocity);
         std::vector<float> m = floats(7, count), v(count, 0.5F);
-        EXPECT_TRUE(place.registry.run(place.context, ops::AdamArgs{p, gradient, m, v, 0.1, 0.9, 0.999, 1e-8, 0.01,
-                                                                    0.19, 0.002, other}));
+        EXPECT_TRUE(place.registry.run(
+            place.context, ops::AdamArgs{p, gradient, m, v, 0.1, 0.9, 0.999, 1e-8, 0.01, 0.19, 0.002, other}));
         keep(p), keep(m), keep(v);
         std::vector<float> mean(count, 0.25F), buffer = floats(8, other ? count : 0);
-        EXPECT_TRUE(place.registry.run(place.context, ops::RmsPropArgs{p, gradient, mean, buffer, 0.1, 0.99, 1e-8, 0.01,
-                                                                       0.9}));
+        EXPECT_TRUE(
+            place.registry.run(place.context, ops::RmsPropArgs{p, gradient, mean, buffer, 0.1, 0.99, 1e-8, 0.01, 0.9}));
         keep(p), keep(mean), keep(buffer);
         return all;
       };

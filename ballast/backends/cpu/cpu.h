@@ -8,8 +8,9 @@
 
 namespace ballast {
 
-// Every kernel for f32 activations. Beyond the contract of ballast/backends/host/kernel_table.h: products, convolutions and attention
-// give a row the same bits alone and among others, and the same bits on every level with fused multiply-add.
+// Every kernel for f32 activations. Beyond the contract of ballast/backends/host/kernel_table.h: products, convolutions
+// and attention give a row the same bits alone and among others, and the same bits on every level with fused
+// multiply-add.
 extern const HostBackend kCpuBackend;
 
 // The levels that this machine runs, best first: "avx512", "avx2", "sse4", "sse2", "neon", "scalar".

@@ -26,7 +26,7 @@ Result<Tensor> run_activation(Context& context, const Tensor& x, UnaryOp op) {
 template <typename Args, UnaryOp kOp>
 void add_unary(Registry& registry) {
   registry.add_builtin<Args>(supports_activation<Args>,
-                    [](Context& context, const Args& args) { return run_activation(context, args.x, kOp); });
+                             [](Context& context, const Args& args) { return run_activation(context, args.x, kOp); });
 }
 
 bool supports_softmax(const Context& context, const SoftmaxLastDimArgs& args) {

@@ -1,6 +1,6 @@
-// The inner loops that training adds: gradients of the others, and the updates of optimizers. The contract of kernel_table.h
-// holds: neither the number of threads nor anything but shapes and values may change a bit. A sum over many rows is cut
-// into pieces whose size depends on the shape alone, and the pieces are added in their order.
+// The inner loops that training adds: gradients of the others, and the updates of optimizers. The contract of
+// kernel_table.h holds: neither the number of threads nor anything but shapes and values may change a bit. A sum over
+// many rows is cut into pieces whose size depends on the shape alone, and the pieces are added in their order.
 #pragma once
 
 #include <cstdint>

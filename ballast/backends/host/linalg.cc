@@ -136,8 +136,8 @@ Status run_transposed_product(Context& context, const TransposedProductArgs& arg
   return with_type(a.dtype(), [&]<typename T>() -> Status {
     BALLAST_TRY(const auto* table,
                 gradients_with<T>(context, &GradientKernels<T>::transposed_product, "transposed products"));
-    const TransposedProduct<T> problem{a.data<T>(),     b.data<T>(),     args.c.writable<T>(), a.dims().leading(),
-                                       a.dims().back(), b.dims().back(), args.add};
+    const TransposedProduct<T> problem{
+        a.data<T>(), b.data<T>(), args.c.writable<T>(), a.dims().leading(), a.dims().back(), b.dims().back(), args.add};
     const auto scratch_size = kernels<T>(context).gradients.transposed_product_scratch;
     BALLAST_TRY(Tensor scratch,
                 context.workspace().make({scratch_size != nullptr ? scratch_size(problem) : 0}, kDTypeOf<T>));

@@ -70,8 +70,8 @@ Result<Tensor> run_hinge(Context& context, const HingeLossArgs& args) {
 
 Status run_cross_entropy_gradient(Context& context, const CrossEntropyGradientArgs& args) {
   return with_type(args.dy.dtype(), [&]<typename T>() -> Status {
-    BALLAST_TRY(const auto* table, gradients_with<T>(context, &GradientKernels<T>::cross_entropy_gradient,
-                                                     "gradients of cross-entropy"));
+    BALLAST_TRY(const auto* table,
+                gradients_with<T>(context, &GradientKernels<T>::cross_entropy_gradient, "gradients of cross-entropy"));
     const auto rows = static_cast<double>(args.counted);
     table->cross_entropy_gradient(make_problem<T>(args.logits, args.labels, args.targets),
                                   static_cast<T>(static_cast<double>(*args.dy.data<T>()) / rows),

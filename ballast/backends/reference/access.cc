@@ -56,8 +56,8 @@ Result<Tensor> operand(Context& context, const Tensor& x) {
   return y;
 }
 
-#define INSTANTIATE(T)                                      \
-  template void widen(DType, ByteSpan, T*, uint64_t);       \
+#define INSTANTIATE(T)                                \
+  template void widen(DType, ByteSpan, T*, uint64_t); \
   template void round_values(Context&, T*, uint64_t);
 INSTANTIATE(float)
 INSTANTIATE(double)

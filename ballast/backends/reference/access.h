@@ -1,5 +1,5 @@
-// How the reference reaches memory: parameters whole and as plain values, and loops whose pieces threads may take in any
-// order. Nothing here or beside it is shared with other backends but the way to tensors and tiles.
+// How the reference reaches memory: parameters whole and as plain values, and loops whose pieces threads may take in
+// any order. Nothing here or beside it is shared with other backends but the way to tensors and tiles.
 #pragma once
 
 #include <cstdint>

@@ -155,8 +155,8 @@ Result<Tensor> apply_unary(Context& context, UnaryOp op, double parameter, const
 
 template <typename Args, UnaryOp kOp>
 void add_unary(Registry& registry) {
-  registry.add_builtin<Args>(
-      nullptr, [](Context& context, const Args& args) { return apply_unary(context, kOp, 0, args.x); });
+  registry.add_builtin<Args>(nullptr,
+                             [](Context& context, const Args& args) { return apply_unary(context, kOp, 0, args.x); });
 }
 
 Result<Tensor> run_unary(Context& context, const UnaryArgs& args) {
@@ -236,8 +236,7 @@ Result<Tensor> run_prelu(Context& context, const PreluArgs& args) {
     const uint64_t channels = y.dims().back();
     const T* in = args.x.data<T>();
     T* out = y.writable<T>();
-    each_element(context, y.count(),
-                 [&](size_t i) { out[i] = in[i] > T{0} ? in[i] : slopes[i % channels] * in[i]; });
+    each_element(context, y.count(), [&](size_t i) { out[i] = in[i] > T{0} ? in[i] : slopes[i % channels] * in[i]; });
     return {};
   }));
   return y;

@@ -71,8 +71,7 @@ Result<Tensor> run_attention(Context& context, const AttentionArgs& args) {
       attend(
           config, qkv.data<T>() + row * width + head * config.head_dim, Seen(config, row % length, length),
           [&](uint64_t at, uint64_t d) { return keys[at * width + d]; },
-          [&](uint64_t at, uint64_t d) { return values[at * width + d]; },
-          out.writable<T>() + i * config.head_dim);
+          [&](uint64_t at, uint64_t d) { return values[at * width + d]; }, out.writable<T>() + i * config.head_dim);
     });
   });
   return out;

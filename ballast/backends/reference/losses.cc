@@ -1,10 +1,9 @@
-#include "ballast/ops/loss.h"
-
 #include <algorithm>
 #include <cmath>
 
 #include "ballast/backends/reference/access.h"
 #include "ballast/ops/gradient_routines.h"
+#include "ballast/ops/loss.h"
 
 namespace ballast::reference {
 
@@ -32,9 +31,7 @@ struct Answers {
     if (targets != nullptr) return targets[row * classes + c];
     return labels[row] == c ? T{1} : T{0};
   }
-  T largest(uint64_t row) const {
-    return *std::max_element(logits + row * classes, logits + (row + 1) * classes);
-  }
+  T largest(uint64_t row) const { return *std::max_element(logits + row * classes, logits + (row + 1) * classes); }
   // Of exp(z - largest).
   T sum(uint64_t row) const {
     const T most = largest(row);
@@ -159,8 +156,7 @@ T loss_of(ElementLoss loss, T z, T t, T parameter) {
   switch (loss) {
     case ElementLoss::kSquared: return d * d;
     case ElementLoss::kAbsolute: return std::abs(d);
-    case ElementLoss::kSmoothL1:
-      return std::abs(d) < parameter ? d * d / (2 * parameter) : std::abs(d) - parameter / 2;
+    case ElementLoss::kSmoothL1: return std::abs(d) < parameter ? d * d / (2 * parameter) : std::abs(d) - parameter / 2;
     case ElementLoss::kBinaryCrossEntropy: return -(t * std::log(p) + (1 - t) * std::log1p(-p));
     case ElementLoss::kBinaryCrossEntropyWithLogits:
       return (z < 0 ? T{0} : z) - z * t + std::log1p(std::exp(-std::abs(z)));
@@ -200,9 +196,8 @@ Status run_element_loss_gradient(Context& context, const ElementLossGradientArgs
     const T* t = args.targets.data<T>();
     const T* dy = args.dy.data<T>();
     T* dx = args.dx.writable<T>();
-    each_element(context, args.dy.count(), [&](size_t i) {
-      dx[i] = dy[i] * loss_slope(args.loss, z[i], t[i], static_cast<T>(args.parameter));
-    });
+    each_element(context, args.dy.count(),
+                 [&](size_t i) { dx[i] = dy[i] * loss_slope(args.loss, z[i], t[i], static_cast<T>(args.parameter)); });
   });
   return {};
 }

@@ -1,11 +1,10 @@
-#include "ballast/ops/metric.h"
-
 #include <algorithm>
 #include <cmath>
 #include <numbers>
 
 #include "ballast/backends/reference/access.h"
 #include "ballast/ops/gradient_routines.h"
+#include "ballast/ops/metric.h"
 
 namespace ballast::reference {
 

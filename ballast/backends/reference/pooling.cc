@@ -39,8 +39,7 @@ void for_each_pixel(const Images& in, const PoolParams& p, uint64_t oy, uint64_t
 // body(image, oy, ox) for each window.
 template <typename Body>
 void for_each_window(Context& context, const Images& out, const Body& body) {
-  each(context, out.n * out.h * out.w,
-       [&](size_t i) { body(i / (out.h * out.w), i / out.w % out.h, i % out.w); });
+  each(context, out.n * out.h * out.w, [&](size_t i) { body(i / (out.h * out.w), i / out.w % out.h, i % out.w); });
 }
 
 // What lies outside the image does not count, and NaN stays.

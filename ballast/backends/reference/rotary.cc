@@ -29,8 +29,7 @@ Result<Tensor> run_rope(Context& context, const ApplyRopeArgs& args) {
   BALLAST_TRY(Tensor y, context.workspace().copy(args.x));
   const uint64_t heads = y.dims()[1], head_dim = y.dims()[2];
   with_type(y.dtype(), [&]<typename T>() {
-    each(context, y.dims()[0] * heads,
-         [&](size_t i) { turn(args.tables, i / heads, y.writable<T>() + i * head_dim); });
+    each(context, y.dims()[0] * heads, [&](size_t i) { turn(args.tables, i / heads, y.writable<T>() + i * head_dim); });
   });
   return y;
 }

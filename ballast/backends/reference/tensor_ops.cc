@@ -57,9 +57,8 @@ Result<Tensor> run_add_bias(Context& context, const AddBiasArgs& args) {
     const uint64_t features = y.dims().back();
     const T* x = args.x.data<T>();
     T* out = y.writable<T>();
-    each_element(context, y.count(), [&](size_t i) {
-      out[i] = x[i] + (tensor != nullptr ? tensor[i % features] : values[i % features]);
-    });
+    each_element(context, y.count(),
+                 [&](size_t i) { out[i] = x[i] + (tensor != nullptr ? tensor[i % features] : values[i % features]); });
     return {};
   }));
   return y;

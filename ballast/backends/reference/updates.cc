@@ -9,9 +9,8 @@ namespace ballast::reference {
 namespace {
 
 Status run_fill(Context&, const FillArgs& args) {
-  with_type(args.y.dtype(), [&]<typename T>() {
-    std::fill_n(args.y.writable<T>(), args.y.count(), static_cast<T>(args.value));
-  });
+  with_type(args.y.dtype(),
+            [&]<typename T>() { std::fill_n(args.y.writable<T>(), args.y.count(), static_cast<T>(args.value)); });
   return {};
 }
 
