@@ -1,5 +1,7 @@
 // extend_runtime MODEL.gptrs: a model kind, a layer and an implementation of a functional that Ballast does not have,
 // brought by a program that uses it as a library. MODEL is any checkpoint of kind gpt.
+#include <ballast/device/host_access.h>
+#include <ballast/device/host_values.h>
 #include <ballast/ops/activation.h>
 #include <ballast/runtime/load_model.h>
 
@@ -59,10 +61,9 @@ Status add_quick_gelu(Registry& registry) {
   quick.supports = [](const Context&, const ops::GeluArgs& args) { return args.x.dtype() == DType::kF32; };
   quick.run = [](Context& context, const ops::GeluArgs& args) -> Result<Tensor> {
     BALLAST_TRY(Tensor out, context.workspace().make(args.x.dims()));
-    for (uint64_t i = 0; i < out.count(); ++i) {
-      const float x = args.x.f32()[i];
-      out.writable<float>()[i] = x / (1 + std::exp(-1.702F * x));
-    }
+    const float* x = host_data<const float>(args.x);
+    float* y = host_data<float>(out);
+    for (uint64_t i = 0; i < out.count(); ++i) y[i] = x[i] / (1 + std::exp(-1.702F * x[i]));
     return out;
   };
   return registry.add(std::move(quick));
@@ -73,9 +74,10 @@ Status add_quick_gelu(Registry& registry) {
 Status show(const std::string& path, const char* title, const LoadOptions& options) {
   BALLAST_TRY(const auto model, load_model(path, options));
   BALLAST_TRY(const Tensor logits, model->forward(TokenInput{{1, 2}}));
+  BALLAST_TRY(const auto values, HostValues<float>::of(logits));
   // Capabilities, never kinds, decide what a program does with a model.
   std::printf("%-12s kind %.*s, output %s, first logit %.6f, %s\n", title, static_cast<int>(model->kind().size()),
-              model->kind().data(), logits.dims().to_string().c_str(), static_cast<double>(logits.f32()[0]),
+              model->kind().data(), logits.dims().to_string().c_str(), static_cast<double>(values[0]),
               model->as_causal_lm() != nullptr ? "can write" : "cannot write");
   return {};
 }

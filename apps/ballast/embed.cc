@@ -45,11 +45,11 @@ struct EmbeddedText {
 struct EmbedResult {
   std::string kind;
   std::vector<EmbeddedText> texts;
-  Tensor vectors;  // [texts, width]
+  std::vector<float> vectors;  // [texts, width]
+  size_t width = 0;
   double seconds = 0;
 
-  size_t width() const { return vectors.dims()[1]; }
-  std::span<const float> vector(size_t text) const { return {vectors.f32() + text * width(), width()}; }
+  std::span<const float> vector(size_t text) const { return std::span(vectors).subspan(text * width, width); }
 };
 
 // ---------------------------------------------------------------- texts
@@ -80,18 +80,20 @@ Result<EmbedResult> embed_texts(const EmbedFlags& flags, const Embedder& embedde
   BALLAST_TRY(const std::vector<std::string> texts, gather_texts(flags));
   EmbedResult result;
   result.kind = embedder.model().kind();
-  BALLAST_TRY(result.vectors, embedder.model().workspace().make({texts.size(), embedder.width()}));
-  auto* row = result.vectors.writable<float>();
+  result.width = embedder.width();
+  result.vectors.resize(texts.size() * result.width);
+  auto out = result.vectors.begin();
   const auto start = std::chrono::steady_clock::now();
   for (size_t i = 0; i < texts.size(); ++i) {
     auto embedded = embedder.embed(texts[i]);
     if (!embedded) return std::move(embedded).error().with_context(fmt::format("text {}", i + 1));
-    row = std::ranges::copy(embedded->vector, row).out;
+    out = std::ranges::copy(embedded->vector, out).out;
     result.texts.push_back({texts[i], embedded->tokens, embedded->cut});
   }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (flags.out.empty()) return result;
-  const NamedTensor named{"embeddings", result.vectors};
+  BALLAST_TRY(const Tensor vectors, model.workspace().from(result.vectors, {texts.size(), result.width}));
+  const NamedTensor named{"embeddings", vectors};
   BALLAST_CHECK(write_tensors(flags.out, std::span(&named, 1), flags.overwrite));
   return result;
 }
@@ -121,7 +123,7 @@ std::string embed_json(const EmbedResult& result, bool similarity) {
   JsonWriter json;
   json.begin_object();
   add_text(json, "kind", result.kind);
-  add_number(json, "width", result.width());
+  add_number(json, "width", result.width);
   json.key("seconds").real(result.seconds).key("texts").begin_array();
   for (size_t i = 0; i < result.texts.size(); ++i) {
     json.begin_object();
@@ -153,7 +155,7 @@ void print_beginnings(const EmbedResult& result, Console& console) {
   Table table({{"tokens", Align::kRight}, {"vector"}, {"text", Align::kLeft, true}});
   for (size_t i = 0; i < result.texts.size(); ++i) {
     std::string numbers;
-    for (const float value : result.vector(i).first(std::min(kShownNumbers, result.width()))) {
+    for (const float value : result.vector(i).first(std::min(kShownNumbers, result.width))) {
       numbers += fmt::format("{:>9.6f} ", value);
     }
     table.add_row(std::to_string(result.texts[i].tokens), numbers + "...",
@@ -183,7 +185,7 @@ void print_remarks(const EmbedFlags& flags, const EmbedResult& result, uint64_t 
                                counted(room, "token"),
                                counted(result.texts[i].cut, "token") + (result.texts[i].cut == 1 ? " is" : " are")));
   }
-  console.remark(fmt::format("{}, vectors of {}, {:.1f} ms\n", counted(result.texts.size(), "text"), result.width(),
+  console.remark(fmt::format("{}, vectors of {}, {:.1f} ms\n", counted(result.texts.size(), "text"), result.width,
                              result.seconds * 1e3));
   if (!flags.out.empty()) console.remark(fmt::format("wrote {}\n", printable(flags.out)));
 }

@@ -13,6 +13,7 @@
 #include "apps/ballast/table.h"
 #include "apps/ballast/text.h"
 #include "apps/ballast/write_tensors.h"
+#include "ballast/device/host_values.h"
 #include "ballast/text/sampler.h"
 
 namespace ballast::cli {
@@ -78,9 +79,10 @@ Status run_once(const InputFlags& input_flags, uint64_t top, RunningModel& runni
   const uint64_t before = result.shape.empty() ? 0 : result.shape.front();
   result.shape.assign(dims.begin(), dims.end());
   if (before != 0) result.shape.front() += before;
-  result.values.insert(result.values.end(), output.f32(), output.f32() + output.count());
+  BALLAST_TRY(const auto values, HostValues<float>::of(output));
+  result.values.insert(result.values.end(), values.begin(), values.end());
   for (uint64_t row = model.as_causal_lm() != nullptr ? count - 1 : 0; result.has_rows && row < count; ++row)
-    result.rows.push_back({before + row, input_flags.image, best_of({output.f32() + row * width, width}, top)});
+    result.rows.push_back({before + row, input_flags.image, best_of(values.span().subspan(row * width, width), top)});
   return {};
 }
 

@@ -54,11 +54,14 @@ Result<ModelInput> archive_input(const InputFlags& flags, bool takes_values, Wor
     return refuse(fmt::format("{}: tensor \"{}\" has shape {}; images are [n, 3, height, width]", flags.archive,
                               flags.archive_key, info.shape.to_string()));
   }
-  BALLAST_TRY(Tensor image, workspace.make(Dims(info.shape.dims())));
   BALLAST_TRY(const Payload payload, archive.payload(*index));
-  const MutableByteSpan out(reinterpret_cast<std::byte*>(image.writable<float>()), image.count() * sizeof(float));
-  if (auto cast = cast_elements(info.dtype, payload.bytes(), DType::kF32, out); !cast)
+  const Dims dims(info.shape.dims());
+  std::vector<float> values(dims.count());
+  if (auto cast =
+          cast_elements(info.dtype, payload.bytes(), DType::kF32, std::as_writable_bytes(std::span(values)));
+      !cast)
     return std::move(cast).error().with_context(flags.archive);
+  BALLAST_TRY(Tensor image, workspace.from(values, dims));
   if (takes_values) return ModelInput(ValuesInput{std::move(image)});
   return ModelInput(ImageInput{std::move(image)});
 }

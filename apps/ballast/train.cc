@@ -219,7 +219,9 @@ void print_train_check(const PreparedRun& run, const StepRecord& tried, Console&
 int check_only(const PreparedRun& run, const TrainFlags& flags, Console& console) {
   const auto tried = run.trainer->try_step();
   if (!tried) return console.fail(tried.error(), flags.json);
-  const std::string warning = tried->skipped ? "" : describe_idle_params(run.trainer->params_without_gradient());
+  const auto idle = run.trainer->params_without_gradient();
+  if (!idle) return console.fail(idle.error(), flags.json);
+  const std::string warning = tried->skipped ? "" : describe_idle_params(*idle);
   if (!warning.empty()) console.complain(fmt::format("warning: {}", printable(warning)));
   std::error_code none;
   const std::string& output = run.config().train.output;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "ballast/archive/convert.h"
+#include "ballast/device/host_values.h"
 #include "ballast/io/file.h"
 
 namespace ballast::cli {
@@ -31,13 +32,17 @@ Status write_tensors(const std::string& path, std::span<const NamedTensor> tenso
   // NumPy's file of one array has no name for it.
   const bool is_bare = format->name == "npy" && tensors.size() == 1;
   WritePlan plan;
+  std::vector<HostValues<std::byte>> payloads;  // until they are written
+  payloads.reserve(tensors.size());
   for (const NamedTensor& named : tensors) {
+    BALLAST_TRY(auto payload, HostValues<std::byte>::of(named.tensor));
+    payloads.push_back(std::move(payload));
     TensorInfo info;
     info.name = is_bare ? "arr_0" : named.name;
     info.dtype = named.tensor.dtype();
     info.shape = Shape(named.tensor.dims().span());
-    info.byte_size = named.tensor.bytes().size();
-    plan.add_tensor(std::move(info), named.tensor.bytes());
+    info.byte_size = payloads.back().size();
+    plan.add_tensor(std::move(info), payloads.back().span());
   }
   ConvertOptions options;
   options.write.commit.overwrite = overwrite;

@@ -1,4 +1,5 @@
 #include "ballast/backends/execution.h"
+#include "ballast/device/host_values.h"
 
 #include <fmt/format.h>
 
@@ -34,10 +35,6 @@ Result<Tensor> Execution::from_host(std::span<const uint32_t> ids, const Dims& d
   return copied_in(workspace_, std::as_bytes(ids), ids.size(), dims, DType::kU32);
 }
 
-std::vector<float> Execution::to_host(const Tensor& tensor) {
-  const auto copy = [&](const auto* values) { return std::vector<float>(values, values + tensor.count()); };
-  if (tensor.empty()) return {};
-  return tensor.dtype() == DType::kF64 ? copy(tensor.data<double>()) : copy(tensor.f32());
-}
+Result<std::vector<float>> Execution::to_host(const Tensor& tensor) { return floats_of(tensor); }
 
 }  // namespace ballast

@@ -32,7 +32,7 @@ class Execution {
   Result<Tensor> from_host(std::span<const float> values, const Dims& dims);
   Result<Tensor> from_host(std::span<const uint32_t> ids, const Dims& dims);
   // Of f32 or f64.
-  static std::vector<float> to_host(const Tensor& tensor);
+  static Result<std::vector<float>> to_host(const Tensor& tensor);
 
  private:
   Execution(const Backend& backend, std::shared_ptr<Queue> queue, unsigned threads)

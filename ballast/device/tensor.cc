@@ -45,16 +45,21 @@ void Tensor::swap(Tensor& other) noexcept {
   std::swap(block_, other.block_);
 }
 
-ByteSpan Tensor::bytes() const {
-  if (block_ == nullptr) return {};
-  return {block_->memory->host_address(), static_cast<size_t>(count() * dtype_info(dtype_).bits / 8)};
-}
-
 Status Tensor::read(MutableByteSpan out) const {
   if (block_ == nullptr) return {};
   Queue& queue = *block_->home->queue;
   queue.copy_out({block_->memory.get()}, out);
   return queue.finish();
+}
+
+void Tensor::write(ByteSpan from) {
+  if (block_ != nullptr) block_->home->queue->copy_in({block_->memory.get()}, from);
+}
+
+Result<const std::byte*> Tensor::host_view() const {
+  if (block_ == nullptr || block_->memory->host_address() == nullptr) return static_cast<const std::byte*>(nullptr);
+  BALLAST_CHECK(block_->home->queue->finish());
+  return static_cast<const std::byte*>(block_->memory->host_address());
 }
 
 const Device* Tensor::device() const { return block_ != nullptr ? &block_->home->queue->device() : nullptr; }

@@ -78,24 +78,21 @@ class Tensor {
   // Null where the tensor is empty.
   const Device* device() const;
 
-  template <typename T>
-  const T* data() const {
-    return reinterpret_cast<const T*>(block_->memory->host_address());
-  }
-  // Only for the operation that made the tensor, before anyone else has it.
-  template <typename T>
-  T* writable() {
-    return reinterpret_cast<T*>(block_->memory->host_address());
-  }
-  const float* f32() const { return data<float>(); }
-  ByteSpan bytes() const;
+  uint64_t byte_size() const { return count() * dtype_info(dtype_).bits / 8; }
   // Copies the elements to the host, behind all work that was put into their queue. `out` has as many bytes as they.
   Status read(MutableByteSpan out) const;
+  // Replaces the elements by those that `from` has, as many bytes as they. Only for the tensor's owner: it must not be
+  // shared.
+  void write(ByteSpan from);
+  // Where the elements lie, when all work that was put into their queue is done; null where the host cannot reach them.
+  // For HostValues (host_values.h).
+  Result<const std::byte*> host_view() const;
 
   // The same elements under other dimensions, whose count must be the same.
   Tensor reshaped(const Dims& dims) const;
 
  private:
+  friend struct HostAccess;  // host_access.h
   friend class Workspace;
   friend class Tape;
   void swap(Tensor& other) noexcept;

@@ -84,11 +84,10 @@ namespace {
 
 Result<Tensor> prepare_as_trained(Workspace& workspace, const Picture& picture, uint64_t size,
                                   const ImageRecipe& recipe) {
-  BALLAST_TRY(Tensor image, workspace.make({1, recipe.channels, size, size}));
-  const std::span<float> out(image.writable<float>(), image.count());
-  BALLAST_CHECK(picture_to_planes(picture, recipe.channels, size, size, out));
-  for (float& value : out) value = std::round(std::clamp(value, 0.0F, 255.0F)) / *recipe.divide_by;
-  return image;
+  std::vector<float> planes(recipe.channels * size * size);
+  BALLAST_CHECK(picture_to_planes(picture, recipe.channels, size, size, planes));
+  for (float& value : planes) value = std::round(std::clamp(value, 0.0F, 255.0F)) / *recipe.divide_by;
+  return workspace.from(planes, {1, recipe.channels, size, size});
 }
 
 }  // namespace
@@ -105,15 +104,14 @@ Result<Tensor> prepare_image(Workspace& workspace, const Picture& picture, uint6
   const uint64_t wide = std::max(size, picture.width * shorter / least);
   const uint64_t high = std::max(size, picture.height * shorter / least);
   const std::vector<float> cut = scale_and_cut(picture, wide, high, size, size);
-  BALLAST_TRY(Tensor image, workspace.make({1, recipe.channels, size, size}));
-  float* out = image.writable<float>();
+  std::vector<float> planes(recipe.channels * size * size);
   for (uint64_t i = 0; i < size * size; ++i) {
     for (uint64_t channel = 0; channel < recipe.channels; ++channel) {
       const float value = recipe.channels == 1 ? to_grey(&cut[i * 3]) : cut[i * 3 + channel];
-      out[channel * size * size + i] = (value / 255 - recipe.mean[channel]) / recipe.deviation[channel];
+      planes[channel * size * size + i] = (value / 255 - recipe.mean[channel]) / recipe.deviation[channel];
     }
   }
-  return image;
+  return workspace.from(planes, {1, recipe.channels, size, size});
 }
 
 Status picture_to_planes(const Picture& picture, uint64_t channels, uint64_t height, uint64_t width,

@@ -137,8 +137,9 @@ class SequentialModel final : public Model, public ImageClassifier {
 
   Result<ModelOutput> forward(Context& context, const ModelInput& input) const override {
     if (const auto* tokens = std::get_if<TokenInput>(&input)) {
-      BALLAST_TRY(Tensor ids, context.workspace().make({1, tokens->ids.size()}, DType::kU32));
-      std::ranges::copy(tokens->ids, ids.writable<uint32_t>());
+      static_assert(sizeof(TokenId) == sizeof(uint32_t));
+      BALLAST_TRY(const Tensor ids, context.workspace().from_bytes(std::as_bytes(std::span(tokens->ids)),
+                                                                   {1, tokens->ids.size()}, DType::kU32));
       return run(context, ids);
     }
     if (const auto* image = std::get_if<ImageInput>(&input)) return classify(context, image->pixels);

@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "ballast/device/host_values.h"
 #include "ballast/nn/parts.h"
 #include "ballast/nn/rows.h"
 
@@ -8,10 +9,11 @@ namespace ballast::nn {
 namespace {
 
 template <typename T>
-std::vector<uint32_t> copy_ids(const Tensor& x, T most, bool& sound) {
-  std::vector<uint32_t> ids(static_cast<size_t>(x.count()));
+Result<std::vector<uint32_t>> copy_ids(const Tensor& x, T most, bool& sound) {
+  BALLAST_TRY(const auto values, HostValues<T>::of(x));
+  std::vector<uint32_t> ids(values.size());
   for (size_t i = 0; i < ids.size(); ++i) {
-    const T value = x.data<T>()[i];
+    const T value = values[i];
     sound = sound && value >= T{0} && value <= most && static_cast<T>(static_cast<uint32_t>(value)) == value;
     ids[i] = sound ? static_cast<uint32_t>(value) : 0;
   }
@@ -21,15 +23,18 @@ std::vector<uint32_t> copy_ids(const Tensor& x, T most, bool& sound) {
 // Ids in any of the types that arrays of ids come in.
 Result<std::vector<uint32_t>> ids_of(const Layer& layer, const Tensor& x) {
   bool sound = true;
-  std::vector<uint32_t> ids;
+  Result<std::vector<uint32_t>> ids = std::vector<uint32_t>();
   switch (x.dtype()) {
-    case DType::kU32: return std::vector<uint32_t>(x.data<uint32_t>(), x.data<uint32_t>() + x.count());
+    case DType::kU32: {
+      BALLAST_TRY(const auto values, HostValues<uint32_t>::of(x));
+      return std::vector<uint32_t>(values.begin(), values.end());
+    }
     case DType::kI32: ids = copy_ids<int32_t>(x, 0x7FFFFFFF, sound); break;
     case DType::kI64: ids = copy_ids<int64_t>(x, 0xFFFFFFFE, sound); break;
     case DType::kF32: ids = copy_ids<float>(x, 0x1p24F, sound); break;
     default: sound = false;
   }
-  if (sound) return ids;
+  if (sound || !ids) return ids;
   return wrong_input(layer, x, "ids: whole numbers from 0 on, as u32, i32, i64 or f32");
 }
 

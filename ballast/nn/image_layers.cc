@@ -1,6 +1,7 @@
 // Convolutions, batch norm and what else knows channels.
 #include <fmt/format.h>
 
+#include "ballast/device/host_values.h"
 #include "ballast/nn/parts.h"
 #include "ballast/nn/rows.h"
 #include "ballast/tensor/cast.h"
@@ -140,13 +141,9 @@ class BatchNorm2d final : public Layer {
  private:
   static constexpr size_t kGamma = 0, kBeta = 1, kMean = 2, kVariance = 3;
   Status remember(TrainedParams& memory, const Tensor& statistics) const {
-    const std::vector<float> batch = floats(statistics);
+    BALLAST_TRY(const std::vector<float> batch, floats_of(statistics));
     BALLAST_CHECK(blend(memory, param(kMean), batch.data(), momentum_));
     return blend(memory, param(kVariance), batch.data() + channels_, momentum_);
-  }
-  static std::vector<float> floats(const Tensor& tensor) {
-    const auto copy = [&](const auto* values) { return std::vector<float>(values, values + tensor.count()); };
-    return tensor.dtype() == DType::kF64 ? copy(tensor.data<double>()) : copy(tensor.f32());
   }
   uint64_t channels_ = 0;
   double momentum_ = 0.1;

@@ -1,5 +1,6 @@
 #include "ballast/text/calibration.h"
 
+#include "ballast/device/host_values.h"
 #include "ballast/ops/linalg.h"
 
 namespace ballast {
@@ -20,8 +21,8 @@ WatchedMatrix watched(const ops::LinearArgs& args) {
   return {shape[2], shape[0], shape[1] == 0 ? 0 : args.options.rows.first / shape[1]};
 }
 
-void add_squares(const ops::LinearArgs& args, ImportanceMatrix& matrix) {
-  if (args.x.dtype() != DType::kF32 || !args.weight.valid()) return;
+Status add_squares(const ops::LinearArgs& args, ImportanceMatrix& matrix) {
+  if (args.x.dtype() != DType::kF32 || !args.weight.valid()) return {};
   const WatchedMatrix place = watched(args);
   WeightImportance& entry = matrix[args.weight.name()];
   if (entry.rows.empty()) {
@@ -31,11 +32,13 @@ void add_squares(const ops::LinearArgs& args, ImportanceMatrix& matrix) {
   }
   const uint64_t rows = args.x.dims().leading();
   double* const sums = entry.square_sums.data() + place.matrix * place.inputs;
-  const float* x = args.x.f32();
+  BALLAST_TRY(const auto values, HostValues<float>::of(args.x));
+  const float* x = values.data();
   for (uint64_t row = 0; row < rows; ++row, x += place.inputs) {
     for (uint64_t i = 0; i < place.inputs; ++i) sums[i] += static_cast<double>(x[i]) * static_cast<double>(x[i]);
   }
   entry.rows[place.matrix] += rows;
+  return {};
 }
 
 }  // namespace
@@ -46,10 +49,11 @@ Status ImportanceCollector::attach(Registry& registry) {
   Implementation<ops::LinearArgs> observer;
   observer.name = "importance";
   observer.supports = [this](const Context&, const ops::LinearArgs& args) {
-    add_squares(args, matrix_);
-    return false;
+    failure_ = add_squares(args, matrix_);
+    return !failure_;  // where the inputs cannot be read, the error is the result
   };
-  observer.run = [](Context&, const ops::LinearArgs&) -> Result<Tensor> {
+  observer.run = [this](Context&, const ops::LinearArgs&) -> Result<Tensor> {
+    if (!failure_) return failure_.error();
     return make_error(ErrorCode::kUnsupported, "importance only watches");
   };
   return registry.add(std::move(observer));

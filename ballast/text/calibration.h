@@ -18,6 +18,7 @@ class ImportanceCollector {
 
  private:
   ImportanceMatrix matrix_;
+  Status failure_;  // of reading the inputs of the product that was seen last
 };
 
 }  // namespace ballast

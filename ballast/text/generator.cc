@@ -6,6 +6,7 @@
 
 #include "ballast/archive/guard.h"
 #include "ballast/base/checked.h"
+#include "ballast/device/host_values.h"
 #include "ballast/models/token_input.h"
 
 namespace ballast {
@@ -157,7 +158,8 @@ Result<std::optional<SampledToken>> Generator::next_token() {
     if (tokens_.size() > model_->context_length() && !options_.context_shift) return stop(StopReason::kContextFull);
     BALLAST_CHECK(catch_up());
   }
-  BALLAST_TRY(const SampledToken token, sampler_.next(std::span(logits_.f32(), model_->vocab_size()), tokens_));
+  BALLAST_TRY(const auto logits, HostValues<float>::of(logits_));
+  BALLAST_TRY(const SampledToken token, sampler_.next(logits.span().first(model_->vocab_size()), tokens_));
   if (std::ranges::find(options_.stop_tokens, token.id) != options_.stop_tokens.end()) {
     return stop(StopReason::kStopToken);
   }

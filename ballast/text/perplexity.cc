@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ballast/archive/guard.h"
+#include "ballast/device/host_values.h"
 #include "ballast/models/token_input.h"
 
 namespace ballast {
@@ -68,11 +69,12 @@ class PerplexityMeter {
     while (begin + 1 < end) {
       const auto piece = tokens_.subspan(begin, std::min(end - 1 - begin, kScoredPiece));
       BALLAST_TRY(const Tensor logits, model_.forward_cached(context_, piece, cache, CausalLm::Rows::kAll));
+      BALLAST_TRY(const auto values, HostValues<float>::of(logits));
       losses.resize(piece.size());
       const size_t vocabulary = logits.dims().back();
       context_.threads().for_ranges(piece.size(), 1, [&](size_t first, size_t last) {
         for (size_t i = first; i < last; ++i) {
-          const std::span row(logits.f32() + i * vocabulary, vocabulary);
+          const auto row = values.span().subspan(i * vocabulary, vocabulary);
           losses[i] = negative_log_likelihood(row, tokens_[begin + i + 1]);
         }
       });

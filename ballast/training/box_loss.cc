@@ -4,6 +4,7 @@
 #include <cmath>
 #include <vector>
 
+#include "ballast/device/host_values.h"
 #include "ballast/training/loss.h"
 #include "ballast/training/loss_parts.h"
 
@@ -15,9 +16,9 @@ constexpr double kSmallestArea = 1e-6;
 
 // Corners inside the picture.
 struct Box {
-  Box(const Tensor& boxes, uint64_t row) {
+  Box(std::span<const double> boxes, uint64_t row) {
     const auto corner = [&](uint64_t axis, double side) {
-      const double center = value_at(boxes, row * 4 + axis), size = value_at(boxes, row * 4 + 2 + axis);
+      const double center = boxes[row * 4 + axis], size = boxes[row * 4 + 2 + axis];
       return std::clamp(center + side * size / 2, 0.0, 1.0);
     };
     left = corner(0, -1), right = corner(0, 1);
@@ -37,8 +38,9 @@ double intersection_over_union(const Box& a, const Box& b) {
   return both / std::max(kSmallestArea, a.area() + b.area() - both);
 }
 
-double box_factor(const Tensor& boxes, const Tensor& targets, uint64_t row, const BoxLossConfig& config) {
-  const double area = std::max(kSmallestArea, value_at(targets, row * 4 + 2) * value_at(targets, row * 4 + 3));
+double box_factor(std::span<const double> boxes, std::span<const double> targets, uint64_t row,
+                  const BoxLossConfig& config) {
+  const double area = std::max(kSmallestArea, targets[row * 4 + 2] * targets[row * 4 + 3]);
   const double root = std::sqrt(area / std::max(config.area_ref, kSmallestArea));
   const double miss = 1 - intersection_over_union(Box(boxes, row), Box(targets, row));
   return (1 + config.area_gain * std::min(root, 6.0)) * (1 + config.miss_gain * miss * miss);
@@ -54,9 +56,11 @@ Result<Tensor> weighted_box_smooth_l1_loss(Context& context, const Tensor& boxes
   }
   BALLAST_TRY(const Tensor losses,
               ops::element_loss(context, ops::ElementLoss::kSmoothL1, boxes, targets, config.beta));
+  BALLAST_TRY(const std::vector<double> box_values, doubles_of(boxes));
+  BALLAST_TRY(const std::vector<double> target_values, doubles_of(targets));
   std::vector<double> factors;
   for (uint64_t row = 0; row < boxes.dims()[0]; ++row) {
-    const double factor = box_factor(boxes, targets, row, config);
+    const double factor = box_factor(box_values, target_values, row, config);
     for (const double gain : {config.center_gain, config.center_gain, config.size_gain, config.size_gain}) {
       factors.push_back(factor * gain);
     }

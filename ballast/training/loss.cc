@@ -6,6 +6,7 @@
 #include <array>
 
 #include "ballast/base/near_miss.h"
+#include "ballast/device/host_values.h"
 #include "ballast/training/loss_parts.h"
 
 namespace ballast {
@@ -109,11 +110,8 @@ Result<Tensor> row_loss(Context& context, const LossRow& row, const LossConfig& 
 // that lie beyond have the slope of the edge, so that they come back.
 Result<Tensor> past_the_edge(Context& context, const Tensor& predictions, const Tensor& targets) {
   constexpr double kEdge = 1e-7;
-  std::vector<double> moves;
-  for (uint64_t i = 0; i < predictions.count(); ++i) {
-    const double p = value_at(predictions, i);
-    moves.push_back(std::clamp(p, kEdge, 1 - kEdge) - p);
-  }
+  BALLAST_TRY(std::vector<double> moves, doubles_of(predictions));
+  for (double& p : moves) p = std::clamp(p, kEdge, 1 - kEdge) - p;
   BALLAST_TRY(const Tensor moved, constants(context, moves, predictions));
   BALLAST_TRY(const Tensor p, ops::add(context, predictions, moved));
   const auto one_minus = [&](const Tensor& x) -> Result<Tensor> {

@@ -27,16 +27,11 @@ Result<Tensor> reduce_mean(Context& context, const Tensor& mean, uint64_t rows, 
 }
 
 Result<Tensor> constants(Context& context, std::span<const double> values, const Tensor& like) {
-  BALLAST_TRY(Tensor tensor, context.workspace().make(like.dims(), like.dtype()));
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (like.dtype() == DType::kF64) tensor.writable<double>()[i] = values[i];
-    else tensor.writable<float>()[i] = static_cast<float>(values[i]);
+  if (like.dtype() == DType::kF64) {
+    return context.workspace().from_bytes(std::as_bytes(values), like.dims(), DType::kF64);
   }
-  return tensor;
-}
-
-double value_at(const Tensor& tensor, uint64_t index) {
-  return tensor.dtype() == DType::kF64 ? tensor.data<double>()[index] : static_cast<double>(tensor.f32()[index]);
+  const std::vector<float> floats(values.begin(), values.end());
+  return context.workspace().from(floats, like.dims());
 }
 
 Result<Tensor> unit_rows(Context& context, const Tensor& x) {

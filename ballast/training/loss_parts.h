@@ -17,7 +17,6 @@ Error only_one_number(std::string_view loss, std::string_view reduction);
 
 // Values that no gradient reaches, of the shape and type of `like`.
 Result<Tensor> constants(Context& context, std::span<const double> values, const Tensor& like);
-double value_at(const Tensor& tensor, uint64_t index);
 // Rows over their length plus 1e-8.
 Result<Tensor> unit_rows(Context& context, const Tensor& x);
 

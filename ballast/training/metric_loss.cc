@@ -5,6 +5,7 @@
 #include <array>
 #include <optional>
 
+#include "ballast/device/host_values.h"
 #include "ballast/ops/metric.h"
 #include "ballast/training/loss.h"
 #include "ballast/training/loss_parts.h"
@@ -43,10 +44,10 @@ Status check_labels(std::string_view loss, const Tensor& rows, std::span<const u
 // The triples of a batch that count. Which ones do depends on values alone, and no gradient goes through the choice:
 // their losses together are the sum of factors[i, j] * distance(i, j), and one margin for each.
 struct Triples {
-  Triples(const Tensor& of, std::span<const uint32_t> row_labels, double m)
+  Triples(std::span<const double> of, std::span<const uint32_t> row_labels, double m)
       : distances(of), labels(row_labels), margin(m), factors(row_labels.size() * row_labels.size()) {}
 
-  double distance(size_t i, size_t j) const { return value_at(distances, i * labels.size() + j); }
+  double distance(size_t i, size_t j) const { return distances[i * labels.size() + j]; }
   void add(size_t anchor, size_t positive, size_t negative) {
     if (!(distance(anchor, positive) - distance(anchor, negative) + margin > 0)) return;
     factors[anchor * labels.size() + positive] += 1;
@@ -54,7 +55,7 @@ struct Triples {
     ++count;
   }
 
-  const Tensor& distances;  // [n, n]
+  std::span<const double> distances;  // [n, n]
   std::span<const uint32_t> labels;
   double margin;
   std::vector<double> factors;
@@ -98,7 +99,8 @@ Result<Mined> mined_triplets(Context& context, const Tensor& rows, std::span<con
   if (config.euclidean) {
     BALLAST_TRY(distances, root(context, distances));
   }
-  Triples triples(distances, labels, config.margin);
+  BALLAST_TRY(const std::vector<double> values, doubles_of(distances));
+  Triples triples(values, labels, config.margin);
   mine(triples);
   BALLAST_TRY(const Tensor factors, constants(context, triples.factors, distances));
   BALLAST_TRY(const Tensor products, ops::binary(context, BinaryOp::kMul, distances, factors));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ballast/device/host_values.h"
 #include "ballast/ops/ops.h"
 
 namespace ballast {
@@ -25,6 +26,19 @@ std::vector<Part> parts_of(uint64_t rows, size_t shards) {
     begin += count;
   }
   return parts;
+}
+
+// Through copies on the host: replicas may lie on devices that do not know each other.
+Status average(std::span<Tensor* const> gradients) {
+  std::vector<std::vector<float>> copies;
+  for (const Tensor* gradient : gradients) {
+    BALLAST_TRY(std::vector<float> values, floats_of(*gradient));
+    copies.push_back(std::move(values));
+  }
+  const std::vector<std::span<float>> spans(copies.begin(), copies.end());
+  BALLAST_CHECK(all_reduce(spans, Reduction::kMean));
+  for (size_t i = 0; i < gradients.size(); ++i) gradients[i]->write(std::as_bytes(std::span(copies[i])));
+  return {};
 }
 
 Status check_lengths(std::span<const std::span<float>> values) {
@@ -85,19 +99,19 @@ Status broadcast(std::span<const std::span<float>> values, size_t root) {
 Status sync_grads(std::span<const Replica> replicas) {
   if (replicas.size() < 2) return {};
   for (size_t i = 0; i < replicas.front().params.size(); ++i) {
-    std::vector<std::span<float>> values;
+    std::vector<Tensor*> gradients;
     for (const Replica& replica : replicas) {
       Tensor* gradient = i < replica.params.size() ? replica.gradients->find(replica.params[i]) : nullptr;
-      if (gradient != nullptr) values.emplace_back(gradient->writable<float>(), static_cast<size_t>(gradient->count()));
+      if (gradient != nullptr) gradients.push_back(gradient);
     }
-    if (values.empty()) continue;
-    if (values.size() != replicas.size()) {
+    if (gradients.empty()) continue;
+    if (gradients.size() != replicas.size()) {
       return make_error(ErrorCode::kInvalidArgument,
                         fmt::format("\"{}\" has a gradient in {} of {} replicas: every replica needs a backward pass "
                                     "over rows of its own first",
-                                    replicas.front().params[i].name(), values.size(), replicas.size()));
+                                    replicas.front().params[i].name(), gradients.size(), replicas.size()));
     }
-    BALLAST_CHECK(all_reduce(values, Reduction::kMean));
+    BALLAST_CHECK(average(gradients));
   }
   return {};
 }

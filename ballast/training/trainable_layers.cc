@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 #include <utility>
 
+#include "ballast/device/host_values.h"
 #include "ballast/nn/netcl_io.h"
 
 namespace ballast {
@@ -24,17 +24,16 @@ Dims batch_dims(uint64_t examples, const Shape& shape) {
 template <typename T>
 Result<Tensor> batch_tensor(Context& context, std::span<const T> values, uint64_t examples, const Shape& shape,
                             DType dtype) {
-  BALLAST_TRY(Tensor tensor, context.workspace().make(batch_dims(examples, shape), dtype));
-  if (!values.empty()) std::memcpy(tensor.writable<T>(), values.data(), values.size_bytes());
-  return tensor;
+  return context.workspace().from_bytes(std::as_bytes(values), batch_dims(examples, shape), dtype);
 }
 
 // Rows whose largest value, the first of several, is the label's.
-uint64_t count_correct(const Tensor& predictions, std::span<const uint32_t> labels) {
+Result<uint64_t> count_correct(const Tensor& predictions, std::span<const uint32_t> labels) {
+  BALLAST_TRY(const auto all, HostValues<float>::of(predictions));
   const uint64_t classes = predictions.dims().back();
   uint64_t correct = 0;
   for (size_t row = 0; row < labels.size(); ++row) {
-    const float* values = predictions.f32() + row * classes;
+    const float* values = all.data() + row * classes;
     correct += static_cast<uint64_t>(std::max_element(values, values + classes) - values) == labels[row] ? 1 : 0;
   }
   return correct;
@@ -79,7 +78,9 @@ class LayersTrainable final : public Trainable {
     }
     BALLAST_TRY(loss.value, compute_loss(context.at("loss"), loss_, predictions, {.labels = batch.target_ids()}));
     loss.has_classes = true;
-    if (mode == Mode::kEvaluation) loss.correct = count_correct(predictions, batch.target_ids());
+    if (mode == Mode::kEvaluation) {
+      BALLAST_TRY(loss.correct, count_correct(predictions, batch.target_ids()));
+    }
     return loss;
   }
 

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ballast/backends/execution.h"
+#include "ballast/device/host_values.h"
 #include "ballast/ops/tape.h"
 #include "ballast/training/autocast.h"
 #include "ballast/training/config_parts.h"
@@ -176,7 +177,8 @@ Result<double> Trainer::State::accumulate(StepRecord& record) {
       tape.reset();
       return std::move(loss).error();
     }
-    sum += static_cast<double>(*loss->value.f32());
+    BALLAST_TRY(const double value, number_of(loss->value));
+    sum += value;
     record.items += loss->items;
     context.tape = &tape;
     const Status back = tape.backward(context, loss->value, scaler.scale() / static_cast<double>(parts));
@@ -247,14 +249,15 @@ Result<StepRecord> Trainer::try_step() {
   return record;
 }
 
-std::vector<std::string> Trainer::params_without_gradient() {
+Result<std::vector<std::string>> Trainer::params_without_gradient() {
   std::vector<std::string> names;
   for (const Param& param : state_->params) {
     const Tensor* gradient = state_->gradients.find(param);
-    const float* values = gradient == nullptr ? nullptr : gradient->f32();
-    const bool reached =
-        values != nullptr && std::any_of(values, values + gradient->count(), [](float v) { return v != 0; });
-    if (!reached) names.emplace_back(param.name());
+    HostValues<float> values;
+    if (gradient != nullptr) {
+      BALLAST_TRY(values, HostValues<float>::of(*gradient));
+    }
+    if (std::ranges::all_of(values, [](float v) { return v == 0; })) names.emplace_back(param.name());
   }
   return names;
 }
@@ -293,7 +296,8 @@ Result<EvalRecord> Trainer::evaluate() {
     state.eval_order->fill(i, state.examples);
     BALLAST_CHECK(state.eval_batch->load(*state.data.evaluation, state.examples));
     BALLAST_TRY(const auto loss, state.model->loss(state.context, *state.eval_batch, Trainable::Mode::kEvaluation));
-    sum += static_cast<double>(*loss.value.f32()) * static_cast<double>(loss.items);
+    BALLAST_TRY(const double value, number_of(loss.value));
+    sum += value * static_cast<double>(loss.items);
     result.items += loss.items;
     correct += loss.correct;
     has_classes = loss.has_classes;

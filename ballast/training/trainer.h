@@ -51,7 +51,7 @@ class Trainer {
   // statistics do not). Finds what does not fit before hours are spent.
   Result<StepRecord> try_step();
   // Parameters whose gradient of the step computed last is all zeros or absent, by name: they learn nothing.
-  std::vector<std::string> params_without_gradient();
+  Result<std::vector<std::string>> params_without_gradient();
   // Over the evaluation set, or the part of it that the configuration says; with averaged weights where there are any.
   // Also tells a schedule that waits for it.
   Result<EvalRecord> evaluate();

@@ -6,6 +6,7 @@
 #include <limits>
 #include <set>
 
+#include "ballast/device/host_access.h"
 #include "tests/support/conformance_cases.h"
 #include "tests/support/random_blocks.h"
 
@@ -165,9 +166,9 @@ TEST_P(Conformance, FastProductsComeWithinTheRoundingOfActivations) {
 void expect_same_bits(const Result<Tensor>& a, const Result<Tensor>& b) {
   ASSERT_TRUE(a) << a.error().message;
   ASSERT_TRUE(b) << b.error().message;
-  ASSERT_EQ(a->bytes().size(), b->bytes().size());
-  const auto [at, other] = std::ranges::mismatch(a->bytes(), b->bytes());
-  ASSERT_TRUE(at == a->bytes().end()) << "element " << (at - a->bytes().begin()) / 4 << " differs";
+  ASSERT_EQ(host_bytes(*a).size(), host_bytes(*b).size());
+  const auto [at, other] = std::ranges::mismatch(host_bytes(*a), host_bytes(*b));
+  ASSERT_TRUE(at == host_bytes(*a).end()) << "element " << (at - host_bytes(*a).begin()) / 4 << " differs";
 }
 
 TEST_P(Conformance, HasTheSameBitsForAnyNumberOfThreads) {

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "ballast/device/host_access.h"
 #include "ballast/device/tensor.h"
 
 namespace ballast {
@@ -26,8 +27,8 @@ TEST(Workspace, GivesMemoryAlignedForAnyVector) {
   for (const uint64_t count : {0U, 1U, 17U, 1000U}) {
     const auto tensor = workspace.make({count});
     ASSERT_TRUE(tensor);
-    EXPECT_EQ(reinterpret_cast<uintptr_t>(tensor->f32()) % 64, 0U);
-    EXPECT_EQ(tensor->bytes().size(), count * 4);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(host_data<const float>(*tensor)) % 64, 0U);
+    EXPECT_EQ(tensor->byte_size(), count * 4);
   }
 }
 
@@ -59,9 +60,9 @@ TEST(Workspace, KeepsMemoryThatATensorStillHas) {
   const Tensor view = copy.reshaped({3, 1});
   kept = Tensor();
   const Tensor other = *workspace.from(std::vector<float>{7, 8, 9}, {3});
-  EXPECT_EQ(view.f32()[2], 3);
+  EXPECT_EQ(host_data<const float>(view)[2], 3);
   EXPECT_EQ(view.dims(), (Dims{3, 1}));
-  EXPECT_NE(other.f32(), view.f32());
+  EXPECT_NE(host_data<const float>(other), host_data<const float>(view));
 }
 
 TEST(Workspace, TakesTensorsBackFromAnyThread) {
@@ -87,7 +88,7 @@ TEST(Workspace, MayGoBeforeItsTensors) {
   }
   const Tensor copy = kept;
   kept = Tensor();
-  EXPECT_EQ(copy.f32()[2], 3);
+  EXPECT_EQ(host_data<const float>(copy)[2], 3);
   EXPECT_EQ(copy.device(), host_device().get());
 }
 
@@ -119,7 +120,7 @@ TEST(Workspace, MakesZeros) {
   Workspace workspace;
   { const Tensor dirty = *workspace.from(std::vector<float>(16, 1.0F), {16}); }
   const Tensor zeros = *workspace.zeros({16});
-  for (int i = 0; i < 16; ++i) EXPECT_EQ(zeros.f32()[i], 0);
+  for (int i = 0; i < 16; ++i) EXPECT_EQ(host_data<const float>(zeros)[i], 0);
 }
 
 }  // namespace

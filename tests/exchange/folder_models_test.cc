@@ -8,6 +8,7 @@
 
 #include "ballast/archive/open.h"
 #include "ballast/archive/write.h"
+#include "ballast/device/host_access.h"
 #include "ballast/edit/quantize.h"
 #include "ballast/models/decoder_config.h"
 #include "tests/support/recorded_decoders.h"
@@ -38,7 +39,7 @@ INSTANTIATE_TEST_SUITE_P(Every, WrittenFolders, ::testing::ValuesIn(recorded_ggu
                          [](const auto& file) { return file.param.name; });
 
 double largest_distance(const Tensor& a, const Tensor& b) {
-  return largest_difference(a, {{b.dims().span().begin(), b.dims().span().end()}, {b.f32(), b.f32() + b.count()}});
+  return largest_difference(a, {{b.dims().span().begin(), b.dims().span().end()}, {host_data<const float>(b), host_data<const float>(b) + b.count()}});
 }
 
 // Llama 3's divisors of frequencies stand in the file as f32, computed in f32; config.json has what they follow from.

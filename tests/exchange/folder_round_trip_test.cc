@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ballast/archive/open.h"
+#include "ballast/device/host_access.h"
 #include "tests/support/recorded_bert.h"
 #include "tests/support/recorded_decoders.h"
 #include "tests/support/written_folder.h"
@@ -39,7 +40,7 @@ TEST_P(FolderRoundTrip, ThroughGgufKeepsTheLogits) {
     const auto logits = model->forward(TokenInput{input.ids}), expected = original->forward(TokenInput{input.ids});
     ASSERT_TRUE(logits && expected);
     const RecordedTensor wanted{{expected->dims().span().begin(), expected->dims().span().end()},
-                                {expected->f32(), expected->f32() + expected->count()}};
+                                {host_data<const float>(*expected), host_data<const float>(*expected) + expected->count()}};
     EXPECT_EQ(largest_difference(*logits, wanted), 0) << input.ids.size() << " tokens";
   }
 }

@@ -8,6 +8,7 @@
 
 #include "ballast/archive/open.h"
 #include "ballast/backends/backends.h"
+#include "ballast/device/host_access.h"
 #include "ballast/params/budget.h"
 #include "tests/support/recorded_bert.h"
 #include "tests/support/test_files.h"
@@ -154,8 +155,8 @@ std::vector<float> bits_of(LoadedModel& model) {
   const Tensor vector = embed(model, ids);
   const auto states = model.forward(TokenInput{ids});
   EXPECT_TRUE(states);
-  std::vector<float> all(vector.f32(), vector.f32() + vector.count());
-  all.insert(all.end(), states->f32(), states->f32() + states->count());
+  std::vector<float> all(host_data<const float>(vector), host_data<const float>(vector) + vector.count());
+  all.insert(all.end(), host_data<const float>(*states), host_data<const float>(*states) + states->count());
   return all;
 }
 
@@ -279,8 +280,8 @@ TEST(Bert, TakesTheTypesOfTokens) {
   const auto model = load_or_die(bert_path());
   const std::vector<TokenId> ids = {11, 18, 68};
   const Tensor none = embed(*model, ids), first = embed(*model, ids, {0, 0, 0}), both = embed(*model, ids, {0, 0, 1});
-  EXPECT_TRUE(std::equal(none.f32(), none.f32() + 48, first.f32()));
-  EXPECT_FALSE(std::equal(none.f32(), none.f32() + 48, both.f32()));
+  EXPECT_TRUE(std::equal(host_data<const float>(none), host_data<const float>(none) + 48, host_data<const float>(first)));
+  EXPECT_FALSE(std::equal(host_data<const float>(none), host_data<const float>(none) + 48, host_data<const float>(both)));
   EXPECT_THAT(embed_failure(*model, ids, {0, 1}), HasSubstr("2 types for 3 tokens"));
   EXPECT_THAT(embed_failure(*model, ids, {0, 1, 2}), HasSubstr("type 2 of the token at position 2"));
 }

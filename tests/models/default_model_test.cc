@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "ballast/base/json.h"
+#include "ballast/device/host_access.h"
 #include "tests/support/recorded_models.h"
 #include "tests/support/test_files.h"
 
@@ -53,11 +54,11 @@ TEST(DefaultModel, ComputesWhatPyTorchComputes) {
   ASSERT_EQ(probe.last.size(), width);
   ASSERT_EQ(probe.argmax.size(), probe.tokens.size());
   for (size_t row = 0; row < probe.argmax.size(); ++row) {
-    const float* values = logits->f32() + row * width;
+    const float* values = host_data<const float>(*logits) + row * width;
     EXPECT_EQ(std::max_element(values, values + width) - values, probe.argmax[row]) << "row " << row;
   }
   // Logits reach 16.
-  const float* last = logits->f32() + (probe.tokens.size() - 1) * width;
+  const float* last = host_data<const float>(*logits) + (probe.tokens.size() - 1) * width;
   double largest = 0;
   for (size_t i = 0; i < width; ++i)
     largest = std::max(largest, std::abs(probe.last[i] - static_cast<double>(last[i])));

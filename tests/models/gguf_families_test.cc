@@ -8,6 +8,7 @@
 #include "ballast/archive/open.h"
 #include "ballast/archive/write.h"
 #include "ballast/backends/backends.h"
+#include "ballast/device/host_access.h"
 #include "ballast/edit/quantize.h"
 #include "tests/support/recorded_decoders.h"
 #include "tests/support/test_files.h"
@@ -76,7 +77,7 @@ TEST_P(GgufFamilies, QuantisedFilesSayWhatTheirUnpackedWeightsSay) {
     const auto got = of_packed->forward(TokenInput{input.ids}), expected = of_plain->forward(TokenInput{input.ids});
     ASSERT_TRUE(got && expected);
     const RecordedTensor values{{expected->dims().span().begin(), expected->dims().span().end()},
-                                {expected->f32(), expected->f32() + expected->count()}};
+                                {host_data<const float>(*expected), host_data<const float>(*expected) + expected->count()}};
     EXPECT_LE(largest_difference(*got, values), kFamilyTolerance) << input.ids.size() << " tokens";
   }
 }

@@ -6,6 +6,7 @@
 
 #include "ballast/archive/open.h"
 #include "ballast/backends/backends.h"
+#include "ballast/device/host_access.h"
 #include "ballast/params/budget.h"
 #include "tests/support/recorded_decoders.h"
 #include "tests/support/test_files.h"
@@ -118,7 +119,7 @@ Outcome run(LoadedModel& model, const RecordedDecoder& decoder) {
       std::ranges::max_element(decoder.inputs, {}, [](const RecordedInput& input) { return input.ids.size(); });
   const auto logits = model.forward(TokenInput{longest->ids});
   EXPECT_TRUE(logits) << logits.error().message;
-  if (logits) outcome.logits.assign(logits->f32(), logits->f32() + logits->count());
+  if (logits) outcome.logits.assign(host_data<const float>(*logits), host_data<const float>(*logits) + logits->count());
   outcome.tokens = write_on(model, decoder.texts.front().prompt, greedily(4));
   return outcome;
 }
@@ -220,7 +221,7 @@ TEST(HfDecoders, WindowsThatPassOnChangeNoBit) {
       ASSERT_TRUE(expected) << expected.error().message;
       const auto found = text->forward_cached(model->context(), piece, kept, CausalLm::Rows::kAll);
       ASSERT_TRUE(found) << found.error().message;
-      EXPECT_TRUE(std::equal(found->f32(), found->f32() + found->count(), expected->f32())) << name << ", " << at;
+      EXPECT_TRUE(std::equal(host_data<const float>(*found), host_data<const float>(*found) + found->count(), host_data<const float>(*expected))) << name << ", " << at;
       at += length;
     }
     EXPECT_EQ(at, ids.size());
@@ -242,7 +243,7 @@ TEST(HfDecoders, ATextThatIsTakenBackGoesOnAsIfItWereNew) {
     ASSERT_TRUE(fresh);
     ASSERT_TRUE(talk->restart(prompt));
     EXPECT_EQ(talk->reused(), reused);
-    EXPECT_TRUE(std::equal(talk->logits().f32(), talk->logits().f32() + text.vocab_size(), fresh->logits().f32()));
+    EXPECT_TRUE(std::equal(host_data<const float>(talk->logits()), host_data<const float>(talk->logits()) + text.vocab_size(), host_data<const float>(fresh->logits())));
   }
 }
 

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ballast/base/counter_random.h"
+#include "ballast/device/host_access.h"
 #include "ballast/params/budget.h"
 #include "tests/support/recorded_models.h"
 #include "tests/support/temp_folder.h"
@@ -107,7 +108,7 @@ std::vector<float> logits_of(LoadedModel& model, const std::vector<TokenId>& ids
   const auto logits = model.forward(TokenInput{ids});
   EXPECT_TRUE(logits) << logits.error().message;
   if (!logits) return {};
-  return {logits->f32(), logits->f32() + logits->count()};
+  return {host_data<const float>(*logits), host_data<const float>(*logits) + logits->count()};
 }
 
 TEST_P(Mixture, MemoryFollowsTheExpertsThatAreTouched) {

@@ -1,6 +1,7 @@
 // Several sequences at once, as training computes them: what each gives alone.
 #include <gtest/gtest.h>
 
+#include "ballast/device/host_access.h"
 #include "tests/support/recorded_models.h"
 #include "tests/support/test_files.h"
 
@@ -33,7 +34,7 @@ TEST_P(Sequences, AreWhatEachOfThemGivesAlone) {
           model.forward_tokens(loaded->context(), std::span(all).subspan(i * length, length), CausalLm::Rows::kAll);
       ASSERT_TRUE(alone) << alone.error().message;
       for (uint64_t k = 0; k < length * width; ++k)
-        ASSERT_NEAR(together->f32()[i * length * width + k], alone->f32()[k], 1e-5)
+        ASSERT_NEAR(host_data<const float>(*together)[i * length * width + k], host_data<const float>(*alone)[k], 1e-5)
             << sequences << " " << i << " " << k;
     }
   }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ballast/device/host_access.h"
 #include "ballast/text/generator.h"
 #include "tests/support/memory_meter.h"
 #include "tests/support/recorded_models.h"
@@ -45,7 +46,7 @@ TEST_P(TorchImageModel, ImportedComputesWhatPyTorchComputes) {
     ASSERT_EQ(logits->count(), run.logits.size());
     double largest = 0;
     for (size_t i = 0; i < run.logits.size(); ++i)
-      largest = std::max(largest, distance(run.logits[i], logits->f32()[i]));
+      largest = std::max(largest, distance(run.logits[i], host_data<const float>(*logits)[i]));
     EXPECT_LE(largest, kTolerance) << run.dims[0] << " images of " << run.dims[2] << " x " << run.dims[3];
   }
 }
@@ -99,7 +100,7 @@ TEST_F(Gpt2Small, ImportedComputesWhatPyTorchComputes) {
   ASSERT_TRUE(logits) << logits.error().message;
   const uint64_t width = logits->dims().back();
   ASSERT_EQ(logits->count(), recording_.tokens.size() * width);
-  const auto row_of = [&](uint64_t row) { return std::span(logits->f32() + row * width, width); };
+  const auto row_of = [&](uint64_t row) { return std::span(host_data<const float>(*logits) + row * width, width); };
   for (uint64_t row = 0; row < recording_.tokens.size(); ++row) {
     const auto values = row_of(row);
     EXPECT_EQ(std::ranges::max_element(values) - values.begin(), recording_.argmax[row]) << "row " << row;

@@ -82,7 +82,7 @@ TEST_P(RecordedModel, GivesTheOutputThatNetclGave) {
     const auto y = model.model->run(*x);
     ASSERT_TRUE(y) << y.error().message;
     EXPECT_EQ(y->dims(), output.dims);
-    const auto values = Execution::to_host(*y);
+    const auto values = *Execution::to_host(*y);
     ASSERT_EQ(values.size(), output.values.size());
     for (size_t i = 0; i < values.size(); ++i) EXPECT_NEAR(values[i], output.values[i], 1e-6) << backend << " " << i;
   }

@@ -295,7 +295,7 @@ TEST(Sequential, MovesToAnotherTypeAndBackend) {
     ASSERT_TRUE(x);
     const auto y = model->run(*x);
     ASSERT_TRUE(y) << y.error().message;
-    EXPECT_EQ(Execution::to_host(*y), std::vector<float>{9}) << name;
+    EXPECT_EQ(*Execution::to_host(*y), std::vector<float>{9}) << name;
   }
   const auto missing = Execution::open("opencl");
   ASSERT_FALSE(missing);

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <set>
 
+#include "ballast/device/host_access.h"
 #include "tests/support/gradient_cases.h"
 #include "tests/support/memory_meter.h"
 
@@ -27,7 +28,7 @@ double loss_after(GradientLab& lab, size_t variable, size_t element, double by) 
   const auto loss = lab.loss();
   lab.move(variable, element, -by);
   EXPECT_TRUE(loss) << loss.error().message;
-  return loss ? *loss->data<double>() : 0;
+  return loss ? *host_data<const double>(*loss) : 0;
 }
 
 // Central differences with two steps, of which the fourth power of the larger is what is left of the error. Steps are

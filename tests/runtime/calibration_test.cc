@@ -4,6 +4,7 @@
 
 #include <numeric>
 
+#include "ballast/device/host_access.h"
 #include "ballast/runtime/load_model.h"
 #include "tests/support/test_files.h"
 
@@ -27,7 +28,7 @@ Collected collect(const std::string& name, bool watch = true) {
   EXPECT_TRUE(model) << model.error().message;
   const auto logits = (*model)->as_causal_lm()->forward_tokens((*model)->context(), kReadTokens, CausalLm::Rows::kAll);
   EXPECT_TRUE(logits) << logits.error().message;
-  std::vector<float> values(logits->f32(), logits->f32() + logits->count());
+  std::vector<float> values(host_data<const float>(*logits), host_data<const float>(*logits) + logits->count());
   return {collector.take(), std::move(values)};
 }
 

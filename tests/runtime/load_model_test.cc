@@ -11,6 +11,7 @@
 
 #include "ballast/archive/open.h"
 #include "ballast/archive/write.h"
+#include "ballast/device/host_access.h"
 #include "ballast/formats/drivers.h"
 #include "ballast/ops/activation.h"
 #include "ballast/text/generator.h"
@@ -27,7 +28,7 @@ using ::testing::HasSubstr;
 
 const std::vector<TokenId> kTokens = {1, 2, 3, 18};
 
-std::vector<float> values_of(const Tensor& tensor) { return {tensor.f32(), tensor.f32() + tensor.count()}; }
+std::vector<float> values_of(const Tensor& tensor) { return {host_data<const float>(tensor), host_data<const float>(tensor) + tensor.count()}; }
 
 std::vector<float> logits_of(LoadedModel& model, const std::vector<TokenId>& tokens = kTokens) {
   const auto logits = model.forward(TokenInput{tokens});
@@ -77,7 +78,7 @@ TEST(LoadModel, TakesTheLastOfTwoTensorsOfOneNameAsGptRsDoes) {
   const auto model = load_or_die(variant("duplicate_last_differs"));
   const auto logits = model->forward(TokenInput{kTokens});
   ASSERT_TRUE(logits);
-  const float* last = logits->f32() + 3 * 19;
+  const float* last = host_data<const float>(*logits) + 3 * 19;
   EXPECT_EQ(std::max_element(last, last + 19) - last, 6);
   EXPECT_NEAR(last[6], 21.570879, 1e-4);
 }
@@ -226,8 +227,8 @@ TEST(LoadModel, ANotANumberAmongTheWeightsShowsAndStopsTheText) {
   const auto model = load_or_die(path);
   const auto logits = model->forward(TokenInput{kTokens});
   ASSERT_TRUE(logits);
-  EXPECT_TRUE(std::isnan(logits->f32()[0]));
-  EXPECT_FALSE(std::isnan(logits->f32()[1]));
+  EXPECT_TRUE(std::isnan(host_data<const float>(*logits)[0]));
+  EXPECT_FALSE(std::isnan(host_data<const float>(*logits)[1]));
   auto generator = Generator::start(*model->as_causal_lm(), model->context(), kTokens, {});
   ASSERT_TRUE(generator);
   const auto token = generator->next();

@@ -7,6 +7,7 @@
 #include "ballast/archive/convert.h"
 #include "ballast/archive/open.h"
 #include "ballast/archive/verify.h"
+#include "ballast/device/host_access.h"
 #include "ballast/runtime/load_model.h"
 #include "tests/support/recorded_decoders.h"
 #include "tests/support/temp_folder.h"
@@ -31,7 +32,7 @@ std::vector<float> newer_logits(const std::string& path) {
   const auto output = (*model)->forward(TokenInput{{1, 2, 3, 4}});
   EXPECT_TRUE(output) << (output ? "" : output.error().message);
   if (!output) return {};
-  return {output->f32(), output->f32() + output->count()};
+  return {host_data<const float>(*output), host_data<const float>(*output) + output->count()};
 }
 
 std::string hf(const std::string& name) { return test_file_path("hf/" + name); }

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "ballast/backends/backends.h"
+#include "ballast/device/host_access.h"
 #include "ballast/models/random_image.h"
 #include "ballast/params/budget.h"
 #include "ballast/text/generator.h"
@@ -31,7 +32,7 @@ Written run(LoadedModel& model, std::vector<TokenId> prompt, uint64_t count) {
     const auto token = generator->next();
     EXPECT_TRUE(token) << token.error().message;
     if (!token || !*token) break;
-    const float* row = generator->logits().f32();
+    const float* row = host_data<const float>(generator->logits());
     run.logits.insert(run.logits.end(), row, row + generator->logits().count());
   }
   run.tokens.assign(generator->tokens().begin(), generator->tokens().end());
@@ -112,7 +113,7 @@ TEST_P(SameBits, OfImagesForAnyNumberOfThreadsAndAnyBudget) {
     if (stats.budget != 0) {
       EXPECT_LE(stats.peak, stats.budget);
     }
-    return std::vector<float>(output->f32(), output->f32() + output->count());
+    return std::vector<float>(host_data<const float>(*output), host_data<const float>(*output) + output->count());
   };
   const auto one = logits({.threads = 1});
   EXPECT_EQ(logits({.threads = 2}), one);

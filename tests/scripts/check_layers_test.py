@@ -68,6 +68,31 @@ class CheckLayers(unittest.TestCase):
                       "ballast/base/b.cc": "namespace {\nvoid two() { int x = 0; }\nint Bush::size() const { return 1; }\n"
                                            "using std::move;\nTEST(Tree, Grows) { int x; }\n}\n"})
 
+    def test_accepts_one_name_in_two_backends(self):
+        own = "namespace {\nint count = 0;\n}\n"
+        self.accepts({"ballast/backends/host/a.cc": own, "ballast/backends/reference/a.cc": own})
+        self.finds({"ballast/backends/host/a.cc": own, "ballast/backends/host/b.cc": own}, "count is also in")
+
+    def test_finds_those_who_reach_into_the_memory_of_tensors(self):
+        for path in ["ballast/ops/a.cc", "ballast/nn/a.cc", "ballast/training/a.h", "apps/ballast/a.cc"]:
+            self.finds({path: '#include "ballast/device/host_access.h"\n'}, "ballast/device/host_access.h belongs only in")
+        for path in ["ballast/backends/cpu/a.cc", "tests/ops/a_test.cc", "bench/a.cc"]:
+            self.accepts({path: '#include "ballast/device/host_access.h"\n'})
+        self.accepts({"examples/a.cc": "#include <ballast/device/host_access.h>\n"})
+
+    def test_finds_loops_over_elements_in_ops(self):
+        self.finds({"ballast/ops/a.cc": "void run() { threads.for_ranges(8, 1, body); }\n"}, "loops over elements")
+        self.finds({"ballast/ops/a.h": "const float* at(const Tensor& x) { return host_data<const float>(x); }\n"},
+                   "the elements of tensors are a backend's")
+
+    def test_finds_what_reaches_into_a_backend(self):
+        for path, header in [("ballast/nn/a.cc", "host/kernel_table.h"), ("ballast/backends/reference/a.cc", "host/product.h"),
+                             ("ballast/backends/host/a.cc", "cpu/cpu.h"), ("ballast/backends/execution.cc", "cpu/cpu.h")]:
+            self.finds({path: f'#include "ballast/backends/{header}"\n'}, "is private to its backend")
+        for path, header in [("ballast/backends/cpu/a.cc", "host/kernel_table.h"), ("ballast/backends/backends.cc", "cpu/cpu.h"),
+                             ("tests/backends/a_test.cc", "cpu/cpu.h"), ("bench/a.cc", "cpu/cpu.h")]:
+            self.accepts({path: f'#include "ballast/backends/{header}"\n'})
+
     def test_finds_a_circle_of_folders(self):
         self.finds({"ballast/base/a.h": '#include "ballast/tensor/b.h"\n',
                     "ballast/tensor/b.h": '#include "ballast/base/c.h"\n', "ballast/base/c.h": ""},

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ballast/device/host_access.h"
 #include "ballast/ops/rotary_order.h"
 #include "tests/support/case_shapes.h"
 
@@ -337,8 +338,8 @@ Result<Tensor> spread_scores(Trial& t, uint64_t rows, uint64_t experts) {
   BALLAST_TRY(Tensor scores, t.context.workspace().make({rows, experts}, t.dtype));
   for (uint64_t i = 0; i < rows * experts; ++i) {
     const double value = 0.37 * static_cast<double>((i * 7 + i / experts) % (experts + 3));
-    if (t.dtype == DType::kF64) scores.writable<double>()[i] = value;
-    else scores.writable<float>()[i] = static_cast<float>(value);
+    if (t.dtype == DType::kF64) host_data<double>(scores)[i] = value;
+    else host_data<float>(scores)[i] = static_cast<float>(value);
   }
   return scores;
 }

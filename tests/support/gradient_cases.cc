@@ -4,6 +4,7 @@
 
 #include <array>
 
+#include "ballast/device/host_access.h"
 #include "ballast/ops/metric.h"
 #include "ballast/ops/rotary_order.h"
 #include "tests/support/case_shapes.h"
@@ -335,8 +336,8 @@ void add_loss_slopes(Cases& cases) {
     t.context.tape = tape;
     if (!targets) return targets;
     for (uint64_t i = 0; i < targets->count(); ++i) {
-      if (t.dtype == DType::kF64) targets->writable<double>()[i] = 0.05 * static_cast<double>(i % 7);
-      else targets->writable<float>()[i] = static_cast<float>(0.05 * static_cast<double>(i % 7));
+      if (t.dtype == DType::kF64) host_data<double>(*targets)[i] = 0.05 * static_cast<double>(i % 7);
+      else host_data<float>(*targets)[i] = static_cast<float>(0.05 * static_cast<double>(i % 7));
     }
     return ops::cross_entropy(t.context, t.x[0], *targets);
   });

@@ -5,6 +5,7 @@
 #include <numeric>
 #include <random>
 
+#include "ballast/device/host_access.h"
 #include "tests/support/gradient_cases.h"
 #include "tests/support/test_files.h"
 
@@ -92,8 +93,8 @@ void GradientLab::move(size_t variable, size_t element, double by) {
     return;
   }
   Tensor& x = trial_.x[variable];
-  if (trial_.dtype == DType::kF64) x.writable<double>()[element] += by;
-  else x.writable<float>()[element] += static_cast<float>(by);
+  if (trial_.dtype == DType::kF64) host_data<double>(x)[element] += by;
+  else host_data<float>(x)[element] += static_cast<float>(by);
 }
 
 }  // namespace ballast::testing

@@ -4,6 +4,7 @@
 
 #include <random>
 
+#include "ballast/device/host_access.h"
 #include "ballast/tensor/cast.h"
 
 namespace ballast::testing {
@@ -13,8 +14,8 @@ Tensor Lab::tensor(const std::vector<double>& values, const Dims& dims, DType dt
   auto made = workspace.make(dims, dtype);
   EXPECT_TRUE(made) << made.error().message;
   for (size_t i = 0; i < values.size(); ++i) {
-    if (dtype == DType::kF64) made->writable<double>()[i] = values[i];
-    else made->writable<float>()[i] = static_cast<float>(values[i]);
+    if (dtype == DType::kF64) host_data<double>(*made)[i] = values[i];
+    else host_data<float>(*made)[i] = static_cast<float>(values[i]);
   }
   return *std::move(made);
 }
@@ -22,7 +23,7 @@ Tensor Lab::tensor(const std::vector<double>& values, const Dims& dims, DType dt
 std::vector<double> values_of(const Tensor& tensor) {
   std::vector<double> values(tensor.count());
   for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = tensor.dtype() == DType::kF64 ? tensor.data<double>()[i] : tensor.data<float>()[i];
+    values[i] = tensor.dtype() == DType::kF64 ? host_data<const double>(tensor)[i] : host_data<const float>(tensor)[i];
   }
   return values;
 }

@@ -10,6 +10,7 @@
 
 #include "ballast/base/hash.h"
 #include "ballast/base/json.h"
+#include "ballast/device/host_access.h"
 #include "ballast/models/random_image.h"
 #include "ballast/runtime/load_model.h"
 #include "ballast/text/generator.h"
@@ -30,7 +31,7 @@ class OutputDigest {
  public:
   void add(const Tensor& tensor) {
     for (const uint64_t dim : tensor.dims().span()) hash_.update_le(dim);
-    add(std::span(tensor.f32(), tensor.count()));
+    add(std::span(host_data<const float>(tensor), tensor.count()));
   }
   template <typename T>
   void add(std::span<const T> values) {

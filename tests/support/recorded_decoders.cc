@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "ballast/base/json.h"
+#include "ballast/device/host_access.h"
 #include "tests/support/json_path.h"
 #include "tests/support/test_files.h"
 
@@ -32,7 +33,7 @@ std::string text_at(const std::string& text, const std::string& path) {
 
 RecordedTensor last_of(const Tensor& logits) {
   const uint64_t width = logits.dims()[1];
-  const float* row = logits.f32() + (logits.dims()[0] - 1) * width;
+  const float* row = host_data<const float>(logits) + (logits.dims()[0] - 1) * width;
   return {{width}, {row, row + width}};
 }
 

@@ -11,6 +11,7 @@
 
 #include "ballast/archive/open.h"
 #include "ballast/archive/write.h"
+#include "ballast/device/host_access.h"
 #include "ballast/formats/gptrs_index.h"
 #include "tests/support/test_files.h"
 
@@ -54,7 +55,7 @@ double largest_difference(const Tensor& tensor, const RecordedTensor& recorded) 
   if (tensor.count() != recorded.values.size()) return HUGE_VAL;
   double largest = 0;
   for (size_t i = 0; i < recorded.values.size(); ++i) {
-    const double difference = std::abs(static_cast<double>(tensor.f32()[i]) - static_cast<double>(recorded.values[i]));
+    const double difference = std::abs(static_cast<double>(host_data<const float>(tensor)[i]) - static_cast<double>(recorded.values[i]));
     if (std::isnan(difference)) return difference;
     largest = std::max(largest, difference);
   }

@@ -1,3 +1,4 @@
+#include "ballast/device/host_access.h"
 #include "tests/support/training_lab.h"
 
 namespace ballast::testing {
@@ -21,7 +22,7 @@ Result<float> TrainingLab::backward(const LossConfig& loss, const Tensor& x, con
   const auto run = [&]() -> Result<float> {
     BALLAST_TRY(const Tensor y, model_->forward(context(), x));
     BALLAST_TRY(const Tensor value, compute_loss(context(), loss, y, {.labels = labels, .values = target}));
-    const float before = value.f32()[0];
+    const float before = host_data<const float>(value)[0];
     BALLAST_CHECK(tape_.backward(context(), value, seed));
     return before;
   };

@@ -118,7 +118,7 @@ TEST(Trainer, TriesAStepWithoutMakingIt) {
 TEST(Trainer, KnowsParametersThatNoGradientReaches) {
   const auto trainer = line_trainer(0, 2, "mse");
   ASSERT_TRUE(trainer->try_step());
-  EXPECT_THAT(trainer->params_without_gradient(), ElementsAre("0.weight"));
+  EXPECT_THAT(*trainer->params_without_gradient(), ElementsAre("0.weight"));
   EXPECT_EQ(describe_idle_params({}), "");
   EXPECT_EQ(describe_idle_params({"a", "b", "c", "d", "e", "f"}),
             "the gradient of \"a\", \"b\", \"c\", \"d\" and 2 more is all zeros: they are not being trained");

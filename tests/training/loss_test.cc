@@ -5,6 +5,7 @@
 
 #include <cmath>
 
+#include "ballast/device/host_access.h"
 #include "ballast/ops/tape.h"
 #include "tests/support/ops_testing.h"
 
@@ -170,7 +171,7 @@ TEST(WeightedBoxLoss, HasTheSlopesOfSmoothL1TimesItsFactors) {
     const auto targets = context.workspace().zeros({2, 4}, DType::kF64);
     EXPECT_TRUE(targets);
     Tensor filled = *targets;
-    std::ranges::copy(aims, filled.writable<double>());
+    std::ranges::copy(aims, host_data<double>(filled));
     return weighted_box_smooth_l1_loss(context, x[0], filled, {.miss_gain = 0});  // through which no gradient goes
   };
   expect_gradients(loss, {boxes}, {2, 4});

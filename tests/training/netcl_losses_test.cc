@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 
+#include "ballast/device/host_access.h"
 #include "ballast/ops/tape.h"
 #include "ballast/training/loss.h"
 #include "ballast/training/margin_head.h"
@@ -191,7 +192,7 @@ TEST(MarginHead, TrainsItsCentersTowardsTheRowsOfTheirClass) {
     const Tensor* slopes = gradients.find(head.centers());
     ASSERT_NE(slopes, nullptr);
     const auto values = made.memory->values<float>(0);
-    for (size_t i = 0; i < values.size(); ++i) values[i] -= 0.02F * slopes->f32()[i];
+    for (size_t i = 0; i < values.size(); ++i) values[i] -= 0.02F * host_data<const float>(*slopes)[i];
   }
   const auto cosines = testing::values_of(*head.cosines(lab.context, rows));
   EXPECT_GT(cosines[0], cosines[1]);

@@ -20,7 +20,7 @@ TEST(ShardBatch, CutsAsNumpyDoes) {
   ASSERT_TRUE(parts) << parts.error().message;
   ASSERT_EQ(parts->size(), 2U);
   EXPECT_EQ((*parts)[0].dims(), (Dims{3, 2}));
-  EXPECT_THAT(Execution::to_host((*parts)[1]), ElementsAre(7, 8, 9, 10));
+  EXPECT_THAT(*Execution::to_host((*parts)[1]), ElementsAre(7, 8, 9, 10));
   const std::vector<uint32_t> labels = {1, 2, 3, 4, 5};
   EXPECT_EQ(shard_batch(labels, 3)[2].size(), 1U);
   EXPECT_FALSE(shard_batch(lab.context(), batch, 0));

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "ballast/device/host_access.h"
 #include "ballast/nn/netcl_io.h"
 #include "ballast/training/autocast.h"
 #include "ballast/training/grad_scaler.h"
@@ -34,7 +35,7 @@ TEST(GradScaler, FollowsNetclStepByStep) {
     lab->gradients().clear();
     auto place = lab->gradients().place(lab->params()[0], DType::kF32);
     ASSERT_TRUE(place);
-    float* values = place->gradient->writable<float>();
+    float* values = host_data<float>(*place->gradient);
     values[0] = overflow ? std::numeric_limits<float>::infinity() : 512;
     values[1] = 4;
     const auto stepped = scaler.step(lab->context(), *optimizer, lab->gradients());

@@ -4,6 +4,7 @@
 
 #include "ballast/backends/host/implementations.h"
 #include "ballast/backends/host/kernel_access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 
 namespace ballast::host {
@@ -18,7 +19,7 @@ bool supports_activation(const Context& context, const Args& args) {
 Result<Tensor> run_activation(Context& context, const Tensor& x, UnaryOp op) {
   BALLAST_TRY(Tensor y, context.workspace().make(x.dims(), x.dtype()));
   with_type(x.dtype(), [&]<typename T>() {
-    kernels<T>(context).unary(op, T{0}, x.data<T>(), y.writable<T>(), x.count(), context.threads());
+    kernels<T>(context).unary(op, T{0}, host_data<const T>(x), host_data<T>(y), x.count(), context.threads());
   });
   return y;
 }
@@ -38,7 +39,7 @@ Result<Tensor> run_softmax(Context& context, const SoftmaxLastDimArgs& args) {
   BALLAST_TRY(Tensor y, context.workspace().make(x.dims(), x.dtype()));
   if (x.count() == 0) return y;
   with_type(x.dtype(), [&]<typename T>() {
-    kernels<T>(context).softmax(x.data<T>(), y.writable<T>(), x.dims().leading(),
+    kernels<T>(context).softmax(host_data<const T>(x), host_data<T>(y), x.dims().leading(),
                                 x.dims().rank() == 0 ? 1 : x.dims().back(), context.threads());
   });
   return y;
@@ -56,7 +57,7 @@ bool supports_swiglu(const Context& context, const SwigluArgs& args) {
 Result<Tensor> run_swiglu(Context& context, const SwigluArgs& args) {
   BALLAST_TRY(Tensor y, context.workspace().make(args.gate.dims(), args.gate.dtype()));
   with_type(y.dtype(), [&]<typename T>() {
-    kernels<T>(context).swiglu(args.gate.data<T>(), args.up.data<T>(), y.writable<T>(), y.count(), context.threads());
+    kernels<T>(context).swiglu(host_data<const T>(args.gate), host_data<const T>(args.up), host_data<T>(y), y.count(), context.threads());
   });
   return y;
 }
@@ -66,8 +67,8 @@ template <typename T>
 Status prelu_rows(Context& context, const PreluArgs& args, Tensor& y) {
   BALLAST_TRY(const auto slopes, ParamValues<T>::take(context, args.slopes));
   const uint64_t channels = y.dims().back();
-  const T* from = args.x.data<T>();
-  T* to = y.writable<T>();
+  const T* from = host_data<const T>(args.x);
+  T* to = host_data<T>(y);
   const size_t grain = std::max<uint64_t>(1, (1 << 14) / channels);
   context.threads().for_ranges(y.dims().leading(), grain, [&](size_t begin, size_t end) {
     for (size_t row = begin; row < end; ++row) {
@@ -94,7 +95,7 @@ Status run_softmax_gradient(Context& context, const SoftmaxGradientArgs& args) {
   if (args.dx.count() == 0) return {};
   return with_type(args.dy.dtype(), [&]<typename T>() -> Status {
     BALLAST_TRY(const auto* table, gradients_with<T>(context, &GradientKernels<T>::softmax, "gradients of softmax"));
-    table->softmax(args.y.data<T>(), args.dy.data<T>(), args.dx.writable<T>(), dims.leading(),
+    table->softmax(host_data<const T>(args.y), host_data<const T>(args.dy), host_data<T>(args.dx), dims.leading(),
                    dims.rank() == 0 ? 1 : dims.back(), context.threads());
     return {};
   });
@@ -103,7 +104,7 @@ Status run_softmax_gradient(Context& context, const SoftmaxGradientArgs& args) {
 Status run_unary_gradient(Context& context, const UnaryGradientArgs& args) {
   return with_type(args.dy.dtype(), [&]<typename T>() -> Status {
     BALLAST_TRY(const auto* table, gradients_with<T>(context, &GradientKernels<T>::unary, "gradients of activations"));
-    table->unary(args.op, static_cast<T>(args.parameter), args.x.data<T>(), args.dy.data<T>(), args.dx.writable<T>(),
+    table->unary(args.op, static_cast<T>(args.parameter), host_data<const T>(args.x), host_data<const T>(args.dy), host_data<T>(args.dx),
                  args.dx.count(), context.threads());
     return {};
   });
@@ -113,9 +114,9 @@ template <typename T>
 Status prelu_slopes_along(Context& context, const PreluGradientArgs& args) {
   BALLAST_TRY(const auto values, ParamValues<T>::take(context, args.slopes));
   const uint64_t channels = args.dy.dims().back();
-  const T* in = args.x.data<T>();
-  const T* from = args.dy.data<T>();
-  T* to = args.dx->writable<T>();
+  const T* in = host_data<const T>(args.x);
+  const T* from = host_data<const T>(args.dy);
+  T* to = host_data<T>(*args.dx);
   context.threads().for_ranges(args.dy.dims().leading(), row_grain(channels), [&](size_t begin, size_t end) {
     for (size_t row = begin; row < end; ++row) {
       for (size_t c = 0; c < channels; ++c) {
@@ -129,9 +130,9 @@ Status prelu_slopes_along(Context& context, const PreluGradientArgs& args) {
 
 template <typename T>
 void prelu_terms(Context& context, const PreluGradientArgs& args) {
-  const T* in = args.x.data<T>();
-  const T* from = args.dy.data<T>();
-  T* to = args.terms->writable<T>();
+  const T* in = host_data<const T>(args.x);
+  const T* from = host_data<const T>(args.dy);
+  T* to = host_data<T>(*args.terms);
   context.threads().for_ranges(args.dy.count(), kElementGrain, [=](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) to[i] = in[i] > T{0} ? T{0} : in[i] * from[i];
   });

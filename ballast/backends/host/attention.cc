@@ -5,6 +5,7 @@
 #include "ballast/backends/host/implementations.h"
 #include "ballast/backends/host/kernel_access.h"
 #include "ballast/backends/host/rounding.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 
 namespace ballast::host {
@@ -21,8 +22,8 @@ Result<Tensor> make_output(Context& context, const AttentionConfig& config, cons
 template <typename T>
 AttentionProblem<T> make_attention_problem(const AttentionConfig& config, const Tensor& qkv, Tensor& out) {
   AttentionProblem<T> problem{};
-  problem.q = qkv.data<T>();
-  problem.out = out.writable<T>();
+  problem.q = host_data<const T>(qkv);
+  problem.out = host_data<T>(out);
   problem.q_count = qkv.dims()[0];
   problem.q_heads = config.q_heads;
   problem.kv_heads = config.kv_heads;
@@ -50,7 +51,7 @@ Status attend(Context& context, const AttentionConfig& config, const Tensor& qkv
   const uint64_t stride = qkv.dims()[1];
   const uint64_t kv_count = positions * config.kv_width();
   BALLAST_TRY(Tensor heads, context.workspace().make({2, kv_count}, kDTypeOf<T>));
-  T* const keys = heads.writable<T>();
+  T* const keys = host_data<T>(heads);
   T* const values = keys + kv_count;
   auto problem = make_attention_problem<T>(config, qkv, out);
   problem.keys = reinterpret_cast<const std::byte*>(keys);
@@ -90,7 +91,7 @@ bool supports_decode(const Context& context, const AttentionDecodeCacheArgs& arg
 template <typename T>
 void attend_cached(Context& context, const AttentionDecodeCacheArgs& args, Tensor& out) {
   KvCache& cache = args.cache;
-  const T* const k = args.qkv.data<T>() + args.config.q_width();
+  const T* const k = host_data<const T>(args.qkv) + args.config.q_width();
   cache.write(args.layer, args.position, args.qkv.dims()[0], k, k + args.config.kv_width(), args.qkv.dims()[1]);
   auto problem = make_attention_problem<T>(args.config, args.qkv, out);
   problem.keys = cache.keys(args.layer);
@@ -114,10 +115,10 @@ Status attend_back(Context& context, const AttentionGradientArgs& args, const Te
   BALLAST_TRY(const auto* table, gradients_with<T>(context, &GradientKernels<T>::attention, "gradients of attention"));
   const AttentionConfig& config = args.config;
   AttentionGradient<T> problem{};
-  problem.qkv = qkv.data<T>();
-  problem.out = args.y.data<T>();
-  problem.dout = dout.data<T>();
-  problem.dqkv = args.dqkv.writable<T>();
+  problem.qkv = host_data<const T>(qkv);
+  problem.out = host_data<const T>(args.y);
+  problem.dout = host_data<const T>(dout);
+  problem.dqkv = host_data<T>(args.dqkv);
   problem.sequences = config.sequences;
   problem.length = qkv.dims()[0] / config.sequences;
   problem.q_heads = config.q_heads;
@@ -130,7 +131,7 @@ Status attend_back(Context& context, const AttentionGradientArgs& args, const Te
   const auto scratch_size = kernels<T>(context).gradients.attention_scratch;
   const uint64_t elements = scratch_size != nullptr ? scratch_size(problem, context.threads().size()) : 0;
   BALLAST_TRY(Tensor scratch, context.workspace().make({elements}, kDTypeOf<T>));
-  table->attention(problem, scratch.writable<T>(), context.threads());
+  table->attention(problem, host_data<T>(scratch), context.threads());
   return {};
 }
 

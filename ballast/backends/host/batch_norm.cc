@@ -3,6 +3,7 @@
 
 #include "ballast/backends/host/implementations.h"
 #include "ballast/backends/host/kernel_access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 #include "ballast/ops/normalization.h"
 
@@ -18,8 +19,8 @@ Result<Tensor> run_statistics(Context& context, const BatchStatisticsArgs& args)
   const uint64_t channels = args.x.dims().back();
   BALLAST_TRY(Tensor y, context.workspace().make({2, channels}, args.x.dtype()));
   with_type(y.dtype(), [&]<typename T>() {
-    T* const mean = y.writable<T>();
-    kernels<T>(context).gradients.batch_statistics(args.x.data<T>(), mean, mean + channels, args.x.dims().leading(),
+    T* const mean = host_data<T>(y);
+    kernels<T>(context).gradients.batch_statistics(host_data<const T>(args.x), mean, mean + channels, args.x.dims().leading(),
                                                    channels, context.threads());
   });
   return y;
@@ -57,7 +58,7 @@ template <typename T>
 Result<Channels<T>> make_channels(Context& context, uint64_t count) {
   Channels<T> channels;
   BALLAST_TRY(channels.memory, context.workspace().make({3, count}, kDTypeOf<T>));
-  channels.mean = channels.memory.template writable<T>();
+  channels.mean = host_data<T>(channels.memory);
   channels.factor = channels.mean + count;
   channels.shift = channels.factor + count;
   return channels;
@@ -66,9 +67,9 @@ Result<Channels<T>> make_channels(Context& context, uint64_t count) {
 template <typename T>
 void normalise(Context& context, const Tensor& x, const Channels<T>& channels, Tensor& y) {
   const uint64_t count = x.dims().back();
-  const T* from = x.data<T>();
+  const T* from = host_data<const T>(x);
   const T *mean = channels.mean, *factor = channels.factor, *shift = channels.shift;
-  T* to = y.writable<T>();
+  T* to = host_data<T>(y);
   context.threads().for_ranges(x.dims().leading(), row_grain(count), [=](size_t begin, size_t end) {
     for (size_t at = begin * count; at < end * count; at += count) {
       for (size_t c = 0; c < count; ++c) to[at + c] = (from[at + c] - mean[c]) * factor[c] + shift[c];
@@ -81,7 +82,7 @@ Result<Tensor> run_training(Context& context, const BatchNormTrainingArgs& args)
   BALLAST_CHECK(with_type(y.dtype(), [&]<typename T>() -> Status {
     const uint64_t count = args.x.dims().back();
     BALLAST_TRY(Channels<T> channels, make_channels<T>(context, count));
-    std::copy_n(args.statistics.data<T>(), 2 * count, channels.mean);
+    std::copy_n(host_data<const T>(args.statistics), 2 * count, channels.mean);
     BALLAST_CHECK(finish_channels(context, args.gamma, args.beta, args.eps, channels));
     normalise(context, args.x, channels, y);
     return {};
@@ -117,11 +118,11 @@ Status batch_norm_back(Context& context, const BatchNormGradientArgs& args) {
   const uint64_t channels = args.dy.dims().back();
   const bool is_constant = args.statistics == nullptr;
   BatchNormGradient<T> problem{};
-  problem.x = args.x.data<T>();
-  problem.dy = args.dy.data<T>();
+  problem.x = host_data<const T>(args.x);
+  problem.dy = host_data<const T>(args.dy);
   problem.gamma = scales.data();
-  problem.mean = is_constant ? means.data() : args.statistics->data<T>();
-  problem.variance = is_constant ? variances.data() : args.statistics->data<T>() + channels;
+  problem.mean = is_constant ? means.data() : host_data<const T>(*args.statistics);
+  problem.variance = is_constant ? variances.data() : host_data<const T>(*args.statistics) + channels;
   problem.dx = data_or_null<T>(args.dx);
   problem.dgamma = data_or_null<T>(args.dgamma);
   problem.dbeta = data_or_null<T>(args.dbeta);

@@ -7,6 +7,7 @@
 #include "ballast/backends/host/implementations.h"
 #include "ballast/backends/host/kernel_access.h"
 #include "ballast/backends/host/rounding.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 
 namespace ballast::host {
@@ -33,9 +34,9 @@ template <typename T>
 Conv2dProblem<T> make_conv_problem(const Conv2dArgs& args, Tensor& y) {
   const Conv2dParams& params = args.params;
   Conv2dProblem<T> problem = conv2d_problem<T>(args.x.dims(), args.weight.shape(), params, y.dims());
-  problem.x = args.x.data<T>();
-  problem.y = y.writable<T>();
-  problem.residual = params.residual != nullptr ? params.residual->data<T>() : nullptr;
+  problem.x = host_data<const T>(args.x);
+  problem.y = host_data<T>(y);
+  problem.residual = params.residual != nullptr ? host_data<const T>(*params.residual) : nullptr;
   problem.activation = params.activation;
   return problem;
 }
@@ -46,7 +47,7 @@ Status run_kernel(Context& context, const Conv2dProblem<T>& problem) {
   const uint64_t elements =
       table.conv2d_scratch != nullptr ? table.conv2d_scratch(problem, context.threads().size()) : 0;
   BALLAST_TRY(Tensor scratch, context.workspace().make({elements}, kDTypeOf<T>));
-  table.conv2d(problem, scratch.writable<T>(), context.threads());
+  table.conv2d(problem, host_data<T>(scratch), context.threads());
   return {};
 }
 
@@ -123,18 +124,18 @@ Status conv_back(Context& context, const Conv2dGradientArgs& args) {
   BALLAST_TRY(const T* w, product_values(context, weight.data(), weights, weight_memory));
   problem.w = WeightView{reinterpret_cast<const std::byte*>(w), kDTypeOf<T>};
   if (args.x != nullptr) {
-    BALLAST_TRY(problem.x, product_values(context, args.x->data<T>(), args.x->count(), x_memory));
+    BALLAST_TRY(problem.x, product_values(context, host_data<const T>(*args.x), args.x->count(), x_memory));
   }
   Conv2dGradient<T> gradient{};
   gradient.forward = &problem;
-  BALLAST_TRY(gradient.dy, product_values(context, args.dy.data<T>(), args.dy.count(), dy_memory));
+  BALLAST_TRY(gradient.dy, product_values(context, host_data<const T>(args.dy), args.dy.count(), dy_memory));
   gradient.dx = data_or_null<T>(args.dx);
   gradient.dw = data_or_null<T>(args.dw);
   gradient.add = args.add;
   const auto scratch_size = kernels<T>(context).gradients.conv2d_scratch;
   const uint64_t elements = scratch_size != nullptr ? scratch_size(gradient, context.threads().size()) : 0;
   BALLAST_TRY(Tensor scratch, context.workspace().make({elements}, kDTypeOf<T>));
-  table->conv2d(gradient, scratch.writable<T>(), context.threads());
+  table->conv2d(gradient, host_data<T>(scratch), context.threads());
   return {};
 }
 

@@ -2,6 +2,7 @@
 
 #include "ballast/backends/host/implementations.h"
 #include "ballast/backends/host/kernel_access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 #include "ballast/ops/loss.h"
 
@@ -55,11 +56,11 @@ T slope_of(ElementLoss loss, T z, T t, T parameter) {
 Result<Tensor> run_element_loss(Context& context, const ElementLossArgs& args) {
   BALLAST_TRY(Tensor y, context.workspace().make(args.predictions.dims(), args.predictions.dtype()));
   with_type(y.dtype(), [&]<typename T>() {
-    const T* z = args.predictions.data<T>();
-    const T* t = args.targets.data<T>();
+    const T* z = host_data<const T>(args.predictions);
+    const T* t = host_data<const T>(args.targets);
     const auto parameter = static_cast<T>(args.parameter);
     const ElementLoss loss = args.loss;
-    T* to = y.writable<T>();
+    T* to = host_data<T>(y);
     context.threads().for_ranges(y.count(), kElementGrain, [=](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) to[i] = value_of(loss, z[i], t[i], parameter);
     });
@@ -69,12 +70,12 @@ Result<Tensor> run_element_loss(Context& context, const ElementLossArgs& args) {
 
 Status run_element_loss_gradient(Context& context, const ElementLossGradientArgs& args) {
   with_type(args.dy.dtype(), [&]<typename T>() {
-    const T* z = args.predictions.data<T>();
-    const T* t = args.targets.data<T>();
-    const T* from = args.dy.data<T>();
+    const T* z = host_data<const T>(args.predictions);
+    const T* t = host_data<const T>(args.targets);
+    const T* from = host_data<const T>(args.dy);
     const auto parameter = static_cast<T>(args.parameter);
     const ElementLoss loss = args.loss;
-    T* to = args.dx.writable<T>();
+    T* to = host_data<T>(args.dx);
     context.threads().for_ranges(args.dy.count(), kElementGrain, [=](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) to[i] = from[i] * slope_of(loss, z[i], t[i], parameter);
     });

@@ -2,6 +2,7 @@
 
 #include "ballast/backends/host/implementations.h"
 #include "ballast/backends/host/kernel_access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 
 namespace ballast::host {
@@ -23,8 +24,8 @@ Status read_rows(Context& context, const EmbeddingLookupArgs& args, Tensor& y) {
     BALLAST_TRY(row, context.workspace().make({row_bytes}, DType::kU8));
   }
   for (size_t i = 0; i < args.indices.size(); ++i) {
-    T* out = y.writable<T>() + i * features;
-    auto* bytes = as_it_is ? reinterpret_cast<std::byte*>(out) : row.writable<std::byte>();
+    T* out = host_data<T>(y) + i * features;
+    auto* bytes = as_it_is ? reinterpret_cast<std::byte*>(out) : host_data<std::byte>(row);
     BALLAST_CHECK(weight.store().read_row(weight, args.indices[i], {bytes, row_bytes}));
     if (!as_it_is) kernels<T>(context).widen(WeightView{bytes, weight.dtype()}, out, features);
   }
@@ -41,7 +42,7 @@ Result<Tensor> run_lookup(Context& context, const EmbeddingLookupArgs& args) {
 Status run_scatter_rows(Context& context, const ScatterRowsArgs& args) {
   return with_type(args.rows.dtype(), [&]<typename T>() -> Status {
     BALLAST_TRY(const auto* table, gradients_with<T>(context, &GradientKernels<T>::scatter_rows, "sums of rows"));
-    table->scatter_rows(args.indices.data(), args.rows.data<T>(), args.table.writable<T>(), args.indices.size(),
+    table->scatter_rows(args.indices.data(), host_data<const T>(args.rows), host_data<T>(args.table), args.indices.size(),
                         args.table.dims().back(), context.threads());
     return {};
   });

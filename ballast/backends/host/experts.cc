@@ -6,6 +6,7 @@
 #include "ballast/backends/host/implementations.h"
 #include "ballast/backends/host/kernel_access.h"
 #include "ballast/backends/host/product.h"
+#include "ballast/device/host_access.h"
 
 namespace ballast::host {
 
@@ -44,11 +45,11 @@ Result<Tensor> run_gates(Context& context, const ExpertGatesArgs& args) {
   if (gates.count() == 0) return gates;
   BALLAST_TRY(Tensor order, context.workspace().make({experts}, DType::kU32));
   with_type(gates.dtype(), [&]<typename T>() {
-    T* shares = gates.writable<T>();
-    kernels<T>(context).softmax(args.scores.data<T>(), shares, rows, experts, context.threads());
+    T* shares = host_data<T>(gates);
+    kernels<T>(context).softmax(host_data<const T>(args.scores), shares, rows, experts, context.threads());
     for (uint64_t row = 0; row < rows; ++row, shares += experts) {
       if (has_nan(shares, experts)) continue;  // it must show: all of them stay
-      keep_largest(shares, order.writable<uint32_t>(), experts, args.used, args.normalise);
+      keep_largest(shares, host_data<uint32_t>(order), experts, args.used, args.normalise);
     }
   });
   return gates;
@@ -69,8 +70,8 @@ Result<Share> gather_share(Context& context, const ExpertMlpArgs& args, uint64_t
   Share share;
   BALLAST_TRY(share.rows, context.workspace().make({rows}, DType::kU32));
   for (uint64_t row = 0; row < rows; ++row) {
-    if (args.gates.data<T>()[row * experts + expert] == T{0}) continue;
-    share.rows.writable<uint32_t>()[share.count++] = static_cast<uint32_t>(row);
+    if (host_data<const T>(args.gates)[row * experts + expert] == T{0}) continue;
+    host_data<uint32_t>(share.rows)[share.count++] = static_cast<uint32_t>(row);
   }
   if (share.count == 0 || share.count == rows) {
     share.x = args.x;
@@ -78,8 +79,8 @@ Result<Share> gather_share(Context& context, const ExpertMlpArgs& args, uint64_t
   }
   BALLAST_TRY(share.x, context.workspace().make({share.count, width}, args.x.dtype()));
   for (uint64_t i = 0; i < share.count; ++i) {
-    const uint64_t row = share.rows.data<uint32_t>()[i];
-    std::memcpy(share.x.writable<T>() + i * width, args.x.data<T>() + row * width, width * sizeof(T));
+    const uint64_t row = host_data<const uint32_t>(share.rows)[i];
+    std::memcpy(host_data<T>(share.x) + i * width, host_data<const T>(args.x) + row * width, width * sizeof(T));
   }
   return share;
 }
@@ -95,10 +96,10 @@ template <typename T>
 void add_share(const ExpertMlpArgs& args, const Share& share, uint64_t expert, const Tensor& said, Tensor& y) {
   const uint64_t width = y.dims()[1], experts = args.gates.dims()[1];
   for (uint64_t i = 0; i < share.count; ++i) {
-    const uint64_t row = share.rows.data<uint32_t>()[i];
-    const T gate = args.gates.data<T>()[row * experts + expert];
-    const T* from = said.data<T>() + i * width;
-    T* to = y.writable<T>() + row * width;
+    const uint64_t row = host_data<const uint32_t>(share.rows)[i];
+    const T gate = host_data<const T>(args.gates)[row * experts + expert];
+    const T* from = host_data<const T>(said) + i * width;
+    T* to = host_data<T>(y) + row * width;
     for (uint64_t j = 0; j < width; ++j) to[j] += gate * from[j];
   }
 }

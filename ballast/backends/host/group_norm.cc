@@ -2,6 +2,7 @@
 
 #include "ballast/backends/host/implementations.h"
 #include "ballast/backends/host/kernel_access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 #include "ballast/ops/normalization.h"
 
@@ -52,8 +53,8 @@ Status normalise_groups(Context& context, const GroupNormArgs& args, Tensor& y) 
   BALLAST_TRY(const auto gamma, ParamValues<T>::take(context, args.gamma));
   BALLAST_TRY(const auto beta, ParamValues<T>::take(context, args.beta));
   const Groups groups(args.x.dims(), args.groups);
-  const T* x = args.x.data<T>();
-  T* to = y.writable<T>();
+  const T* x = host_data<const T>(args.x);
+  T* to = host_data<T>(y);
   context.threads().for_ranges(groups.images * groups.groups, 1, [&](size_t begin, size_t end) {
     for (size_t piece = begin; piece < end; ++piece) {
       const auto statistics = statistics_of(groups, piece, x, static_cast<T>(args.eps));
@@ -81,8 +82,8 @@ template <typename T>
 Status group_norm_back(Context& context, const GroupNormGradientArgs& args) {
   BALLAST_TRY(const auto scales, ParamValues<T>::take(context, args.gamma));
   const Groups shape(args.dy.dims(), args.groups);
-  const T* from = args.x.data<T>();
-  const T* above = args.dy.data<T>();
+  const T* from = host_data<const T>(args.x);
+  const T* above = host_data<const T>(args.dy);
   T* to = data_or_null<T>(args.dx);
   T* products = data_or_null<T>(args.terms);
   context.threads().for_ranges(shape.images * shape.groups, 1, [&](size_t begin, size_t end) {

@@ -6,6 +6,7 @@
 
 #include "ballast/backends/host/host_backend.h"
 #include "ballast/backends/typed_access.h"
+#include "ballast/device/host_access.h"
 
 namespace ballast::host {
 
@@ -53,8 +54,8 @@ class ParamValues {
     }
     const uint64_t count = param.shape().element_count().value_or(0);
     BALLAST_TRY(values.widened_, context.workspace().make({count}, kDTypeOf<T>));
-    kernels<T>(context).widen(WeightView{bytes, param.dtype()}, values.widened_.template writable<T>(), count);
-    values.data_ = values.widened_.template data<T>();
+    kernels<T>(context).widen(WeightView{bytes, param.dtype()}, host_data<T>(values.widened_), count);
+    values.data_ = host_data<const T>(values.widened_);
     values.lease_ = Lease();
     return values;
   }
@@ -69,7 +70,7 @@ class ParamValues {
     values.lease_ = Lease();
     const uint64_t count = param.shape().element_count().value_or(0);
     BALLAST_TRY(values.widened_, context.workspace().make({count}, kDTypeOf<T>));
-    T* to = values.widened_.template writable<T>();
+    T* to = host_data<T>(values.widened_);
     values.data_ = to;
     BALLAST_CHECK(for_each_tile(param, [&](const Lease& lease) -> Status {
       const uint64_t elements = lease.row_count() * (count / param.rows());
@@ -98,7 +99,7 @@ class ParamValues {
 
 template <typename T>
 T* data_or_null(Tensor* tensor) {
-  return tensor != nullptr ? tensor->writable<T>() : nullptr;
+  return tensor != nullptr ? host_data<T>(*tensor) : nullptr;
 }
 
 // Elements of one loop over all of them that one thread takes at once.

@@ -6,6 +6,7 @@
 #include "ballast/backends/host/kernel_access.h"
 #include "ballast/backends/host/product.h"
 #include "ballast/backends/host/rounding.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 
 namespace ballast::host {
@@ -37,9 +38,9 @@ Status multiply_plain_rows(Context& context, const Param& weight, const RowRange
     for (uint64_t row = 0; row < row_count; row += most) {
       const uint64_t count = std::min(most, row_count - row);
       const WeightView blocks{lease.bytes().data() + row * weight.row_bytes(), weight.dtype()};
-      kernels<float>(context).widen(blocks, plain.writable<float>(), count * tile.n);
+      kernels<float>(context).widen(blocks, host_data<float>(plain), count * tile.n);
       Tensor rounded;
-      BALLAST_TRY(tile.w, product_weight(context, {plain.bytes().data(), DType::kF32}, count * tile.n, rounded));
+      BALLAST_TRY(tile.w, product_weight(context, {host_bytes(plain).data(), DType::kF32}, count * tile.n, rounded));
       set_rows(tile, rows.count, lease.first_row() - rows.first + row, count);
       kernels<T>(context).gemm(tile, context.threads());
     }
@@ -65,7 +66,7 @@ Status multiply(Context& context, const Param& weight, const RowRange& rows, Gem
   const auto scratch_bytes = kernels<T>(context).gemm_scratch;
   BALLAST_TRY(Tensor scratch,
               context.workspace().make({scratch_bytes != nullptr ? scratch_bytes(tile) : 0}, DType::kU8));
-  tile.scratch = scratch.writable<std::byte>();
+  tile.scratch = host_data<std::byte>(scratch);
   return for_each_tile(weight, wanted.first, wanted.count, [&](const Lease& lease, uint64_t count) -> Status {
     Tensor rounded;
     const WeightView view{lease.bytes().data(), weight.dtype()};
@@ -82,8 +83,8 @@ Status run_gemm(Context& context, const Tensor& x, const Param& weight, const Li
   const auto [k, n] = size_of(weight, options.layout, options.rows);
   BALLAST_TRY(const auto bias, ParamValues<T>::take(context, options.bias));
   GemmTile<T> tile;
-  tile.a = x.data<T>();
-  tile.c = y.writable<T>();
+  tile.a = host_data<const T>(x);
+  tile.c = host_data<T>(y);
   tile.m = x.dims().leading();
   tile.n = n;
   tile.k = k;
@@ -92,7 +93,7 @@ Status run_gemm(Context& context, const Tensor& x, const Param& weight, const Li
   tile.layout = options.layout;
   tile.bias = bias.data();
   tile.activation = options.activation;
-  tile.residual = options.residual != nullptr ? options.residual->data<T>() : nullptr;
+  tile.residual = options.residual != nullptr ? host_data<const T>(*options.residual) : nullptr;
   return multiply(context, weight, options.rows, tile);
 }
 
@@ -115,7 +116,7 @@ Result<Tensor> run_matmul(Context& context, const MatmulArgs& args) {
   if (c.count() == 0) return c;
   const uint64_t batch = dims.rank() == 3 ? dims[0] : 1;
   with_type(a.dtype(), [&]<typename T>() {
-    kernels<T>(context).batched_matmul(BatchedMatmul<T>{a.data<T>(), b.data<T>(), c.writable<T>(), batch,
+    kernels<T>(context).batched_matmul(BatchedMatmul<T>{host_data<const T>(a), host_data<const T>(b), host_data<T>(c), batch,
                                                         a.dims().back(1), b.dims().back(), a.dims().back()},
                                        context.threads());
   });
@@ -137,11 +138,11 @@ Status run_transposed_product(Context& context, const TransposedProductArgs& arg
     BALLAST_TRY(const auto* table,
                 gradients_with<T>(context, &GradientKernels<T>::transposed_product, "transposed products"));
     const TransposedProduct<T> problem{
-        a.data<T>(), b.data<T>(), args.c.writable<T>(), a.dims().leading(), a.dims().back(), b.dims().back(), args.add};
+        host_data<const T>(a), host_data<const T>(b), host_data<T>(args.c), a.dims().leading(), a.dims().back(), b.dims().back(), args.add};
     const auto scratch_size = kernels<T>(context).gradients.transposed_product_scratch;
     BALLAST_TRY(Tensor scratch,
                 context.workspace().make({scratch_size != nullptr ? scratch_size(problem) : 0}, kDTypeOf<T>));
-    table->transposed_product(problem, scratch.writable<T>(), context.threads());
+    table->transposed_product(problem, host_data<T>(scratch), context.threads());
     return {};
   });
 }

@@ -5,6 +5,7 @@
 #include "ballast/backends/host/implementations.h"
 #include "ballast/backends/host/kernel_access.h"
 #include "ballast/backends/host/sums.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 
 namespace ballast::host {
@@ -14,9 +15,9 @@ namespace {
 template <typename T>
 CrossEntropyProblem<T> make_problem(const Tensor& logits, std::span<const uint32_t> labels, const Tensor* targets) {
   CrossEntropyProblem<T> problem{};
-  problem.logits = logits.data<T>();
+  problem.logits = host_data<const T>(logits);
   problem.labels = targets == nullptr ? labels.data() : nullptr;
-  problem.targets = targets != nullptr ? targets->data<T>() : nullptr;
+  problem.targets = targets != nullptr ? host_data<const T>(*targets) : nullptr;
   problem.rows = logits.dims()[0];
   problem.classes = logits.dims()[1];
   problem.ignored = kIgnoredLabel;
@@ -31,7 +32,7 @@ Result<Tensor> run_cross_entropy(Context& context, const CrossEntropyArgs& args)
   BALLAST_TRY(Tensor losses, context.workspace().make({args.logits.dims()[0]}, args.logits.dtype()));
   with_type(losses.dtype(), [&]<typename T>() {
     auto problem = make_problem<T>(args.logits, args.labels, args.targets);
-    problem.losses = losses.writable<T>();
+    problem.losses = host_data<T>(losses);
     kernels<T>(context).gradients.cross_entropy(problem, context.threads());
   });
   BALLAST_TRY(const double sum, sum_in_pieces(context, losses));
@@ -55,8 +56,8 @@ Result<Tensor> run_hinge(Context& context, const HingeLossArgs& args) {
   const uint64_t classes = args.logits.dims()[1];
   BALLAST_TRY(Tensor losses, context.workspace().make({rows}, DType::kF64));
   with_type(args.logits.dtype(), [&]<typename T>() {
-    const T* scores = args.logits.data<T>();
-    auto* to = losses.writable<double>();
+    const T* scores = host_data<const T>(args.logits);
+    auto* to = host_data<double>(losses);
     context.threads().for_ranges(rows, row_grain(classes), [&](size_t begin, size_t end) {
       for (size_t row = begin; row < end; ++row) {
         const bool counts = args.labels[row] != kIgnoredLabel;
@@ -74,8 +75,8 @@ Status run_cross_entropy_gradient(Context& context, const CrossEntropyGradientAr
                 gradients_with<T>(context, &GradientKernels<T>::cross_entropy_gradient, "gradients of cross-entropy"));
     const auto rows = static_cast<double>(args.counted);
     table->cross_entropy_gradient(make_problem<T>(args.logits, args.labels, args.targets),
-                                  static_cast<T>(static_cast<double>(*args.dy.data<T>()) / rows),
-                                  args.dlogits.writable<T>(), context.threads());
+                                  static_cast<T>(static_cast<double>(*host_data<const T>(args.dy)) / rows),
+                                  host_data<T>(args.dlogits), context.threads());
     return {};
   });
 }
@@ -95,9 +96,9 @@ void hinge_row_back(const T* scores, uint64_t classes, uint32_t label, double ma
 Status run_hinge_gradient(Context& context, const HingeLossGradientArgs& args) {
   const uint64_t classes = args.logits.dims()[1];
   with_type(args.dy.dtype(), [&]<typename T>() {
-    const auto share = static_cast<T>(static_cast<double>(*args.dy.data<T>()) / static_cast<double>(args.counted));
-    const T* from = args.logits.data<T>();
-    T* to = args.dlogits.writable<T>();
+    const auto share = static_cast<T>(static_cast<double>(*host_data<const T>(args.dy)) / static_cast<double>(args.counted));
+    const T* from = host_data<const T>(args.logits);
+    T* to = host_data<T>(args.dlogits);
     context.threads().for_ranges(args.logits.dims()[0], row_grain(classes), [&](size_t begin, size_t end) {
       std::fill(to + begin * classes, to + end * classes, T{0});
       for (size_t row = begin; row < end; ++row) {

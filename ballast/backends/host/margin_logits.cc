@@ -4,6 +4,7 @@
 
 #include "ballast/backends/host/implementations.h"
 #include "ballast/backends/host/kernel_access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 
 namespace ballast::host {
@@ -45,8 +46,8 @@ Result<Tensor> run_margin_logits(Context& context, const MarginLogitsArgs& args)
   BALLAST_TRY(Tensor y, context.workspace().make(args.cosines.dims(), args.cosines.dtype()));
   const uint64_t classes = args.cosines.dims()[1];
   with_type(y.dtype(), [&]<typename T>() {
-    const T* from = args.cosines.data<T>();
-    T* to = y.writable<T>();
+    const T* from = host_data<const T>(args.cosines);
+    T* to = host_data<T>(y);
     for (uint64_t i = 0; i < y.count(); ++i) to[i] = from[i] * static_cast<T>(args.scale);
     for (size_t row = 0; row < args.labels.size(); ++row) {
       if (args.labels[row] == kIgnoredLabel) continue;
@@ -60,9 +61,9 @@ Result<Tensor> run_margin_logits(Context& context, const MarginLogitsArgs& args)
 Status run_margin_logits_gradient(Context&, const MarginLogitsGradientArgs& args) {
   const uint64_t classes = args.cosines.dims()[1];
   with_type(args.dy.dtype(), [&]<typename T>() {
-    const T* cosines = args.cosines.data<T>();
-    const T* from = args.dy.data<T>();
-    T* to = args.dx.writable<T>();
+    const T* cosines = host_data<const T>(args.cosines);
+    const T* from = host_data<const T>(args.dy);
+    T* to = host_data<T>(args.dx);
     for (uint64_t i = 0; i < args.dy.count(); ++i) to[i] = from[i] * static_cast<T>(args.scale);
     for (size_t row = 0; row < args.labels.size(); ++row) {
       if (args.labels[row] == kIgnoredLabel) continue;

@@ -2,6 +2,7 @@
 
 #include "ballast/backends/host/implementations.h"
 #include "ballast/backends/host/kernel_access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 
 namespace ballast::host {
@@ -14,9 +15,9 @@ Result<const T*> shifted_values(Context& context, const ParamValues<T>& values, 
                                 Tensor& memory) {
   if (shift == 0) return values.data();
   BALLAST_TRY(memory, context.workspace().make({count}, kDTypeOf<T>));
-  T* to = memory.writable<T>();
+  T* to = host_data<T>(memory);
   for (uint64_t i = 0; i < count; ++i) to[i] = values.data()[i] + static_cast<T>(shift);
-  return memory.data<T>();
+  return host_data<const T>(memory);
 }
 
 template <typename T>
@@ -29,7 +30,7 @@ Status normalise_rows(Context& context, NormKernel<T> kernel, const Tensor& x, c
   Tensor shifted;
   BALLAST_TRY(const T* scales, shifted_values(context, gammas, x.dims().back(), shift, shifted));
   BALLAST_TRY(const auto shifts, ParamValues<T>::take(context, beta));
-  kernel(NormProblem<T>{x.data<T>(), y.writable<T>(), scales, shifts.data(), x.dims().leading(), x.dims().back(),
+  kernel(NormProblem<T>{host_data<const T>(x), host_data<T>(y), scales, shifts.data(), x.dims().leading(), x.dims().back(),
                         static_cast<T>(eps)},
          context.threads());
   return {};
@@ -74,8 +75,8 @@ Status norm_back(Context& context, const NormGradientArgs& args) {
   Tensor shifted;
   BALLAST_TRY(const T* scales, shifted_values(context, gammas, args.dy.dims().back(), args.shift, shifted));
   NormGradient<T> problem{};
-  problem.x = args.x.data<T>();
-  problem.dy = args.dy.data<T>();
+  problem.x = host_data<const T>(args.x);
+  problem.dy = host_data<const T>(args.dy);
   problem.gamma = scales;
   problem.dx = data_or_null<T>(args.dx);
   problem.dgamma = data_or_null<T>(args.dgamma);

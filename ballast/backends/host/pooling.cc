@@ -5,6 +5,7 @@
 #include "ballast/backends/host/implementations.h"
 #include "ballast/backends/host/kernel_access.h"
 #include "ballast/backends/host/transposed.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 
 namespace ballast::host {
@@ -36,8 +37,8 @@ Result<Tensor> pool_nhwc(Context& context, const Pick& pick, const Tensor& x, co
   if (y.count() == 0) return y;
   with_type(x.dtype(), [&]<typename T>() {
     Pool2dProblem<T> problem = pool2d_problem<T>(in, params, out);
-    problem.x = x.data<T>();
-    problem.y = y.writable<T>();
+    problem.x = host_data<const T>(x);
+    problem.y = host_data<T>(y);
     pick(kernels<T>(context))(problem, context.threads());
   });
   return y;
@@ -75,7 +76,7 @@ Result<Tensor> run_mean(Context& context, const GlobalMeanPoolNhwcArgs& args) {
   BALLAST_TRY(Tensor y, context.workspace().make({dims[0], dims[3]}, args.x.dtype()));
   if (y.count() == 0) return y;
   with_type(y.dtype(), [&]<typename T>() {
-    kernels<T>(context).mean_over_positions(args.x.data<T>(), y.writable<T>(), dims[0], dims[1] * dims[2], dims[3],
+    kernels<T>(context).mean_over_positions(host_data<const T>(args.x), host_data<T>(y), dims[0], dims[1] * dims[2], dims[3],
                                             context.threads());
   });
   return y;
@@ -113,8 +114,8 @@ Status run_max_pool_gradient(Context& context, const MaxPool2dGradientArgs& args
   return with_type(args.x.dtype(), [&]<typename T>() -> Status {
     BALLAST_TRY(const auto* table, gradients_with<T>(context, &GradientKernels<T>::max_pool2d, "gradients of pooling"));
     Pool2dProblem<T> problem = pool2d_problem<T>(args.x.dims(), args.params, args.dy.dims());
-    problem.x = args.x.data<T>();
-    table->max_pool2d(problem, args.dy.data<T>(), args.dx.writable<T>(), context.threads());
+    problem.x = host_data<const T>(args.x);
+    table->max_pool2d(problem, host_data<const T>(args.dy), host_data<T>(args.dx), context.threads());
     return {};
   });
 }
@@ -122,8 +123,8 @@ Status run_max_pool_gradient(Context& context, const MaxPool2dGradientArgs& args
 Status run_avg_pool_gradient(Context& context, const AvgPool2dGradientArgs& args) {
   with_type(args.dy.dtype(), [&]<typename T>() {
     const Pool2dProblem<T> p = pool2d_problem<T>(args.dx.dims(), args.params, args.dy.dims());
-    const T* const from = args.dy.data<T>();
-    T* const to = args.dx.writable<T>();
+    const T* const from = host_data<const T>(args.dy);
+    T* const to = host_data<T>(args.dx);
     context.threads().for_ranges(p.n * p.h, row_grain(p.width * p.c), [&](size_t begin, size_t end) {
       for (uint64_t at = begin * p.width; at < end * p.width; ++at) {
         const uint64_t row = at / p.width;
@@ -139,8 +140,8 @@ Status run_global_mean_gradient(Context& context, const GlobalMeanPoolGradientAr
     const Dims& dims = args.dx.dims();
     const uint64_t positions = dims[1] * dims[2], channels = dims[3];
     const auto count = static_cast<T>(positions);
-    const T* from = args.dy.data<T>();
-    T* to = args.dx.writable<T>();
+    const T* from = host_data<const T>(args.dy);
+    T* to = host_data<T>(args.dx);
     context.threads().for_ranges(dims[0] * positions, row_grain(channels), [=](size_t begin, size_t end) {
       for (size_t at = begin; at < end; ++at) {
         const T* row = from + at / positions * channels;

@@ -6,6 +6,7 @@
 #include "ballast/backends/host/implementations.h"
 #include "ballast/backends/host/kernel_access.h"
 #include "ballast/backends/host/sums.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 
 namespace ballast::host {
@@ -48,8 +49,8 @@ void for_each_row(Context& context, const Dims& x, const Row& row) {
 Result<Tensor> run_sum_last_dim(Context& context, const SumLastDimArgs& args) {
   BALLAST_TRY(Tensor y, context.workspace().make(row_dims(args.x.dims()), args.x.dtype()));
   with_type(y.dtype(), [&]<typename T>() {
-    const T* x = args.x.data<T>();
-    T* sums = y.writable<T>();
+    const T* x = host_data<const T>(args.x);
+    T* sums = host_data<T>(y);
     const uint64_t features = args.x.dims().back();
     for_each_row(context, args.x.dims(),
                  [=](size_t at, size_t i) { sums[i] = static_cast<T>(sum_of(x + at, features)); });
@@ -60,9 +61,9 @@ Result<Tensor> run_sum_last_dim(Context& context, const SumLastDimArgs& args) {
 Result<Tensor> run_scale_rows(Context& context, const ScaleRowsArgs& args) {
   BALLAST_TRY(Tensor y, context.workspace().make(args.x.dims(), args.x.dtype()));
   with_type(y.dtype(), [&]<typename T>() {
-    const T* from = args.x.data<T>();
-    const T* by = args.factors.data<T>();
-    T* to = y.writable<T>();
+    const T* from = host_data<const T>(args.x);
+    const T* by = host_data<const T>(args.factors);
+    T* to = host_data<T>(y);
     const uint64_t features = args.x.dims().back();
     for_each_row(context, args.x.dims(), [=](size_t at, size_t i) {
       for (size_t j = at; j < at + features; ++j) to[j] = from[j] * by[i];
@@ -73,16 +74,16 @@ Result<Tensor> run_scale_rows(Context& context, const ScaleRowsArgs& args) {
 
 Status run_spread_all(Context&, const SpreadAllArgs& args) {
   with_type(args.dy.dtype(), [&]<typename T>() {
-    const auto value = static_cast<T>(static_cast<double>(*args.dy.data<T>()) * args.share);
-    std::fill_n(args.dx.writable<T>(), args.dx.count(), value);
+    const auto value = static_cast<T>(static_cast<double>(*host_data<const T>(args.dy)) * args.share);
+    std::fill_n(host_data<T>(args.dx), args.dx.count(), value);
   });
   return {};
 }
 
 Status run_spread_rows(Context& context, const SpreadRowsArgs& args) {
   with_type(args.dy.dtype(), [&]<typename T>() {
-    const T* from = args.dy.data<T>();
-    T* to = args.dx.writable<T>();
+    const T* from = host_data<const T>(args.dy);
+    T* to = host_data<T>(args.dx);
     const uint64_t features = args.dx.dims().back();
     for_each_row(context, args.dx.dims(), [=](size_t at, size_t i) { std::fill_n(to + at, features, from[i]); });
   });
@@ -95,9 +96,9 @@ Result<double> sum_in_pieces(Context& context, const Tensor& x) {
   constexpr size_t kPiece = 1 << 13;
   const size_t pieces = (x.count() + kPiece - 1) / kPiece;
   BALLAST_TRY(Tensor sums, context.workspace().make({pieces}, DType::kF64));
-  auto* const out = sums.writable<double>();
+  auto* const out = host_data<double>(sums);
   with_type(x.dtype(), [&]<typename T>() {
-    const T* from = x.data<T>();
+    const T* from = host_data<const T>(x);
     const size_t count = x.count();
     context.threads().for_ranges(pieces, 1, [=](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) out[i] = sum_of(from + i * kPiece, std::min(kPiece, count - i * kPiece));
@@ -110,7 +111,7 @@ Result<double> sum_in_pieces(Context& context, const Tensor& x) {
 
 Result<Tensor> single(Context& context, double value, DType dtype) {
   BALLAST_TRY(Tensor y, context.workspace().make({1}, dtype));
-  with_type(dtype, [&]<typename T>() { *y.writable<T>() = static_cast<T>(value); });
+  with_type(dtype, [&]<typename T>() { *host_data<T>(y) = static_cast<T>(value); });
   return y;
 }
 

@@ -4,6 +4,7 @@
 
 #include "ballast/backends/host/implementations.h"
 #include "ballast/backends/host/kernel_access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/update_routines.h"
 
 namespace ballast::host {
@@ -16,8 +17,8 @@ template <typename T>
 void turn(Context& context, T* x, const RopeTables& tables, uint64_t heads, uint64_t head_dim, uint64_t stride) {
   RopeProblem<T> problem{};
   problem.x = x;
-  problem.cosines = tables.cosines.data<T>();
-  problem.sines = tables.sines.data<T>();
+  problem.cosines = host_data<const T>(tables.cosines);
+  problem.sines = host_data<const T>(tables.sines);
   problem.positions = tables.cosines.dims()[0];
   problem.heads = heads;
   problem.head_dim = head_dim;
@@ -37,7 +38,7 @@ Result<Tensor> turned(Context& context, const Tensor& x, const RopeTables& table
   const uint64_t heads = y.dims()[1];
   const uint64_t head_dim = y.dims()[2];
   with_type(y.dtype(),
-            [&]<typename T>() { turn<T>(context, y.writable<T>(), tables, heads, head_dim, heads * head_dim); });
+            [&]<typename T>() { turn<T>(context, host_data<T>(y), tables, heads, head_dim, heads * head_dim); });
   return y;
 }
 
@@ -52,7 +53,7 @@ Result<Tensor> turned_packed(Context& context, const AttentionConfig& config, co
   BALLAST_TRY(Tensor y, context.workspace().copy(qkv));
   if (y.count() == 0) return y;
   with_type(y.dtype(), [&]<typename T>() {
-    T* q = y.writable<T>();
+    T* q = host_data<T>(y);
     for (uint64_t sequence = 0; sequence < config.sequences; ++sequence) {
       turn<T>(context, q, tables, config.q_heads, config.head_dim, y.dims()[1]);
       turn<T>(context, q + config.q_width(), tables, config.kv_heads, config.head_dim, y.dims()[1]);
@@ -72,8 +73,8 @@ void fill_tables(const RopeTablesArgs& args) {
   RopeTables& tables = args.tables;
   const uint64_t positions = tables.cosines.dims()[0];
   const uint64_t half = tables.cosines.dims()[1];
-  T* const cosines = tables.cosines.writable<T>();
-  T* const sines = tables.sines.writable<T>();
+  T* const cosines = host_data<T>(tables.cosines);
+  T* const sines = host_data<T>(tables.sines);
   const double scale = rope_magnitude(args.config.scaling, kDTypeOf<T>);
   for (uint64_t i = 0; i < half; ++i) {
     const double turn = rope_frequency(args.config, i, args.text_length, kDTypeOf<T>);

@@ -4,6 +4,7 @@
 
 #include "ballast/backends/host/implementations.h"
 #include "ballast/backends/host/kernel_access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 
 namespace ballast::host {
@@ -29,8 +30,8 @@ void reorder_row(const T* from, T* to, uint64_t turned, uint64_t head_dim, Chann
 void reorder(Context& context, const AttentionConfig& config, const Tensor& qkv, ChannelOrder order, Tensor& y) {
   const uint64_t width = qkv.dims()[1], turned = config.q_width() + config.kv_width();
   with_type(qkv.dtype(), [&]<typename T>() {
-    const T* from = qkv.data<T>();
-    T* to = y.writable<T>();
+    const T* from = host_data<const T>(qkv);
+    T* to = host_data<T>(y);
     context.threads().for_ranges(qkv.dims()[0], kOrderGrain, [=](size_t begin, size_t end) {
       for (size_t row = begin; row < end; ++row) {
         reorder_row(from + row * width, to + row * width, turned, config.head_dim, order);

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "ballast/backends/host/kernel_access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/tensor/small_float.h"
 
 namespace ballast::host {
@@ -36,7 +37,7 @@ Result<const T*> product_values(Context& context, const T* values, uint64_t coun
   BALLAST_TRY(const bool rounds, rounds_products(context));
   if (!rounds || values == nullptr) return values;
   BALLAST_TRY(memory, context.workspace().make({count}, kDTypeOf<T>));
-  T* const to = memory.writable<T>();
+  T* const to = host_data<T>(memory);
   context.threads().for_ranges(count, kGrain, [=](size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) to[i] = rounded(values[i]);
   });
@@ -50,7 +51,7 @@ Result<Tensor> product_operand(Context& context, const Tensor& x) {
   if (!rounds) return x;
   Tensor memory;
   BALLAST_CHECK(with_type(x.dtype(), [&]<typename T>() -> Status {
-    BALLAST_TRY(const T* values, product_values(context, x.data<T>(), x.count(), memory));
+    BALLAST_TRY(const T* values, product_values(context, host_data<const T>(x), x.count(), memory));
     (void)values;
     return {};
   }));
@@ -61,7 +62,7 @@ Result<WeightView> product_weight(Context& context, const WeightView& weight, ui
   BALLAST_TRY(const bool rounds, rounds_products(context));
   if (!rounds || weight.dtype == DType::kBF16) return weight;
   BALLAST_TRY(memory, context.workspace().make({count}, DType::kBF16));
-  auto* const to = memory.writable<uint16_t>();
+  auto* const to = host_data<uint16_t>(memory);
   const DTypeInfo& info = dtype_info(weight.dtype);
   const auto offset = [&](size_t i) {
     return is_block(weight.dtype) ? i / info.block_elements * info.block_bytes : i * (info.bits / 8);
@@ -76,7 +77,7 @@ Result<WeightView> product_weight(Context& context, const WeightView& weight, ui
       for (size_t j = 0; j < some; ++j) to[i + j] = static_cast<uint16_t>(rounded_bits(values[j]) >> 16);
     }
   });
-  return WeightView{memory.bytes().data(), DType::kBF16};
+  return WeightView{host_bytes(memory).data(), DType::kBF16};
 }
 
 }  // namespace ballast::host

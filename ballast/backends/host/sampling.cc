@@ -5,6 +5,7 @@
 
 #include "ballast/backends/host/implementations.h"
 #include "ballast/backends/host/kernel_access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 
 namespace ballast::host {
@@ -59,8 +60,8 @@ Result<Tensor> run_upsampling(Context& context, const Upsample2dArgs& args) {
   BALLAST_TRY(Tensor y,
               context.workspace().zeros({in[0], in[1] * args.factor, in[2] * args.factor, in[3]}, args.x.dtype()));
   with_type(y.dtype(), [&]<typename T>() {
-    const T* from = args.x.data<T>();
-    T* to = y.writable<T>();
+    const T* from = host_data<const T>(args.x);
+    T* to = host_data<T>(y);
     const uint64_t channels = in[3];
     const size_t grain = row_grain(y.dims()[2] * channels);
     context.threads().for_ranges(y.dims()[0] * y.dims()[1], grain, [&](size_t begin, size_t end) {
@@ -78,8 +79,8 @@ Result<Tensor> run_upsampling(Context& context, const Upsample2dArgs& args) {
 Status run_upsampling_gradient(Context& context, const Upsample2dGradientArgs& args) {
   const Dims& in = args.dx.dims();
   with_type(args.dy.dtype(), [&]<typename T>() {
-    const T* from = args.dy.data<T>();
-    T* to = args.dx.writable<T>();
+    const T* from = host_data<const T>(args.dy);
+    T* to = host_data<T>(args.dx);
     const uint64_t channels = in[3], rows = in[1] * args.factor;
     std::fill_n(to, args.dx.count(), T{0});
     context.threads().for_ranges(in[0], 1, [&](size_t begin, size_t end) {

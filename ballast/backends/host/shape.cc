@@ -7,6 +7,7 @@
 #include "ballast/backends/host/implementations.h"
 #include "ballast/backends/host/kernel_access.h"
 #include "ballast/backends/host/transposed.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 
 namespace ballast::host {
@@ -48,8 +49,8 @@ struct Permutation {
 
 template <typename Element>
 void permute(const Tensor& x, const Permutation& permutation, Tensor& y, ThreadPool& threads) {
-  const auto* in = x.data<Element>();
-  auto* out = y.writable<Element>();
+  const auto* in = host_data<const Element>(x);
+  auto* out = host_data<Element>(y);
   const uint64_t length = permutation.out.back();
   const uint64_t stride = permutation.strides[permutation.out.rank() - 1];
   const size_t rank = permutation.out.rank();
@@ -78,8 +79,8 @@ Result<Tensor> slice_of(Context& context, const Tensor& x, size_t axis, uint64_t
   dims[axis] = count;
   BALLAST_TRY(Tensor y, context.workspace().make(dims, x.dtype()));
   const uint64_t inner = dims_product(dims, axis + 1, dims.rank()) * element_bytes(y);
-  const std::byte* from = x.bytes().data() + begin * inner;
-  std::byte* to = y.writable<std::byte>();
+  const std::byte* from = host_bytes(x).data() + begin * inner;
+  std::byte* to = host_data<std::byte>(y);
   for (uint64_t outer = dims_product(dims, 0, axis); outer > 0; --outer) {
     std::memcpy(to, from, count * inner);
     from += from_length * inner;
@@ -103,7 +104,7 @@ Result<Tensor> run_concat(Context& context, const ConcatAlongAxisArgs& args) {
   for (const Tensor& part : args.parts) {
     const uint64_t run = part.dims()[args.axis] * inner;
     for (uint64_t i = 0; i < outer; ++i) {
-      std::memcpy(y.writable<std::byte>() + i * dims[args.axis] * inner + at, part.bytes().data() + i * run, run);
+      std::memcpy(host_data<std::byte>(y) + i * dims[args.axis] * inner + at, host_bytes(part).data() + i * run, run);
     }
     at += run;
   }
@@ -115,8 +116,8 @@ Status run_add_slice(Context&, const AddSliceArgs& args) {
     const Dims& whole = args.y.dims();
     const uint64_t inner = dims_product(whole, args.axis + 1, whole.rank());
     const uint64_t run = args.x.dims()[args.axis] * inner;
-    const T* from = args.x.data<T>();
-    T* to = args.y.writable<T>() + args.begin * inner;
+    const T* from = host_data<const T>(args.x);
+    T* to = host_data<T>(args.y) + args.begin * inner;
     for (uint64_t outer = dims_product(whole, 0, args.axis); outer > 0; --outer) {
       for (uint64_t i = 0; i < run; ++i) to[i] += from[i];
       from += run;

@@ -2,6 +2,7 @@
 
 #include "ballast/backends/host/implementations.h"
 #include "ballast/backends/host/kernel_access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 
 namespace ballast::host {
@@ -13,9 +14,9 @@ Result<Tensor> run_square_distances(Context& context, const SquareDistancesArgs&
   const uint64_t n = args.a.dims()[0], m = args.b.dims()[0], d = args.a.dims()[1];
   BALLAST_TRY(Tensor y, context.workspace().make({n, m}, args.a.dtype()));
   with_type(y.dtype(), [&]<typename T>() {
-    const T* a = args.a.data<T>();
-    const T* b = args.b.data<T>();
-    T* to = y.writable<T>();
+    const T* a = host_data<const T>(args.a);
+    const T* b = host_data<const T>(args.b);
+    T* to = host_data<T>(y);
     context.threads().for_ranges(n, row_grain(m * d), [=](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) {
         for (uint64_t j = 0; j < m; ++j) {
@@ -35,11 +36,11 @@ Result<Tensor> run_square_distances(Context& context, const SquareDistancesArgs&
 template <typename T>
 void pull(Context& context, const SquareDistancesGradientArgs& args) {
   const uint64_t n = args.x.dims()[0], m = args.others.dims()[0], d = args.x.dims()[1];
-  const T* x = args.x.data<T>();
-  const T* y = args.others.data<T>();
-  const T* dy = args.dy.data<T>();
+  const T* x = host_data<const T>(args.x);
+  const T* y = host_data<const T>(args.others);
+  const T* dy = host_data<const T>(args.dy);
   const uint64_t row = args.is_transposed ? 1 : m, column = args.is_transposed ? n : 1;
-  T* to = args.dx.writable<T>();
+  T* to = host_data<T>(args.dx);
   context.threads().for_ranges(n, row_grain(m * d), [=](size_t begin, size_t end) {
     std::fill(to + begin * d, to + end * d, T{0});
     for (size_t i = begin; i < end; ++i) {

@@ -2,6 +2,7 @@
 
 #include "ballast/backends/host/implementations.h"
 #include "ballast/backends/host/kernel_access.h"
+#include "ballast/device/host_access.h"
 
 namespace ballast::host {
 
@@ -12,7 +13,7 @@ Result<Tensor> drop(Context& context, const Tensor& x, float p, uint64_t key) {
   BALLAST_TRY(Tensor y, context.workspace().make(x.dims(), x.dtype()));
   BALLAST_CHECK(with_type(x.dtype(), [&]<typename T>() -> Status {
     BALLAST_TRY(const auto* table, gradients_with<T>(context, &GradientKernels<T>::dropout, "dropout"));
-    table->dropout(x.data<T>(), y.writable<T>(), x.count(), p, key, context.threads());
+    table->dropout(host_data<const T>(x), host_data<T>(y), x.count(), p, key, context.threads());
     return {};
   }));
   return y;

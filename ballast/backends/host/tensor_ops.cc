@@ -2,6 +2,7 @@
 
 #include "ballast/backends/host/implementations.h"
 #include "ballast/backends/host/kernel_access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 
 namespace ballast::host {
@@ -16,8 +17,8 @@ template <typename T>
 Status add_rows(Context& context, const AddBiasArgs& args, Tensor& y) {
   const Param* param = args.bias.param();
   BALLAST_TRY(const auto values, ParamValues<T>::take(context, param));
-  const T* bias = param != nullptr ? values.data() : args.bias.tensor()->data<T>();
-  kernels<T>(context).add_bias(args.x.data<T>(), bias, y.writable<T>(), y.dims().leading(), y.dims().back(),
+  const T* bias = param != nullptr ? values.data() : host_data<const T>(*args.bias.tensor());
+  kernels<T>(context).add_bias(host_data<const T>(args.x), bias, host_data<T>(y), y.dims().leading(), y.dims().back(),
                                context.threads());
   return {};
 }
@@ -36,7 +37,7 @@ bool supports_binary(const Context& context, const BinaryArgs& args) {
 Result<Tensor> run_binary(Context& context, const BinaryArgs& args) {
   BALLAST_TRY(Tensor y, context.workspace().make(args.a.dims(), args.a.dtype()));
   with_type(y.dtype(), [&]<typename T>() {
-    kernels<T>(context).binary(args.op, args.a.data<T>(), args.b.data<T>(), y.writable<T>(), y.count(),
+    kernels<T>(context).binary(args.op, host_data<const T>(args.a), host_data<const T>(args.b), host_data<T>(y), y.count(),
                                context.threads());
   });
   return y;
@@ -49,7 +50,7 @@ bool supports_unary(const Context& context, const UnaryArgs& args) {
 Result<Tensor> run_unary(Context& context, const UnaryArgs& args) {
   BALLAST_TRY(Tensor y, context.workspace().make(args.x.dims(), args.x.dtype()));
   with_type(y.dtype(), [&]<typename T>() {
-    kernels<T>(context).unary(args.op, static_cast<T>(args.parameter), args.x.data<T>(), y.writable<T>(), y.count(),
+    kernels<T>(context).unary(args.op, static_cast<T>(args.parameter), host_data<const T>(args.x), host_data<T>(y), y.count(),
                               context.threads());
   });
   return y;
@@ -59,8 +60,8 @@ Result<Tensor> run_unary(Context& context, const UnaryArgs& args) {
 Result<Tensor> run_clamp(Context& context, const ClampArgs& args) {
   BALLAST_TRY(Tensor y, context.workspace().make(args.x.dims(), args.x.dtype()));
   with_type(y.dtype(), [&]<typename T>() {
-    const T* x = args.x.data<T>();
-    T* out = y.writable<T>();
+    const T* x = host_data<const T>(args.x);
+    T* out = host_data<T>(y);
     const T low = args.low;
     const T high = args.high;
     context.threads().for_ranges(y.count(), 1 << 14, [=](size_t begin, size_t end) {
@@ -74,7 +75,7 @@ Status run_column_sums(Context& context, const ColumnSumsArgs& args) {
   const uint64_t features = args.sums.count();
   return with_type(args.x.dtype(), [&]<typename T>() -> Status {
     BALLAST_TRY(const auto* table, gradients_with<T>(context, &GradientKernels<T>::column_sums, "sums of columns"));
-    table->column_sums(args.x.data<T>(), args.sums.writable<T>(), args.x.count() / features, features, args.add,
+    table->column_sums(host_data<const T>(args.x), host_data<T>(args.sums), args.x.count() / features, features, args.add,
                        context.threads());
     return {};
   });
@@ -82,11 +83,11 @@ Status run_column_sums(Context& context, const ColumnSumsArgs& args) {
 
 Status run_choice_gradient(Context& context, const ChoiceGradientArgs& args) {
   with_type(args.dy.dtype(), [&]<typename T>() {
-    const T* x = args.op == BinaryOp::kMax ? args.a.data<T>() : args.b.data<T>();
-    const T* y = args.op == BinaryOp::kMax ? args.b.data<T>() : args.a.data<T>();
+    const T* x = args.op == BinaryOp::kMax ? host_data<const T>(args.a) : host_data<const T>(args.b);
+    const T* y = args.op == BinaryOp::kMax ? host_data<const T>(args.b) : host_data<const T>(args.a);
     const bool if_greater = args.to_a;
-    const T* from = args.dy.data<T>();
-    T* to = args.dx.writable<T>();
+    const T* from = host_data<const T>(args.dy);
+    T* to = host_data<T>(args.dx);
     context.threads().for_ranges(args.dy.count(), kElementGrain, [=](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) to[i] = (x[i] > y[i]) == if_greater ? from[i] : T{0};
     });
@@ -96,9 +97,9 @@ Status run_choice_gradient(Context& context, const ChoiceGradientArgs& args) {
 
 Status run_clamp_gradient(Context& context, const ClampGradientArgs& args) {
   with_type(args.dy.dtype(), [&]<typename T>() {
-    const T* in = args.x.data<T>();
-    const T* from = args.dy.data<T>();
-    T* to = args.dx.writable<T>();
+    const T* in = host_data<const T>(args.x);
+    const T* from = host_data<const T>(args.dy);
+    T* to = host_data<T>(args.dx);
     const T least = args.low, most = args.high;
     context.threads().for_ranges(args.dy.count(), kElementGrain, [=](size_t begin, size_t end) {
       for (size_t i = begin; i < end; ++i) to[i] = in[i] < least || in[i] > most ? T{0} : from[i];

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ballast/device/host_access.h"
 #include "ballast/tensor/blocks.h"
 #include "ballast/tensor/element.h"
 
@@ -52,7 +53,7 @@ Result<Tensor> operand(Context& context, const Tensor& x) {
   BALLAST_TRY(const bool rounds, rounds_operands(context));
   if (!rounds) return x;
   BALLAST_TRY(Tensor y, context.workspace().copy(x));
-  with_type(y.dtype(), [&]<typename T>() { round_values(context, y.writable<T>(), y.count()); });
+  with_type(y.dtype(), [&]<typename T>() { round_values(context, host_data<T>(y), y.count()); });
   return y;
 }
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "ballast/backends/typed_access.h"
+#include "ballast/device/host_access.h"
 
 namespace ballast::reference {
 
@@ -32,7 +33,7 @@ inline Result<Tensor> make_like(Context& context, const Tensor& x) {
 
 template <typename T>
 T* data_or_null(Tensor* tensor) {
-  return tensor != nullptr ? tensor->writable<T>() : nullptr;
+  return tensor != nullptr ? host_data<T>(*tensor) : nullptr;
 }
 
 // Elements of a parameter, of any type that can be computed with.
@@ -61,7 +62,7 @@ class Values {
     const uint64_t width = param.rows() == 0 ? 0 : elements / param.rows();
     Values values;
     BALLAST_TRY(values.memory_, context.workspace().make({count * width}, kDTypeOf<T>));
-    T* to = values.memory_.template writable<T>();
+    T* to = host_data<T>(values.memory_);
     values.data_ = to;
     if (count * width == 0) return values;
     BALLAST_CHECK(for_each_tile(param, first, count, [&](const Lease& lease, uint64_t rows) -> Status {
@@ -75,7 +76,7 @@ class Values {
   static Result<Values> operand_of(Context& context, const Param& param, uint64_t first, uint64_t count) {
     BALLAST_TRY(const bool rounds, rounds_operands(context));
     BALLAST_TRY(Values values, rows_of(context, param, first, count));
-    if (rounds) round_values(context, values.memory_.template writable<T>(), values.memory_.count());
+    if (rounds) round_values(context, host_data<T>(values.memory_), values.memory_.count());
     return values;
   }
 

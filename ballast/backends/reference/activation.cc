@@ -5,6 +5,7 @@
 #include <numbers>
 
 #include "ballast/backends/reference/access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 #include "ballast/ops/tensor_ops.h"
 
@@ -146,8 +147,8 @@ T slope_of(UnaryOp op, T parameter, T x) {
 Result<Tensor> apply_unary(Context& context, UnaryOp op, double parameter, const Tensor& x) {
   BALLAST_TRY(Tensor y, make_like(context, x));
   with_type(x.dtype(), [&]<typename T>() {
-    const T* in = x.data<T>();
-    T* out = y.writable<T>();
+    const T* in = host_data<const T>(x);
+    T* out = host_data<T>(y);
     each_element(context, x.count(), [&](size_t i) { out[i] = unary_of(op, static_cast<T>(parameter), in[i]); });
   });
   return y;
@@ -170,9 +171,9 @@ Result<Tensor> run_gelu(Context& context, const GeluArgs& args) {
 
 Status run_unary_gradient(Context& context, const UnaryGradientArgs& args) {
   with_type(args.dy.dtype(), [&]<typename T>() {
-    const T* x = args.x.data<T>();
-    const T* dy = args.dy.data<T>();
-    T* dx = args.dx.writable<T>();
+    const T* x = host_data<const T>(args.x);
+    const T* dy = host_data<const T>(args.dy);
+    T* dx = host_data<T>(args.dx);
     const auto parameter = static_cast<T>(args.parameter);
     each_element(context, args.dx.count(), [&](size_t i) { dx[i] = dy[i] * slope_of(args.op, parameter, x[i]); });
   });
@@ -182,9 +183,9 @@ Status run_unary_gradient(Context& context, const UnaryGradientArgs& args) {
 Result<Tensor> run_swiglu(Context& context, const SwigluArgs& args) {
   BALLAST_TRY(Tensor y, make_like(context, args.gate));
   with_type(y.dtype(), [&]<typename T>() {
-    const T* gate = args.gate.data<T>();
-    const T* up = args.up.data<T>();
-    T* out = y.writable<T>();
+    const T* gate = host_data<const T>(args.gate);
+    const T* up = host_data<const T>(args.up);
+    T* out = host_data<T>(y);
     each_element(context, y.count(), [&](size_t i) { out[i] = silu(gate[i]) * up[i]; });
   });
   return y;
@@ -205,8 +206,8 @@ Result<Tensor> run_softmax(Context& context, const SoftmaxLastDimArgs& args) {
   if (y.count() == 0) return y;
   const uint64_t features = features_of(y.dims());
   with_type(y.dtype(), [&]<typename T>() {
-    const T* in = args.x.data<T>();
-    T* out = y.writable<T>();
+    const T* in = host_data<const T>(args.x);
+    T* out = host_data<T>(y);
     each(context, y.dims().leading(),
          [&](size_t row) { softmax_row(in + row * features, out + row * features, features); });
   });
@@ -218,9 +219,9 @@ Status run_softmax_gradient(Context& context, const SoftmaxGradientArgs& args) {
   const uint64_t features = features_of(args.dy.dims());
   with_type(args.dy.dtype(), [&]<typename T>() {
     each(context, args.dy.dims().leading(), [&](size_t row) {
-      const T* y = args.y.data<T>() + row * features;
-      const T* dy = args.dy.data<T>() + row * features;
-      T* dx = args.dx.writable<T>() + row * features;
+      const T* y = host_data<const T>(args.y) + row * features;
+      const T* dy = host_data<const T>(args.dy) + row * features;
+      T* dx = host_data<T>(args.dx) + row * features;
       T sum = 0;
       for (uint64_t i = 0; i < features; ++i) sum += y[i] * dy[i];
       for (uint64_t i = 0; i < features; ++i) dx[i] = y[i] * (dy[i] - sum);
@@ -234,8 +235,8 @@ Result<Tensor> run_prelu(Context& context, const PreluArgs& args) {
   BALLAST_CHECK(with_type(y.dtype(), [&]<typename T>() -> Status {
     BALLAST_TRY(const auto slopes, Values<T>::of(context, args.slopes));
     const uint64_t channels = y.dims().back();
-    const T* in = args.x.data<T>();
-    T* out = y.writable<T>();
+    const T* in = host_data<const T>(args.x);
+    T* out = host_data<T>(y);
     each_element(context, y.count(), [&](size_t i) { out[i] = in[i] > T{0} ? in[i] : slopes[i % channels] * in[i]; });
     return {};
   }));
@@ -246,8 +247,8 @@ Status run_prelu_gradient(Context& context, const PreluGradientArgs& args) {
   return with_type(args.dy.dtype(), [&]<typename T>() -> Status {
     BALLAST_TRY(const auto slopes, Values<T>::of(context, args.slopes));
     const uint64_t channels = args.dy.dims().back();
-    const T* x = args.x.data<T>();
-    const T* dy = args.dy.data<T>();
+    const T* x = host_data<const T>(args.x);
+    const T* dy = host_data<const T>(args.dy);
     T* dx = data_or_null<T>(args.dx);
     T* terms = data_or_null<T>(args.terms);
     each_element(context, args.dy.count(), [&](size_t i) {

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "ballast/backends/reference/access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 #include "ballast/tensor/element.h"
 
@@ -65,13 +66,13 @@ Result<Tensor> run_attention(Context& context, const AttentionArgs& args) {
   with_type(out.dtype(), [&]<typename T>() {
     each(context, rows * config.q_heads, [&](size_t i) {
       const uint64_t row = i / config.q_heads, head = i % config.q_heads;
-      const T* first = qkv.data<T>() + row / length * length * width;  // of the sequence
+      const T* first = host_data<const T>(qkv) + row / length * length * width;  // of the sequence
       const T* keys = first + config.q_width() + kv_head_of(config, head) * config.head_dim;
       const T* values = keys + config.kv_width();
       attend(
-          config, qkv.data<T>() + row * width + head * config.head_dim, Seen(config, row % length, length),
+          config, host_data<const T>(qkv) + row * width + head * config.head_dim, Seen(config, row % length, length),
           [&](uint64_t at, uint64_t d) { return keys[at * width + d]; },
-          [&](uint64_t at, uint64_t d) { return values[at * width + d]; }, out.writable<T>() + i * config.head_dim);
+          [&](uint64_t at, uint64_t d) { return values[at * width + d]; }, host_data<T>(out) + i * config.head_dim);
     });
   });
   return out;
@@ -105,7 +106,7 @@ void store_past(const AttentionDecodeCacheArgs& args, const CachedLayer& layer) 
   const DType dtype = args.cache.shape().dtype;
   for (uint64_t i = 0; i < args.qkv.dims()[0]; ++i) {
     for (uint64_t head = 0; head < config.kv_heads; ++head) {
-      const T* key = args.qkv.data<T>() + i * width + config.q_width() + head * config.head_dim;
+      const T* key = host_data<const T>(args.qkv) + i * width + config.q_width() + head * config.head_dim;
       const T* value = key + config.kv_width();
       for (uint64_t d = 0; d < config.head_dim; ++d) {
         const uint64_t at = layer.element(head, args.position + i, d);
@@ -127,10 +128,10 @@ void attend_past(Context& context, const AttentionDecodeCacheArgs& args, const C
     each(context, args.qkv.dims()[0] * config.q_heads, [&](size_t i) {
       const uint64_t row = i / config.q_heads, head = i % config.q_heads, kv_head = kv_head_of(config, head);
       attend(
-          config, args.qkv.data<T>() + row * width + head * config.head_dim, Seen(config, args.position + row, 0),
+          config, host_data<const T>(args.qkv) + row * width + head * config.head_dim, Seen(config, args.position + row, 0),
           [&](uint64_t position, uint64_t d) { return at(keys, layer.element(kv_head, position, d)); },
           [&](uint64_t position, uint64_t d) { return at(values, layer.element(kv_head, position, d)); },
-          out.writable<T>() + i * config.head_dim);
+          host_data<T>(out) + i * config.head_dim);
     });
   });
 }
@@ -157,10 +158,10 @@ class HeadGradient {
   HeadGradient(const AttentionGradientArgs& args, const Tensor& qkv, const Tensor& dout, uint64_t sequence,
                uint64_t kv_head, T* weights)
       : config_(args.config),
-        qkv_(qkv.data<T>()),
-        out_(args.y.data<T>()),
-        dout_(dout.data<T>()),
-        dqkv_(args.dqkv.writable<T>()),
+        qkv_(host_data<const T>(qkv)),
+        out_(host_data<const T>(args.y)),
+        dout_(host_data<const T>(dout)),
+        dqkv_(host_data<T>(args.dqkv)),
         width_(qkv.dims()[1]),
         length_(qkv.dims()[0] / args.config.sequences),
         first_row_(sequence * length_),
@@ -249,7 +250,7 @@ Status run_attention_gradient(Context& context, const AttentionGradientArgs& arg
   BALLAST_TRY(Tensor weights, context.workspace().make({heads, length}, qkv.dtype()));
   with_type(qkv.dtype(), [&]<typename T>() {
     each(context, heads, [&](size_t i) {
-      HeadGradient<T>(args, qkv, dout, i / config.kv_heads, i % config.kv_heads, weights.writable<T>() + i * length)
+      HeadGradient<T>(args, qkv, dout, i / config.kv_heads, i % config.kv_heads, host_data<T>(weights) + i * length)
           .run();
     });
   });

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ballast/backends/reference/access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 
 namespace ballast::reference {
@@ -54,8 +55,8 @@ Status convolve(Context& context, const Conv2dArgs& args, const Tensor& x, Tenso
   const Convolution shape(x.dims(), args.weight.shape(), args.params, y.dims());
   BALLAST_TRY(const auto weight, Values<T>::operand_of(context, args.weight, 0, args.weight.rows()));
   BALLAST_TRY(const auto bias, Values<T>::of(context, args.bias));
-  const T* residual = args.params.residual != nullptr ? args.params.residual->data<T>() : nullptr;
-  const T* in = x.data<T>();
+  const T* residual = args.params.residual != nullptr ? host_data<const T>(*args.params.residual) : nullptr;
+  const T* in = host_data<const T>(x);
   each(context, y.count() / shape.outputs, [&](size_t position) {
     for (uint64_t output = 0; output < shape.outputs; ++output) {
       T sum = 0;
@@ -63,7 +64,7 @@ Status convolve(Context& context, const Conv2dArgs& args, const Tensor& x, Tenso
       if (bias.is_there()) sum += bias[output];
       const uint64_t at = position * shape.outputs + output;
       if (residual != nullptr) sum += residual[at];
-      y.writable<T>()[at] = activated(args.params.activation, sum);
+      host_data<T>(y)[at] = activated(args.params.activation, sum);
     }
   });
   return {};
@@ -83,8 +84,8 @@ Status input_gradient(Context& context, const Conv2dGradientArgs& args, const Co
   BALLAST_TRY(const auto weight, Values<T>::operand_of(context, *args.weight, 0, args.weight->rows()));
   const uint64_t size = shape.h * shape.w * shape.inputs;
   const uint64_t positions = shape.out_h * shape.out_w;
-  const T* from = dy.data<T>();
-  T* dx = args.dx->writable<T>();
+  const T* from = host_data<const T>(dy);
+  T* dx = host_data<T>(*args.dx);
   each(context, shape.images, [&](size_t image) {
     std::fill_n(dx + image * size, size, T{0});
     for (uint64_t output = 0; output < shape.outputs; ++output) {
@@ -102,9 +103,9 @@ Status weight_gradient(Context& context, const Conv2dGradientArgs& args, const C
   BALLAST_TRY(const Tensor x, operand(context, *args.x));
   const uint64_t size = shape.channels * shape.kernel_h * shape.kernel_w;
   const uint64_t positions = shape.images * shape.out_h * shape.out_w;
-  const T* in = x.data<T>();
-  const T* from = dy.data<T>();
-  T* dw = args.dw->writable<T>();
+  const T* in = host_data<const T>(x);
+  const T* from = host_data<const T>(dy);
+  T* dw = host_data<T>(*args.dw);
   each(context, shape.outputs, [&](size_t output) {
     if (!args.add) std::fill_n(dw + output * size, size, T{0});
     for (uint64_t position = 0; position < positions; ++position) {
@@ -135,8 +136,8 @@ Status spread(Context& context, const ConvTranspose2dArgs& args, const Tensor& x
   BALLAST_TRY(const auto bias, Values<T>::of(context, args.bias));
   const uint64_t size = shape.h * shape.w * shape.inputs;
   const uint64_t positions = shape.out_h * shape.out_w;
-  const T* in = x.data<T>();
-  T* out = y.writable<T>();
+  const T* in = host_data<const T>(x);
+  T* out = host_data<T>(y);
   each(context, shape.images, [&](size_t image) {
     std::fill_n(out + image * size, size, T{0});
     for (uint64_t output = 0; output < shape.outputs; ++output) {

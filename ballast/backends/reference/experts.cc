@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ballast/backends/reference/access.h"
+#include "ballast/device/host_access.h"
 
 namespace ballast::reference {
 
@@ -44,7 +45,7 @@ Result<Tensor> run_gates(Context& context, const ExpertGatesArgs& args) {
   with_type(gates.dtype(), [&]<typename T>() {
     each(context, args.scores.dims()[0], [&](size_t row) {
       const uint64_t at = row * experts;
-      choose_experts(args.scores.data<T>() + at, shares.writable<T>() + at, gates.writable<T>() + at, experts,
+      choose_experts(host_data<const T>(args.scores) + at, host_data<T>(shares) + at, host_data<T>(gates) + at, experts,
                      args.used, args.normalise);
     });
   });
@@ -63,7 +64,7 @@ template <typename T>
 bool is_used(const Tensor& gates, uint64_t expert) {
   const uint64_t rows = gates.dims()[0], experts = gates.dims()[1];
   for (uint64_t row = 0; row < rows; ++row) {
-    if (gates.data<T>()[row * experts + expert] != T{0}) return true;
+    if (host_data<const T>(gates)[row * experts + expert] != T{0}) return true;
   }
   return false;
 }
@@ -80,9 +81,9 @@ Status ask_experts(Context& context, const ExpertMlpArgs& args, Tensor& y) {
     BALLAST_TRY(const Tensor hidden, gated(context, args.activation, gate, up));
     BALLAST_TRY(const Tensor said, through(context, hidden, expert.down));
     for (uint64_t row = 0; row < rows; ++row) {
-      const T share = args.gates.data<T>()[row * experts + i];
+      const T share = host_data<const T>(args.gates)[row * experts + i];
       if (share == T{0}) continue;
-      for (uint64_t j = row * width; j < (row + 1) * width; ++j) y.writable<T>()[j] += share * said.data<T>()[j];
+      for (uint64_t j = row * width; j < (row + 1) * width; ++j) host_data<T>(y)[j] += share * host_data<const T>(said)[j];
     }
   }
   return {};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ballast/backends/reference/access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 
 namespace ballast::reference {
@@ -16,11 +17,11 @@ Status multiply(Context& context, const Tensor& x, const Param& weight, const Li
   const uint64_t rows = options.rows.count != 0 ? options.rows.count : weight.rows();
   BALLAST_TRY(const auto w, Values<T>::operand_of(context, weight, options.rows.first, rows));
   BALLAST_TRY(const auto bias, Values<T>::of(context, options.bias));
-  const T* residual = options.residual != nullptr ? options.residual->data<T>() : nullptr;
+  const T* residual = options.residual != nullptr ? host_data<const T>(*options.residual) : nullptr;
   const bool of_outputs = options.layout == WeightLayout::kOutIn;
   each(context, n == 0 ? 0 : y.count() / n, [&, k = k, n = n](size_t row) {
-    const T* a = x.data<T>() + row * k;
-    T* c = y.writable<T>() + row * n;
+    const T* a = host_data<const T>(x) + row * k;
+    T* c = host_data<T>(y) + row * n;
     std::fill_n(c, n, T{0});
     for (uint64_t i = 0; i < k; ++i) {
       for (uint64_t j = 0; j < n; ++j) c[j] += a[i] * (of_outputs ? w[j * k + i] : w[i * n + j]);
@@ -42,9 +43,9 @@ template <typename T>
 void multiply_batch(Context& context, const Tensor& a, const Tensor& b, Tensor& c) {
   const uint64_t m = a.dims().back(1), k = a.dims().back(), n = b.dims().back();
   each(context, c.count() / n, [&](size_t row) {
-    const T* from = a.data<T>() + row * k;
-    const T* matrix = b.data<T>() + row / m * k * n;
-    T* to = c.writable<T>() + row * n;
+    const T* from = host_data<const T>(a) + row * k;
+    const T* matrix = host_data<const T>(b) + row / m * k * n;
+    T* to = host_data<T>(c) + row * n;
     for (uint64_t j = 0; j < n; ++j) {
       T sum = 0;
       for (uint64_t i = 0; i < k; ++i) sum += from[i] * matrix[i * n + j];
@@ -70,10 +71,10 @@ Status run_transposed_product(Context& context, const TransposedProductArgs& arg
   BALLAST_TRY(const Tensor b, operand(context, args.b));
   const uint64_t m = a.dims().leading(), k = a.dims().back(), n = b.dims().back();
   with_type(a.dtype(), [&]<typename T>() {
-    const T* left = a.data<T>();
-    const T* right = b.data<T>();
+    const T* left = host_data<const T>(a);
+    const T* right = host_data<const T>(b);
     each(context, k, [&](size_t row) {
-      T* c = args.c.writable<T>() + row * n;
+      T* c = host_data<T>(args.c) + row * n;
       for (uint64_t j = 0; j < n; ++j) {
         T sum = 0;
         for (uint64_t i = 0; i < m; ++i) sum += left[i * k + row] * right[i * n + j];

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ballast/backends/reference/access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 #include "ballast/ops/loss.h"
 
@@ -21,9 +22,9 @@ struct Answers {
 
   template <typename Args>
   explicit Answers(const Args& args)
-      : logits(args.logits.template data<T>()),
+      : logits(host_data<const T>(args.logits)),
         labels(args.labels),
-        targets(args.targets != nullptr ? args.targets->template data<T>() : nullptr),
+        targets(args.targets != nullptr ? host_data<const T>(*args.targets) : nullptr),
         classes(args.logits.dims()[1]) {}
 
   bool is_ignored(uint64_t row) const { return targets == nullptr && labels[row] == kIgnoredLabel; }
@@ -54,7 +55,7 @@ T entropy_of(const Answers<T>& answers, uint64_t row) {
 
 Result<Tensor> one_value(Context& context, double value, DType dtype) {
   BALLAST_TRY(Tensor y, context.workspace().make({1}, dtype));
-  with_type(dtype, [&]<typename T>() { *y.writable<T>() = static_cast<T>(value); });
+  with_type(dtype, [&]<typename T>() { *host_data<T>(y) = static_cast<T>(value); });
   return y;
 }
 
@@ -86,9 +87,9 @@ void entropy_row_back(const Answers<T>& answers, uint64_t row, T scale, T* dz) {
 Status run_cross_entropy_gradient(Context& context, const CrossEntropyGradientArgs& args) {
   with_type(args.dy.dtype(), [&]<typename T>() {
     const Answers<T> answers(args);
-    const double scale = static_cast<double>(*args.dy.data<T>()) / static_cast<double>(args.counted);
+    const double scale = static_cast<double>(*host_data<const T>(args.dy)) / static_cast<double>(args.counted);
     each(context, args.logits.dims()[0], [&](size_t row) {
-      entropy_row_back(answers, row, static_cast<T>(scale), args.dlogits.writable<T>() + row * answers.classes);
+      entropy_row_back(answers, row, static_cast<T>(scale), host_data<T>(args.dlogits) + row * answers.classes);
     });
   });
   return {};
@@ -109,7 +110,7 @@ Result<Tensor> run_hinge(Context& context, const HingeLossArgs& args) {
     for (size_t row = 0; row < args.labels.size(); ++row) {
       const uint32_t label = args.labels[row];
       for (uint64_t c = 0; label != kIgnoredLabel && c < classes; ++c) {
-        const T* scores = args.logits.data<T>() + row * classes;
+        const T* scores = host_data<const T>(args.logits) + row * classes;
         if (c != label) sum += std::max(0.0, slack_of(scores, label, c, args.margin));
       }
     }
@@ -120,12 +121,12 @@ Result<Tensor> run_hinge(Context& context, const HingeLossArgs& args) {
 Status run_hinge_gradient(Context&, const HingeLossGradientArgs& args) {
   const uint64_t classes = args.logits.dims()[1];
   with_type(args.dy.dtype(), [&]<typename T>() {
-    const auto share = static_cast<T>(static_cast<double>(*args.dy.data<T>()) / static_cast<double>(args.counted));
-    T* to = args.dlogits.writable<T>();
+    const auto share = static_cast<T>(static_cast<double>(*host_data<const T>(args.dy)) / static_cast<double>(args.counted));
+    T* to = host_data<T>(args.dlogits);
     std::fill_n(to, args.dlogits.count(), T{0});
     for (size_t row = 0; row < args.labels.size(); ++row) {
       const uint32_t label = args.labels[row];
-      const T* scores = args.logits.data<T>() + row * classes;
+      const T* scores = host_data<const T>(args.logits) + row * classes;
       T* dscores = to + row * classes;
       uint64_t close = 0;
       for (uint64_t c = 0; label != kIgnoredLabel && c < classes; ++c) {
@@ -181,9 +182,9 @@ T loss_slope(ElementLoss loss, T z, T t, T parameter) {
 Result<Tensor> run_element_loss(Context& context, const ElementLossArgs& args) {
   BALLAST_TRY(Tensor y, make_like(context, args.predictions));
   with_type(y.dtype(), [&]<typename T>() {
-    const T* z = args.predictions.data<T>();
-    const T* t = args.targets.data<T>();
-    T* out = y.writable<T>();
+    const T* z = host_data<const T>(args.predictions);
+    const T* t = host_data<const T>(args.targets);
+    T* out = host_data<T>(y);
     each_element(context, y.count(),
                  [&](size_t i) { out[i] = loss_of(args.loss, z[i], t[i], static_cast<T>(args.parameter)); });
   });
@@ -192,10 +193,10 @@ Result<Tensor> run_element_loss(Context& context, const ElementLossArgs& args) {
 
 Status run_element_loss_gradient(Context& context, const ElementLossGradientArgs& args) {
   with_type(args.dy.dtype(), [&]<typename T>() {
-    const T* z = args.predictions.data<T>();
-    const T* t = args.targets.data<T>();
-    const T* dy = args.dy.data<T>();
-    T* dx = args.dx.writable<T>();
+    const T* z = host_data<const T>(args.predictions);
+    const T* t = host_data<const T>(args.targets);
+    const T* dy = host_data<const T>(args.dy);
+    T* dx = host_data<T>(args.dx);
     each_element(context, args.dy.count(),
                  [&](size_t i) { dx[i] = dy[i] * loss_slope(args.loss, z[i], t[i], static_cast<T>(args.parameter)); });
   });

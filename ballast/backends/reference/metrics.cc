@@ -3,6 +3,7 @@
 #include <numbers>
 
 #include "ballast/backends/reference/access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 #include "ballast/ops/metric.h"
 
@@ -16,14 +17,14 @@ Result<Tensor> run_square_distances(Context& context, const SquareDistancesArgs&
   BALLAST_TRY(Tensor y, context.workspace().make({n, m}, args.a.dtype()));
   with_type(y.dtype(), [&]<typename T>() {
     each(context, n * m, [&](size_t i) {
-      const T* a = args.a.data<T>() + i / m * d;
-      const T* b = args.b.data<T>() + i % m * d;
+      const T* a = host_data<const T>(args.a) + i / m * d;
+      const T* b = host_data<const T>(args.b) + i % m * d;
       double sum = 0;
       for (uint64_t k = 0; k < d; ++k) {
         const double step = static_cast<double>(a[k]) - static_cast<double>(b[k]);
         sum += step * step;
       }
-      y.writable<T>()[i] = static_cast<T>(sum);
+      host_data<T>(y)[i] = static_cast<T>(sum);
     });
   });
   return y;
@@ -32,15 +33,15 @@ Result<Tensor> run_square_distances(Context& context, const SquareDistancesArgs&
 Status run_square_distances_gradient(Context& context, const SquareDistancesGradientArgs& args) {
   const uint64_t n = args.x.dims()[0], m = args.others.dims()[0], d = args.x.dims()[1];
   with_type(args.dy.dtype(), [&]<typename T>() {
-    const T* dy = args.dy.data<T>();
+    const T* dy = host_data<const T>(args.dy);
     each(context, n * d, [&](size_t at) {
       const uint64_t row = at / d;
       T sum = 0;
       for (uint64_t j = 0; j < m; ++j) {
         const T slope = 2 * (args.is_transposed ? dy[j * n + row] : dy[row * m + j]);
-        sum += slope * (args.x.data<T>()[at] - args.others.data<T>()[j * d + at % d]);
+        sum += slope * (host_data<const T>(args.x)[at] - host_data<const T>(args.others)[j * d + at % d]);
       }
-      args.dx.writable<T>()[at] = sum;
+      host_data<T>(args.dx)[at] = sum;
     });
   });
   return {};
@@ -85,8 +86,8 @@ Result<Tensor> run_margin_logits(Context& context, const MarginLogitsArgs& args)
   BALLAST_TRY(Tensor y, make_like(context, args.cosines));
   const uint64_t classes = args.cosines.dims()[1];
   with_type(y.dtype(), [&]<typename T>() {
-    const T* cosines = args.cosines.data<T>();
-    T* out = y.writable<T>();
+    const T* cosines = host_data<const T>(args.cosines);
+    T* out = host_data<T>(y);
     each_element(context, y.count(), [&](size_t i) {
       const auto cosine = static_cast<double>(cosines[i]);
       const bool is_own = is_own_class(args.labels, classes, i);
@@ -99,9 +100,9 @@ Result<Tensor> run_margin_logits(Context& context, const MarginLogitsArgs& args)
 Status run_margin_logits_gradient(Context& context, const MarginLogitsGradientArgs& args) {
   const uint64_t classes = args.cosines.dims()[1];
   with_type(args.dy.dtype(), [&]<typename T>() {
-    const T* cosines = args.cosines.data<T>();
-    const T* dy = args.dy.data<T>();
-    T* dx = args.dx.writable<T>();
+    const T* cosines = host_data<const T>(args.cosines);
+    const T* dy = host_data<const T>(args.dy);
+    T* dx = host_data<T>(args.dx);
     each_element(context, args.dy.count(), [&](size_t i) {
       const bool is_own = is_own_class(args.labels, classes, i);
       const double slope = is_own ? margin_slope(args.kind, static_cast<double>(cosines[i]), args.margin) : 1;

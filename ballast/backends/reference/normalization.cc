@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ballast/backends/reference/access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 
 namespace ballast::reference {
@@ -39,8 +40,8 @@ Result<Tensor> run_layer_norm(Context& context, const LayerNormArgs& args) {
     BALLAST_TRY(const auto gamma, Values<T>::of(context, args.gamma));
     BALLAST_TRY(const auto beta, Values<T>::of(context, args.beta));
     each(context, y.dims().leading(), [&](size_t row) {
-      const T* x = args.x.data<T>() + row * features;
-      T* out = y.writable<T>() + row * features;
+      const T* x = host_data<const T>(args.x) + row * features;
+      T* out = host_data<T>(y) + row * features;
       const RowStatistics<T> s(x, features, static_cast<T>(args.eps), false);
       for (uint64_t i = 0; i < features; ++i) out[i] = (x[i] - s.mean) * s.inverse * gamma[i] + beta[i];
     });
@@ -57,8 +58,8 @@ Result<Tensor> run_rms_norm(Context& context, const RmsNormArgs& args) {
     BALLAST_TRY(const auto gamma, Values<T>::of(context, args.gamma));
     const auto shift = static_cast<T>(args.shift);
     each(context, y.dims().leading(), [&](size_t row) {
-      const T* x = args.x.data<T>() + row * features;
-      T* out = y.writable<T>() + row * features;
+      const T* x = host_data<const T>(args.x) + row * features;
+      T* out = host_data<T>(y) + row * features;
       const RowStatistics<T> s(x, features, static_cast<T>(args.eps), true);
       for (uint64_t i = 0; i < features; ++i) out[i] = x[i] * s.inverse * (gamma[i] + shift);
     });
@@ -72,9 +73,9 @@ Result<Tensor> run_rms_norm(Context& context, const RmsNormArgs& args) {
 template <typename T>
 void norm_row_back(const NormGradientArgs& args, const Values<T>& gamma, uint64_t row) {
   const uint64_t features = args.dy.dims().back();
-  const T* x = args.x.data<T>() + row * features;
-  const T* dy = args.dy.data<T>() + row * features;
-  T* dx = args.dx->writable<T>() + row * features;
+  const T* x = host_data<const T>(args.x) + row * features;
+  const T* dy = host_data<const T>(args.dy) + row * features;
+  T* dx = host_data<T>(*args.dx) + row * features;
   const RowStatistics<T> s(x, features, static_cast<T>(args.eps), args.is_rms);
   const T share = T{1} / static_cast<T>(features), shift = static_cast<T>(args.shift);
   T sum = 0, product = 0;
@@ -95,9 +96,9 @@ void norm_column_back(const NormGradientArgs& args, uint64_t column) {
   const uint64_t features = args.dy.dims().back();
   T scale = 0, shift = 0;
   for (uint64_t row = 0; row < args.dy.dims().leading(); ++row) {
-    const T* x = args.x.data<T>() + row * features;
+    const T* x = host_data<const T>(args.x) + row * features;
     const RowStatistics<T> s(x, features, static_cast<T>(args.eps), args.is_rms);
-    const T dy = args.dy.data<T>()[row * features + column];
+    const T dy = host_data<const T>(args.dy)[row * features + column];
     scale += dy * ((x[column] - s.mean) * s.inverse);
     shift += dy;
   }
@@ -124,7 +125,7 @@ Result<Tensor> run_batch_statistics(Context& context, const BatchStatisticsArgs&
   const uint64_t channels = args.x.dims().back(), rows = args.x.dims().leading();
   BALLAST_TRY(Tensor y, context.workspace().make({2, channels}, args.x.dtype()));
   with_type(y.dtype(), [&]<typename T>() {
-    const T* x = args.x.data<T>();
+    const T* x = host_data<const T>(args.x);
     each(context, channels, [&](size_t c) {
       T sum = 0, squares = 0;
       for (uint64_t row = 0; row < rows; ++row) sum += x[row * channels + c];
@@ -133,8 +134,8 @@ Result<Tensor> run_batch_statistics(Context& context, const BatchStatisticsArgs&
         const T distance = x[row * channels + c] - mean;
         squares += distance * distance;
       }
-      y.writable<T>()[c] = mean;
-      y.writable<T>()[channels + c] = squares / static_cast<T>(rows);
+      host_data<T>(y)[c] = mean;
+      host_data<T>(y)[channels + c] = squares / static_cast<T>(rows);
     });
   });
   return y;
@@ -146,8 +147,8 @@ Status normalise_channels(Context& context, const Args& args, const Mean& mean, 
   BALLAST_TRY(const auto gamma, Values<T>::of(context, args.gamma));
   BALLAST_TRY(const auto beta, Values<T>::of(context, args.beta));
   const uint64_t channels = y.dims().back();
-  const T* x = args.x.template data<T>();
-  T* out = y.writable<T>();
+  const T* x = host_data<const T>(args.x);
+  T* out = host_data<T>(y);
   each_element(context, y.count(), [&](size_t i) {
     const uint64_t c = i % channels;
     const T factor = gamma[c] / std::sqrt(variance(c) + static_cast<T>(args.eps));
@@ -159,7 +160,7 @@ Status normalise_channels(Context& context, const Args& args, const Mean& mean, 
 Result<Tensor> run_batch_norm_training(Context& context, const BatchNormTrainingArgs& args) {
   BALLAST_TRY(Tensor y, make_like(context, args.x));
   BALLAST_CHECK(with_type(y.dtype(), [&]<typename T>() {
-    const T* means = args.statistics.data<T>();
+    const T* means = host_data<const T>(args.statistics);
     const T* variances = means + y.dims().back();
     return normalise_channels<T>(
         context, args, [&](uint64_t c) { return means[c]; }, [&](uint64_t c) { return variances[c]; }, y);
@@ -181,8 +182,8 @@ Result<Tensor> run_batch_norm(Context& context, const BatchNormArgs& args) {
 template <typename T>
 void batch_channel_back(const BatchNormGradientArgs& args, uint64_t c, T mean, T variance, T gamma) {
   const uint64_t rows = args.dy.dims().leading(), channels = args.dy.dims().back();
-  const T* x = args.x.data<T>();
-  const T* dy = args.dy.data<T>();
+  const T* x = host_data<const T>(args.x);
+  const T* dy = host_data<const T>(args.dy);
   T* dx = data_or_null<T>(args.dx);
   const T inverse = T{1} / std::sqrt(variance + static_cast<T>(args.eps));
   T scale = 0, shift = 0;
@@ -205,7 +206,7 @@ Status run_batch_norm_gradient(Context& context, const BatchNormGradientArgs& ar
     BALLAST_TRY(const auto means, Values<T>::of(context, args.mean));
     BALLAST_TRY(const auto variances, Values<T>::of(context, args.variance));
     const uint64_t channels = args.dy.dims().back();
-    const T* statistics = args.statistics != nullptr ? args.statistics->data<T>() : nullptr;
+    const T* statistics = args.statistics != nullptr ? host_data<const T>(*args.statistics) : nullptr;
     each(context, channels, [&](size_t c) {
       const T mean = statistics != nullptr ? statistics[c] : means[c];
       const T variance = statistics != nullptr ? statistics[channels + c] : variances[c];
@@ -257,13 +258,13 @@ Result<Tensor> run_group_norm(Context& context, const GroupNormArgs& args) {
   BALLAST_CHECK(with_type(y.dtype(), [&]<typename T>() -> Status {
     BALLAST_TRY(const auto gamma, Values<T>::of(context, args.gamma));
     BALLAST_TRY(const auto beta, Values<T>::of(context, args.beta));
-    const T* x = args.x.data<T>();
+    const T* x = host_data<const T>(args.x);
     each(context, y.dims()[0] * args.groups, [&](size_t index) {
       const Group group(y.dims(), args.groups, index);
       const GroupStatistics<T> s(group, x, args.eps);
       for (uint64_t i = 0; i < group.size(); ++i) {
         const uint64_t at = group.place(i), c = group.channel(i);
-        y.writable<T>()[at] = (x[at] - s.mean) * s.inverse * gamma[c] + beta[c];
+        host_data<T>(y)[at] = (x[at] - s.mean) * s.inverse * gamma[c] + beta[c];
       }
     });
     return {};
@@ -273,8 +274,8 @@ Result<Tensor> run_group_norm(Context& context, const GroupNormArgs& args) {
 
 template <typename T>
 void group_back(const GroupNormGradientArgs& args, const Group& group, const Values<T>& gamma) {
-  const T* x = args.x.data<T>();
-  const T* dy = args.dy.data<T>();
+  const T* x = host_data<const T>(args.x);
+  const T* dy = host_data<const T>(args.dy);
   T* dx = data_or_null<T>(args.dx);
   T* terms = data_or_null<T>(args.terms);
   const GroupStatistics<T> s(group, x, args.eps);

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "ballast/backends/reference/access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 #include "ballast/ops/sampling.h"
 
@@ -50,10 +51,10 @@ void pool_largest(Context& context, const Tensor& x, const PoolParams& params, b
     for (uint64_t c = 0; c < in.c; ++c) {
       T best = -std::numeric_limits<T>::infinity();
       for_each_pixel(in, params, oy, ox, [&](uint64_t py, uint64_t px) {
-        const T value = x.data<T>()[in.place(image, py, px, c)];
+        const T value = host_data<const T>(x)[in.place(image, py, px, c)];
         if (best == best && !(value <= best)) best = value;
       });
-      y.writable<T>()[out.place(image, oy, ox, c)] = best;
+      host_data<T>(y)[out.place(image, oy, ox, c)] = best;
     }
   });
 }
@@ -78,8 +79,8 @@ Result<Tensor> run_max_pool_nchw(Context& context, const MaxPool2dArgs& args) {
 Status run_max_pool_gradient(Context& context, const MaxPool2dGradientArgs& args) {
   const Images in(args.x.dims(), false), out(args.dy.dims(), false);
   with_type(args.dy.dtype(), [&]<typename T>() {
-    const T* x = args.x.data<T>();
-    T* dx = args.dx.writable<T>();
+    const T* x = host_data<const T>(args.x);
+    T* dx = host_data<T>(args.dx);
     std::fill_n(dx, args.dx.count(), T{0});
     each(context, in.n * in.c, [&](size_t i) {
       const uint64_t image = i / in.c, c = i % in.c;
@@ -90,7 +91,7 @@ Status run_max_pool_gradient(Context& context, const MaxPool2dGradientArgs& args
           const T* pixel = x + in.place(image, py, px, c);
           if (best == nullptr || (*best == *best && !(*pixel <= *best))) best = pixel;
         });
-        if (best != nullptr) dx[best - x] += args.dy.data<T>()[out.place(image, oy, ox, c)];
+        if (best != nullptr) dx[best - x] += host_data<const T>(args.dy)[out.place(image, oy, ox, c)];
       }
     });
   });
@@ -108,8 +109,8 @@ Result<Tensor> run_avg_pool(Context& context, const AvgPool2dNhwcArgs& args) {
       for (uint64_t c = 0; c < in.c; ++c) {
         T sum = 0;
         for_each_pixel(in, args.params, oy, ox,
-                       [&](uint64_t py, uint64_t px) { sum += args.x.data<T>()[in.place(image, py, px, c)]; });
-        y.writable<T>()[out.place(image, oy, ox, c)] = sum / size;
+                       [&](uint64_t py, uint64_t px) { sum += host_data<const T>(args.x)[in.place(image, py, px, c)]; });
+        host_data<T>(y)[out.place(image, oy, ox, c)] = sum / size;
       }
     });
   });
@@ -120,13 +121,13 @@ Status run_avg_pool_gradient(Context& context, const AvgPool2dGradientArgs& args
   const Images in(args.dx.dims(), false), out(args.dy.dims(), false);
   with_type(args.dy.dtype(), [&]<typename T>() {
     const auto size = static_cast<T>(args.params.window_h * args.params.window_w);
-    T* dx = args.dx.writable<T>();
+    T* dx = host_data<T>(args.dx);
     std::fill_n(dx, args.dx.count(), T{0});
     each(context, in.n * in.c, [&](size_t i) {
       const uint64_t image = i / in.c, c = i % in.c;
       for (uint64_t window = 0; window < out.h * out.w; ++window) {
         const uint64_t oy = window / out.w, ox = window % out.w;
-        const T share = args.dy.data<T>()[out.place(image, oy, ox, c)] / size;
+        const T share = host_data<const T>(args.dy)[out.place(image, oy, ox, c)] / size;
         for_each_pixel(in, args.params, oy, ox,
                        [&](uint64_t py, uint64_t px) { dx[in.place(image, py, px, c)] += share; });
       }
@@ -142,9 +143,9 @@ Result<Tensor> run_global_mean(Context& context, const GlobalMeanPoolNhwcArgs& a
     each(context, y.count(), [&](size_t i) {
       T sum = 0;
       for (uint64_t at = 0; at < in.h * in.w; ++at) {
-        sum += args.x.data<T>()[in.place(i / in.c, at / in.w, at % in.w, i % in.c)];
+        sum += host_data<const T>(args.x)[in.place(i / in.c, at / in.w, at % in.w, i % in.c)];
       }
-      y.writable<T>()[i] = sum / static_cast<T>(in.h * in.w);
+      host_data<T>(y)[i] = sum / static_cast<T>(in.h * in.w);
     });
   });
   return y;
@@ -153,8 +154,8 @@ Result<Tensor> run_global_mean(Context& context, const GlobalMeanPoolNhwcArgs& a
 Status run_global_mean_gradient(Context& context, const GlobalMeanPoolGradientArgs& args) {
   const Images in(args.dx.dims(), false);
   with_type(args.dy.dtype(), [&]<typename T>() {
-    const T* dy = args.dy.data<T>();
-    T* dx = args.dx.writable<T>();
+    const T* dy = host_data<const T>(args.dy);
+    T* dx = host_data<T>(args.dx);
     each_element(context, args.dx.count(), [&](size_t i) {
       const uint64_t image = i / (in.h * in.w * in.c);
       dx[i] = dy[image * in.c + i % in.c] / static_cast<T>(in.h * in.w);
@@ -204,7 +205,7 @@ Result<Tensor> run_upsampling(Context& context, const Upsample2dArgs& args) {
     each(context, in.n, [&](size_t image) {
       for_each_meeting(in, image, args.factor, args.method, [&](uint64_t pixel, uint64_t out, double share) {
         for (uint64_t c = 0; c < in.c; ++c) {
-          y.writable<T>()[out * in.c + c] += static_cast<T>(share) * args.x.data<T>()[pixel * in.c + c];
+          host_data<T>(y)[out * in.c + c] += static_cast<T>(share) * host_data<const T>(args.x)[pixel * in.c + c];
         }
       });
     });
@@ -215,12 +216,12 @@ Result<Tensor> run_upsampling(Context& context, const Upsample2dArgs& args) {
 Status run_upsampling_gradient(Context& context, const Upsample2dGradientArgs& args) {
   const Images in(args.dx.dims(), false);
   with_type(args.dy.dtype(), [&]<typename T>() {
-    T* dx = args.dx.writable<T>();
+    T* dx = host_data<T>(args.dx);
     std::fill_n(dx, args.dx.count(), T{0});
     each(context, in.n, [&](size_t image) {
       for_each_meeting(in, image, args.factor, args.method, [&](uint64_t pixel, uint64_t out, double share) {
         for (uint64_t c = 0; c < in.c; ++c) {
-          dx[pixel * in.c + c] += static_cast<T>(share) * args.dy.data<T>()[out * in.c + c];
+          dx[pixel * in.c + c] += static_cast<T>(share) * host_data<const T>(args.dy)[out * in.c + c];
         }
       });
     });

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "ballast/backends/reference/access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 
 namespace ballast::reference {
@@ -20,7 +21,7 @@ double sum_of(const T* x, uint64_t count) {
 Result<Tensor> reduce_all(Context& context, const Tensor& x, double divisor) {
   BALLAST_TRY(Tensor y, context.workspace().make({1}, x.dtype()));
   with_type(x.dtype(),
-            [&]<typename T>() { *y.writable<T>() = static_cast<T>(sum_of(x.data<T>(), x.count()) / divisor); });
+            [&]<typename T>() { *host_data<T>(y) = static_cast<T>(sum_of(host_data<const T>(x), x.count()) / divisor); });
   return y;
 }
 
@@ -35,7 +36,7 @@ Result<Tensor> run_sum_last_dim(Context& context, const SumLastDimArgs& args) {
   const uint64_t features = args.x.dims().back();
   with_type(y.dtype(), [&]<typename T>() {
     each(context, y.count(), [&](size_t row) {
-      y.writable<T>()[row] = static_cast<T>(sum_of(args.x.data<T>() + row * features, features));
+      host_data<T>(y)[row] = static_cast<T>(sum_of(host_data<const T>(args.x) + row * features, features));
     });
   });
   return y;
@@ -45,9 +46,9 @@ Result<Tensor> run_scale_rows(Context& context, const ScaleRowsArgs& args) {
   BALLAST_TRY(Tensor y, make_like(context, args.x));
   const uint64_t features = args.x.dims().back();
   with_type(y.dtype(), [&]<typename T>() {
-    const T* x = args.x.data<T>();
-    const T* factors = args.factors.data<T>();
-    T* out = y.writable<T>();
+    const T* x = host_data<const T>(args.x);
+    const T* factors = host_data<const T>(args.factors);
+    T* out = host_data<T>(y);
     each_element(context, y.count(), [&](size_t i) { out[i] = x[i] * factors[i / features]; });
   });
   return y;
@@ -55,8 +56,8 @@ Result<Tensor> run_scale_rows(Context& context, const ScaleRowsArgs& args) {
 
 Status run_spread_all(Context&, const SpreadAllArgs& args) {
   with_type(args.dy.dtype(), [&]<typename T>() {
-    const auto value = static_cast<T>(static_cast<double>(*args.dy.data<T>()) * args.share);
-    std::fill_n(args.dx.writable<T>(), args.dx.count(), value);
+    const auto value = static_cast<T>(static_cast<double>(*host_data<const T>(args.dy)) * args.share);
+    std::fill_n(host_data<T>(args.dx), args.dx.count(), value);
   });
   return {};
 }
@@ -64,8 +65,8 @@ Status run_spread_all(Context&, const SpreadAllArgs& args) {
 Status run_spread_rows(Context& context, const SpreadRowsArgs& args) {
   const uint64_t features = args.dx.dims().back();
   with_type(args.dy.dtype(), [&]<typename T>() {
-    const T* dy = args.dy.data<T>();
-    T* dx = args.dx.writable<T>();
+    const T* dy = host_data<const T>(args.dy);
+    T* dx = host_data<T>(args.dx);
     each_element(context, args.dx.count(), [&](size_t i) { dx[i] = dy[i / features]; });
   });
   return {};

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ballast/backends/reference/access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/update_routines.h"
 
 namespace ballast::reference {
@@ -15,8 +16,8 @@ void turn(const RopeTables& tables, uint64_t position, T* channels) {
   const uint64_t half = tables.cosines.dims()[1];
   const bool in_pairs = tables.layout == RopeLayout::kPairs;
   for (uint64_t i = 0; i < half; ++i) {
-    const T cosine = tables.cosines.data<T>()[position * half + i];
-    const T sine = tables.sines.data<T>()[position * half + i];
+    const T cosine = host_data<const T>(tables.cosines)[position * half + i];
+    const T sine = host_data<const T>(tables.sines)[position * half + i];
     T& a = channels[in_pairs ? 2 * i : i];
     T& b = channels[in_pairs ? 2 * i + 1 : i + half];
     const T turned = a * cosine - b * sine;
@@ -29,7 +30,7 @@ Result<Tensor> run_rope(Context& context, const ApplyRopeArgs& args) {
   BALLAST_TRY(Tensor y, context.workspace().copy(args.x));
   const uint64_t heads = y.dims()[1], head_dim = y.dims()[2];
   with_type(y.dtype(), [&]<typename T>() {
-    each(context, y.dims()[0] * heads, [&](size_t i) { turn(args.tables, i / heads, y.writable<T>() + i * head_dim); });
+    each(context, y.dims()[0] * heads, [&](size_t i) { turn(args.tables, i / heads, host_data<T>(y) + i * head_dim); });
   });
   return y;
 }
@@ -39,7 +40,7 @@ Result<Tensor> run_rope_packed(Context& context, const ApplyRopeQkvPackedArgs& a
   const uint64_t length = y.dims()[0] / args.config.sequences;
   with_type(y.dtype(), [&]<typename T>() {
     each(context, y.dims()[0], [&](size_t row) {
-      T* channels = y.writable<T>() + row * y.dims()[1];
+      T* channels = host_data<T>(y) + row * y.dims()[1];
       for (uint64_t head = 0; head < args.config.q_heads + args.config.kv_heads; ++head) {
         turn(args.tables, row % length, channels + head * args.config.head_dim);
       }
@@ -59,8 +60,8 @@ Status run_rope_tables(Context&, const RopeTablesArgs& args) {
       const double turn = rope_frequency(args.config, i, args.text_length, dtype);
       for (uint64_t p = 0; p < positions; ++p) {
         const double angle = static_cast<double>(args.first_position + p) * turn;
-        tables.cosines.writable<T>()[p * half + i] = static_cast<T>(std::cos(angle) * magnitude);
-        tables.sines.writable<T>()[p * half + i] = static_cast<T>(std::sin(angle) * magnitude);
+        host_data<T>(tables.cosines)[p * half + i] = static_cast<T>(std::cos(angle) * magnitude);
+        host_data<T>(tables.sines)[p * half + i] = static_cast<T>(std::sin(angle) * magnitude);
       }
     }
   });

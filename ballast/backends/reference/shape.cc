@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ballast/backends/reference/access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 
 namespace ballast::reference {
@@ -29,7 +30,7 @@ uint64_t place_of(const Dims& dims, const Index& index) {
 
 void copy_element(const Tensor& from, uint64_t at, Tensor& to, uint64_t place) {
   const uint64_t bytes = element_bytes(from);
-  std::memcpy(to.writable<std::byte>() + place * bytes, from.data<std::byte>() + at * bytes, bytes);
+  std::memcpy(host_data<std::byte>(to) + place * bytes, host_data<const std::byte>(from) + at * bytes, bytes);
 }
 
 Result<Tensor> run_reshape(Context&, const ReshapeArgs& args) { return args.x.reshaped(args.dims); }
@@ -82,7 +83,7 @@ Status run_add_slice(Context&, const AddSliceArgs& args) {
     for (uint64_t i = 0; i < args.x.count(); ++i) {
       Index index = index_of(args.x.dims(), i);
       index[args.axis] += args.begin;
-      args.y.writable<T>()[place_of(args.y.dims(), index)] += args.x.data<T>()[i];
+      host_data<T>(args.y)[place_of(args.y.dims(), index)] += host_data<const T>(args.x)[i];
     }
   });
   return {};

@@ -2,6 +2,7 @@
 
 #include "ballast/backends/reference/access.h"
 #include "ballast/base/counter_random.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
 #include "ballast/ops/stochastic.h"
 
@@ -26,9 +27,9 @@ T binary_of(BinaryOp op, T a, T b) {
 Result<Tensor> run_binary(Context& context, const BinaryArgs& args) {
   BALLAST_TRY(Tensor y, make_like(context, args.a));
   with_type(y.dtype(), [&]<typename T>() {
-    const T* a = args.a.data<T>();
-    const T* b = args.b.data<T>();
-    T* out = y.writable<T>();
+    const T* a = host_data<const T>(args.a);
+    const T* b = host_data<const T>(args.b);
+    T* out = host_data<T>(y);
     each_element(context, y.count(), [&](size_t i) { out[i] = binary_of(args.op, a[i], b[i]); });
   });
   return y;
@@ -37,10 +38,10 @@ Result<Tensor> run_binary(Context& context, const BinaryArgs& args) {
 // Of two that are equal, b was taken.
 Status run_choice_gradient(Context& context, const ChoiceGradientArgs& args) {
   with_type(args.dy.dtype(), [&]<typename T>() {
-    const T* a = args.a.data<T>();
-    const T* b = args.b.data<T>();
-    const T* dy = args.dy.data<T>();
-    T* dx = args.dx.writable<T>();
+    const T* a = host_data<const T>(args.a);
+    const T* b = host_data<const T>(args.b);
+    const T* dy = host_data<const T>(args.dy);
+    T* dx = host_data<T>(args.dx);
     each_element(context, args.dy.count(), [&](size_t i) {
       const bool took_a = args.op == BinaryOp::kMax ? a[i] > b[i] : b[i] > a[i];
       dx[i] = took_a == args.to_a ? dy[i] : T{0};
@@ -53,10 +54,10 @@ Result<Tensor> run_add_bias(Context& context, const AddBiasArgs& args) {
   BALLAST_TRY(Tensor y, make_like(context, args.x));
   BALLAST_CHECK(with_type(y.dtype(), [&]<typename T>() -> Status {
     BALLAST_TRY(const auto values, Values<T>::of(context, args.bias.param()));
-    const T* tensor = args.bias.tensor() != nullptr ? args.bias.tensor()->data<T>() : nullptr;
+    const T* tensor = args.bias.tensor() != nullptr ? host_data<const T>(*args.bias.tensor()) : nullptr;
     const uint64_t features = y.dims().back();
-    const T* x = args.x.data<T>();
-    T* out = y.writable<T>();
+    const T* x = host_data<const T>(args.x);
+    T* out = host_data<T>(y);
     each_element(context, y.count(),
                  [&](size_t i) { out[i] = x[i] + (tensor != nullptr ? tensor[i % features] : values[i % features]); });
     return {};
@@ -69,8 +70,8 @@ Result<Tensor> run_clamp(Context& context, const ClampArgs& args) {
   BALLAST_TRY(Tensor y, make_like(context, args.x));
   with_type(y.dtype(), [&]<typename T>() {
     const T low = args.low, high = args.high;
-    const T* x = args.x.data<T>();
-    T* out = y.writable<T>();
+    const T* x = host_data<const T>(args.x);
+    T* out = host_data<T>(y);
     each_element(context, y.count(), [&](size_t i) { out[i] = x[i] < low ? low : (x[i] > high ? high : x[i]); });
   });
   return y;
@@ -79,9 +80,9 @@ Result<Tensor> run_clamp(Context& context, const ClampArgs& args) {
 Status run_clamp_gradient(Context& context, const ClampGradientArgs& args) {
   with_type(args.dy.dtype(), [&]<typename T>() {
     const T low = args.low, high = args.high;
-    const T* x = args.x.data<T>();
-    const T* dy = args.dy.data<T>();
-    T* dx = args.dx.writable<T>();
+    const T* x = host_data<const T>(args.x);
+    const T* dy = host_data<const T>(args.dy);
+    T* dx = host_data<T>(args.dx);
     each_element(context, args.dy.count(), [&](size_t i) { dx[i] = x[i] < low || x[i] > high ? T{0} : dy[i]; });
   });
   return {};
@@ -94,8 +95,8 @@ Result<Tensor> run_dropout(Context& context, const DropoutArgs& args) {
   with_type(y.dtype(), [&]<typename T>() {
     const double p = args.p;
     const auto factor = static_cast<T>(1 / (1 - p));
-    const T* x = args.x.data<T>();
-    T* out = y.writable<T>();
+    const T* x = host_data<const T>(args.x);
+    T* out = host_data<T>(y);
     each_element(context, y.count(),
                  [&](size_t i) { out[i] = counter_uniform(*args.key, i) > p ? x[i] * factor : T{0}; });
   });
@@ -106,8 +107,8 @@ Status run_column_sums(Context& context, const ColumnSumsArgs& args) {
   const uint64_t features = args.sums.count();
   const uint64_t rows = args.x.count() / features;
   with_type(args.x.dtype(), [&]<typename T>() {
-    const T* x = args.x.data<T>();
-    T* sums = args.sums.writable<T>();
+    const T* x = host_data<const T>(args.x);
+    T* sums = host_data<T>(args.sums);
     each(context, features, [&](size_t j) {
       T sum = 0;
       for (uint64_t i = 0; i < rows; ++i) sum += x[i * features + j];

@@ -2,6 +2,7 @@
 #include <cmath>
 
 #include "ballast/backends/reference/access.h"
+#include "ballast/device/host_access.h"
 #include "ballast/ops/update_routines.h"
 
 namespace ballast::reference {
@@ -10,21 +11,21 @@ namespace {
 
 Status run_fill(Context&, const FillArgs& args) {
   with_type(args.y.dtype(),
-            [&]<typename T>() { std::fill_n(args.y.writable<T>(), args.y.count(), static_cast<T>(args.value)); });
+            [&]<typename T>() { std::fill_n(host_data<T>(args.y), args.y.count(), static_cast<T>(args.value)); });
   return {};
 }
 
 Status run_accumulate(Context& context, const AccumulateArgs& args) {
   with_type(args.sum.dtype(), [&]<typename T>() {
-    T* sum = args.sum.writable<T>();
-    each_element(context, args.sum.count(), [&](size_t i) { sum[i] += args.x.data<T>()[i]; });
+    T* sum = host_data<T>(args.sum);
+    each_element(context, args.sum.count(), [&](size_t i) { sum[i] += host_data<const T>(args.x)[i]; });
   });
   return {};
 }
 
 Status run_scale(Context& context, const ScaleArgs& args) {
   with_type(args.x.dtype(), [&]<typename T>() {
-    T* x = args.x.writable<T>();
+    T* x = host_data<T>(args.x);
     each_element(context, args.x.count(), [&](size_t i) { x[i] = static_cast<T>(args.factor) * x[i]; });
   });
   return {};
@@ -34,7 +35,7 @@ Status run_square_sum(Context&, const SquareSumArgs& args) {
   with_type(args.x.dtype(), [&]<typename T>() {
     double sum = 0;
     for (uint64_t i = 0; i < args.x.count(); ++i) {
-      const auto x = static_cast<double>(args.x.data<T>()[i]);
+      const auto x = static_cast<double>(host_data<const T>(args.x)[i]);
       sum += x * x;
     }
     args.sum = sum;
@@ -47,7 +48,7 @@ float rounded(double value) { return static_cast<float>(value); }
 Status run_sgd(Context& context, const SgdArgs& args) {
   const float lr = rounded(args.lr), momentum = rounded(args.momentum), decay = rounded(args.weight_decay);
   each_element(context, args.p.size(), [&](size_t i) {
-    float g = args.gradient.f32()[i];
+    float g = host_data<const float>(args.gradient)[i];
     if (args.weight_decay != 0) g += decay * args.p[i];
     if (!args.velocity.empty()) {
       const float v = args.velocity[i] = momentum * args.velocity[i] + g;
@@ -63,7 +64,7 @@ Status run_adam(Context& context, const AdamArgs& args) {
   const float beta1 = rounded(args.beta1), beta2 = rounded(args.beta2);
   const float correction1 = rounded(args.correction1), correction2 = rounded(args.correction2);
   each_element(context, args.p.size(), [&](size_t i) {
-    float g = args.gradient.f32()[i];
+    float g = host_data<const float>(args.gradient)[i];
     if (args.weight_decay != 0 && !args.decoupled) g += decay * args.p[i];
     const float m = args.m[i] = beta1 * args.m[i] + (1 - beta1) * g;
     const float v = args.v[i] = beta2 * args.v[i] + (1 - beta2) * (g * g);
@@ -77,7 +78,7 @@ Status run_rmsprop(Context& context, const RmsPropArgs& args) {
   const float lr = rounded(args.lr), decay = rounded(args.weight_decay), eps = rounded(args.eps);
   const float alpha = rounded(args.alpha), momentum = rounded(args.momentum);
   each_element(context, args.p.size(), [&](size_t i) {
-    float g = args.gradient.f32()[i];
+    float g = host_data<const float>(args.gradient)[i];
     if (args.weight_decay != 0) g += decay * args.p[i];
     const float s = args.square_mean[i] = alpha * args.square_mean[i] + (1 - alpha) * (g * g);
     float step = lr * (g / (std::sqrt(s) + eps));
