@@ -7,7 +7,6 @@
 #include <new>
 
 #include "ballast/base/checked.h"
-#include "ballast/tensor/element.h"
 
 namespace ballast {
 
@@ -35,19 +34,6 @@ std::optional<uint64_t> bytes_of_rows(const KvCacheShape& shape, uint64_t rows) 
     bytes = *product;
   }
   return bytes;
-}
-
-template <typename T>
-void store_row(DType dtype, const T* from, std::byte* to, uint64_t count) {
-  if (dtype == DType::kF16) {
-    for (uint64_t i = 0; i < count; ++i) store_le<uint16_t>(to + 2 * i, F16::encode(from[i]));
-  } else if (bytes_of_element(dtype) == sizeof(T)) {
-    std::memcpy(to, from, count * sizeof(T));
-  } else if (dtype == DType::kF32) {
-    for (uint64_t i = 0; i < count; ++i) reinterpret_cast<float*>(to)[i] = static_cast<float>(from[i]);
-  } else {
-    for (uint64_t i = 0; i < count; ++i) reinterpret_cast<double*>(to)[i] = static_cast<double>(from[i]);
-  }
 }
 
 }  // namespace
@@ -191,27 +177,6 @@ Error KvCache::out_of_memory(uint64_t capacity) const {
   return make_error(ErrorCode::kOutOfMemory,
                     fmt::format("no memory for a KV cache of {} positions: {} layers, {} heads of {} {}", capacity,
                                 shape_.layers, shape_.kv_heads, shape_.head_dim, dtype_name(shape_.dtype)));
-}
-
-template <typename T>
-void KvCache::write_rows(uint64_t layer, uint64_t at, uint64_t count, const T* k, const T* v, uint64_t stride) {
-  const uint64_t first_row = at - layers_[layer].first;
-  for (uint64_t head = 0; head < shape_.kv_heads; ++head) {
-    for (uint64_t i = 0; i < count; ++i) {
-      const uint64_t from = i * stride + head * shape_.head_dim;
-      const uint64_t to = plane_bytes(head * layers_[layer].rows + first_row + i);
-      store_row(shape_.dtype, k + from, keys(layer) + to, shape_.head_dim);
-      store_row(shape_.dtype, v + from, values(layer) + to, shape_.head_dim);
-    }
-  }
-}
-
-void KvCache::write(uint64_t layer, uint64_t at, uint64_t count, const float* k, const float* v, uint64_t stride) {
-  write_rows(layer, at, count, k, v, stride);
-}
-
-void KvCache::write(uint64_t layer, uint64_t at, uint64_t count, const double* k, const double* v, uint64_t stride) {
-  write_rows(layer, at, count, k, v, stride);
 }
 
 }  // namespace ballast

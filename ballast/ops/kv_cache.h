@@ -40,7 +40,8 @@ class KvCache {
   // Room for `positions`; kInvalidArgument beyond the context, with both numbers. Layers with a window may drop
   // positions that nobody behind length() sees.
   Status reserve(uint64_t positions);
-  // [kv_heads, rows, head_dim] of a layer. The first row is position first(layer).
+  // [kv_heads, rows, head_dim] of a layer, in the host's memory: for backends, which write and read them. The first row
+  // is position first(layer).
   std::byte* keys(uint64_t layer) { return data_.data() + layers_[layer].offset; }
   std::byte* values(uint64_t layer) { return keys(layer) + plane_bytes(layers_[layer].rows) * shape_.kv_heads; }
   uint64_t rows(uint64_t layer) const { return layers_[layer].rows; }
@@ -48,10 +49,6 @@ class KvCache {
   uint64_t window(uint64_t layer) const { return shape_.windows.empty() ? 0 : shape_.windows[layer]; }
   // Whether the layer holds all that a query at `position` sees before it.
   bool holds_past(uint64_t layer, uint64_t position) const;
-  // Writes positions [at, at + count) of one layer, for which there must be room, from rows of packed k and v, `stride`
-  // elements apart.
-  void write(uint64_t layer, uint64_t at, uint64_t count, const float* k, const float* v, uint64_t stride);
-  void write(uint64_t layer, uint64_t at, uint64_t count, const double* k, const double* v, uint64_t stride);
   // All layers have `length` positions now.
   void set_length(uint64_t length) { length_ = length; }
   // A text is taken up in pieces: the one that is under way will have `length` positions. Models whose positions depend
@@ -77,8 +74,6 @@ class KvCache {
   void drop_old(uint64_t layer);
   void count_room();
   Error out_of_memory(uint64_t capacity) const;
-  template <typename T>
-  void write_rows(uint64_t layer, uint64_t at, uint64_t count, const T* k, const T* v, uint64_t stride);
 
   KvCacheShape shape_;
   uint64_t capacity_ = 0;

@@ -7,6 +7,7 @@
 #include "ballast/backends/host/rounding.h"
 #include "ballast/device/host_access.h"
 #include "ballast/ops/gradient_routines.h"
+#include "ballast/tensor/element.h"
 
 namespace ballast::host {
 
@@ -84,6 +85,37 @@ Result<Tensor> run_attention(Context& context, const AttentionArgs& args) {
   return out;
 }
 
+template <typename T>
+void store_row(DType dtype, const T* from, std::byte* to, uint64_t count) {
+  if (dtype == DType::kF16) {
+    for (uint64_t i = 0; i < count; ++i) store_le<uint16_t>(to + 2 * i, F16::encode(from[i]));
+  } else if (dtype == kDTypeOf<T>) {
+    std::memcpy(to, from, count * sizeof(T));
+  } else if (dtype == DType::kF32) {
+    for (uint64_t i = 0; i < count; ++i) reinterpret_cast<float*>(to)[i] = static_cast<float>(from[i]);
+  } else {
+    for (uint64_t i = 0; i < count; ++i) reinterpret_cast<double*>(to)[i] = static_cast<double>(from[i]);
+  }
+}
+
+// The keys and values of packed rows, for which there must be room, where their positions lie in the cache.
+template <typename T>
+void store_past(const AttentionDecodeCacheArgs& args) {
+  const AttentionConfig& config = args.config;
+  KvCache& cache = args.cache;
+  const DType dtype = cache.shape().dtype;
+  const uint64_t row_bytes = config.head_dim * dtype_info(dtype).bits / 8;
+  const uint64_t first_row = args.position - cache.first(args.layer);
+  for (uint64_t head = 0; head < config.kv_heads; ++head) {
+    for (uint64_t i = 0; i < args.qkv.dims()[0]; ++i) {
+      const T* k = host_data<const T>(args.qkv) + i * args.qkv.dims()[1] + config.q_width() + head * config.head_dim;
+      const uint64_t to = (head * cache.rows(args.layer) + first_row + i) * row_bytes;
+      store_row(dtype, k, cache.keys(args.layer) + to, config.head_dim);
+      store_row(dtype, k + config.kv_width(), cache.values(args.layer) + to, config.head_dim);
+    }
+  }
+}
+
 bool supports_decode(const Context& context, const AttentionDecodeCacheArgs& args) {
   return has_kernel(context, args.qkv.dtype(), kPickAttention);
 }
@@ -91,8 +123,7 @@ bool supports_decode(const Context& context, const AttentionDecodeCacheArgs& arg
 template <typename T>
 void attend_cached(Context& context, const AttentionDecodeCacheArgs& args, Tensor& out) {
   KvCache& cache = args.cache;
-  const T* const k = host_data<const T>(args.qkv) + args.config.q_width();
-  cache.write(args.layer, args.position, args.qkv.dims()[0], k, k + args.config.kv_width(), args.qkv.dims()[1]);
+  store_past<T>(args);
   auto problem = make_attention_problem<T>(args.config, args.qkv, out);
   problem.keys = cache.keys(args.layer);
   problem.values = cache.values(args.layer);
