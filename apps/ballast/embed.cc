@@ -92,7 +92,7 @@ Result<EmbedResult> embed_texts(const EmbedFlags& flags, const Embedder& embedde
   }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (flags.out.empty()) return result;
-  BALLAST_TRY(const Tensor vectors, model.workspace().from(result.vectors, {texts.size(), result.width}));
+  BALLAST_TRY(const Tensor vectors, embedder.model().workspace().from(result.vectors, {texts.size(), result.width}));
   const NamedTensor named{"embeddings", vectors};
   BALLAST_CHECK(write_tensors(flags.out, std::span(&named, 1), flags.overwrite));
   return result;

@@ -25,6 +25,8 @@ class DeviceMemory {
 
  protected:
   DeviceMemory(uint64_t bytes, std::byte* host_address) : bytes_(bytes), host_address_(host_address) {}
+  // For a device that shows its memory only now and then.
+  void set_host_address(std::byte* address) { host_address_ = address; }
 
  private:
   uint64_t bytes_;

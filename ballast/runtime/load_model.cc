@@ -223,7 +223,9 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelSource& source, const
   return guarded([&]() -> Result<std::unique_ptr<LoadedModel>> {
     const std::string& path = source.name();
     auto state = std::make_unique<LoadedModel::State>();
-    BALLAST_TRY(state->execution, Execution::open(options.backend, options.threads));
+    BALLAST_TRY(state->execution, options.own_backend != nullptr
+                                      ? Execution::open(*options.own_backend, options.threads)
+                                      : Execution::open(options.backend, options.threads));
     const bool wants_budget = options.param_budget || options.param_budget_fraction;
     BALLAST_TRY(auto archive, source.archive(wants_budget ? FileAccess::kPositional : FileAccess::kMapped));
     const Description& file = archive->description();

@@ -18,6 +18,7 @@ namespace ballast {
 
 struct LoadOptions {
   std::string backend{};                                         // empty: the default
+  const Backend* own_backend = nullptr;                          // instead; must outlive the model
   unsigned threads = 0;                                          // 0: as many as the machine has
   Numerics numerics = Numerics::kFast;                           // of products with weights in blocks
   std::optional<uint64_t> param_budget{};                        // bytes; wins over the config

@@ -1,4 +1,4 @@
-// Every backend of the table against the reference in f64: every functional, every type of parameters, every shape of
+// Every backend of the table, and the emulated one, against the reference in f64: every functional, every type of parameters, every shape of
 // conformance_cases.cc. A new backend is tested without a line here.
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <limits>
 #include <set>
 
-#include "ballast/device/host_access.h"
+#include "ballast/device/host_values.h"
 #include "ballast/tensor/small_float.h"
 #include "tests/support/conformance_cases.h"
 #include "tests/support/random_blocks.h"
@@ -77,7 +77,7 @@ struct Subject {
 // Types of parameters are told apart only where a functional has any.
 std::vector<Subject> subjects() {
   std::vector<Subject> all;
-  for (const Backend* backend : all_backends()) {
+  for (const Backend* backend : testing::tested_backends()) {
     for (const FunctionalInfo& info : all_functionals()) {
       const auto has_params = [&](const ConformanceCase& test) {
         return test.functional == info.name && !test.params.empty();
@@ -167,9 +167,11 @@ TEST_P(Conformance, FastProductsComeWithinTheRoundingOfActivations) {
 void expect_same_bits(const Result<Tensor>& a, const Result<Tensor>& b) {
   ASSERT_TRUE(a) << a.error().message;
   ASSERT_TRUE(b) << b.error().message;
-  ASSERT_EQ(host_bytes(*a).size(), host_bytes(*b).size());
-  const auto [at, other] = std::ranges::mismatch(host_bytes(*a), host_bytes(*b));
-  ASSERT_TRUE(at == host_bytes(*a).end()) << "element " << (at - host_bytes(*a).begin()) / 4 << " differs";
+  const auto first = HostValues<std::byte>::of(*a), second = HostValues<std::byte>::of(*b);
+  ASSERT_TRUE(first && second);
+  ASSERT_EQ(first->size(), second->size());
+  const auto [at, other] = std::ranges::mismatch(*first, *second);
+  ASSERT_TRUE(at == first->end()) << "element " << (at - first->begin()) / 4 << " differs";
 }
 
 TEST_P(Conformance, HasTheSameBitsForAnyNumberOfThreads) {
@@ -241,7 +243,7 @@ class EveryBackend : public ::testing::TestWithParam<const Backend*> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Backends, EveryBackend,
-                         ::testing::ValuesIn(std::vector(all_backends().begin(), all_backends().end())),
+                         ::testing::ValuesIn(testing::tested_backends()),
                          [](const auto& test) { return std::string(test.param->name); });
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();

@@ -116,7 +116,7 @@ class Routine : public ::testing::TestWithParam<const Backend*> {
 };
 
 INSTANTIATE_TEST_SUITE_P(Backends, Routine,
-                         ::testing::ValuesIn(std::vector(all_backends().begin(), all_backends().end())),
+                         ::testing::ValuesIn(testing::tested_backends()),
                          [](const auto& test) { return std::string(test.param->name); });
 
 TEST_P(Routine, IsThereForEveryRowOfTheTable) {
@@ -199,7 +199,7 @@ TEST_P(Routine, TurnsPositionsAsTheReferenceDoes) {
 }
 
 TEST(Backends, HaveABuiltInImplementationOfEveryFunctional) {
-  for (const Backend* backend : all_backends()) {
+  for (const Backend* backend : testing::tested_backends()) {
     const Lab lab(*backend);
     for (const FunctionalInfo& info : all_functionals()) {
       EXPECT_EQ(lab.registry.implementations(info.name), std::vector<std::string>{std::string(info.builtin)})

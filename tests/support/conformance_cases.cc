@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "ballast/device/host_access.h"
 #include "ballast/ops/rotary_order.h"
 #include "tests/support/case_shapes.h"
 
@@ -335,13 +334,11 @@ void add_rotary_order(Cases& cases) {
 
 // Scores far enough apart that rounding does not choose other experts.
 Result<Tensor> spread_scores(Trial& t, uint64_t rows, uint64_t experts) {
-  BALLAST_TRY(Tensor scores, t.context.workspace().make({rows, experts}, t.dtype));
-  for (uint64_t i = 0; i < rows * experts; ++i) {
-    const double value = 0.37 * static_cast<double>((i * 7 + i / experts) % (experts + 3));
-    if (t.dtype == DType::kF64) host_data<double>(scores)[i] = value;
-    else host_data<float>(scores)[i] = static_cast<float>(value);
+  std::vector<double> scores(rows * experts);
+  for (uint64_t i = 0; i < scores.size(); ++i) {
+    scores[i] = 0.37 * static_cast<double>((i * 7 + i / experts) % (experts + 3));
   }
-  return scores;
+  return tensor_of(t.context.workspace(), scores, {rows, experts}, t.dtype);
 }
 
 void add_experts(Cases& cases) {

@@ -93,7 +93,7 @@ void GradientLab::move(size_t variable, size_t element, double by) {
     return;
   }
   Tensor& x = trial_.x[variable];
-  if (trial_.dtype == DType::kF64) host_data<double>(x)[element] += by;
+  if (trial_.dtype == DType::kF64) host_data<double>(x)[element] += by;  // only on the reference
   else host_data<float>(x)[element] += static_cast<float>(by);
 }
 

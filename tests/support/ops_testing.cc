@@ -4,28 +4,46 @@
 
 #include <random>
 
-#include "ballast/device/host_access.h"
+#include "ballast/device/host_values.h"
 #include "ballast/tensor/cast.h"
+#include "examples/emulated_backend.h"
 
 namespace ballast::testing {
 
-Tensor Lab::tensor(const std::vector<double>& values, const Dims& dims, DType dtype) {
+std::vector<const Backend*> tested_backends() {
+  std::vector<const Backend*> backends(all_backends().begin(), all_backends().end());
+  backends.push_back(&emulated::backend());
+  return backends;
+}
+
+std::shared_ptr<Queue> queue_of(const Backend& backend) {
+  if (backend.open_device == nullptr) return host_queue();
+  const auto device = backend.open_device();
+  EXPECT_TRUE(device) << device.error().message;
+  auto queue = (*device)->open_queue();
+  EXPECT_TRUE(queue) << queue.error().message;
+  return *std::move(queue);
+}
+
+Tensor tensor_of(Workspace& workspace, const std::vector<double>& values, const Dims& dims, DType dtype) {
   EXPECT_EQ(values.size(), dims.count()) << dims.to_string();
-  auto made = workspace.make(dims, dtype);
+  std::vector<float> floats(values.size());
+  for (size_t i = 0; i < values.size(); ++i) floats[i] = static_cast<float>(values[i]);
+  const ByteSpan bytes = dtype == DType::kF64 ? ByteSpan(std::as_bytes(std::span(values)))
+                                              : ByteSpan(std::as_bytes(std::span(floats)));
+  auto made = workspace.from_bytes(bytes, dims, dtype);
   EXPECT_TRUE(made) << made.error().message;
-  for (size_t i = 0; i < values.size(); ++i) {
-    if (dtype == DType::kF64) host_data<double>(*made)[i] = values[i];
-    else host_data<float>(*made)[i] = static_cast<float>(values[i]);
-  }
   return *std::move(made);
 }
 
+Tensor Lab::tensor(const std::vector<double>& values, const Dims& dims, DType dtype) {
+  return tensor_of(workspace, values, dims, dtype);
+}
+
 std::vector<double> values_of(const Tensor& tensor) {
-  std::vector<double> values(tensor.count());
-  for (size_t i = 0; i < values.size(); ++i) {
-    values[i] = tensor.dtype() == DType::kF64 ? host_data<const double>(tensor)[i] : host_data<const float>(tensor)[i];
-  }
-  return values;
+  auto values = doubles_of(tensor);
+  EXPECT_TRUE(values) << values.error().message;
+  return values ? *std::move(values) : std::vector<double>();
 }
 
 MemoryParam make_param(const std::string& name, DType dtype, const Shape& shape, const std::vector<double>& values) {

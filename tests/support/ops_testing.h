@@ -10,10 +10,15 @@
 
 namespace ballast::testing {
 
+// All backends of the table, and one whose memory the host cannot reach (examples/emulated_backend.h).
+std::vector<const Backend*> tested_backends();
+// A queue of the backend's device; of the host where it has none.
+std::shared_ptr<Queue> queue_of(const Backend& backend);
+
 // A context with all that it points to.
 struct Lab {
   explicit Lab(const Backend& backend = *find_backend("reference"), unsigned thread_count = 1)
-      : threads(thread_count), context(backend, registry, workspace, threads) {
+      : workspace(queue_of(backend)), threads(thread_count), context(backend, registry, workspace, threads) {
     backend.add_implementations(registry);
   }
 
@@ -26,6 +31,9 @@ struct Lab {
   Tensor tensor(const std::vector<double>& values, const Dims& dims, DType dtype = DType::kF32);
 };
 
+// Of f64, or else rounded to f32. Fails the test where there is no memory.
+Tensor tensor_of(Workspace& workspace, const std::vector<double>& values, const Dims& dims, DType dtype);
+// Of f32 or f64. Fails the test where they cannot be read.
 std::vector<double> values_of(const Tensor& tensor);
 
 MemoryParam make_param(const std::string& name, DType dtype, const Shape& shape, const std::vector<double>& values);
