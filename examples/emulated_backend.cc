@@ -15,6 +15,7 @@
 #include <ballast/ops/reduction.h>
 #include <ballast/ops/registry.h>
 #include <ballast/ops/rotary.h>
+#include <ballast/ops/rotary_order.h>
 #include <ballast/ops/sampling.h>
 #include <ballast/ops/shape.h>
 #include <ballast/ops/stochastic.h>
@@ -230,7 +231,8 @@ void add_routines(Registry& registry) {
 void add_emulated_implementations(Registry& registry) {
   using namespace ops;
   add_functionals<ReluArgs, Relu6Args, SiluArgs, SoftmaxLastDimArgs, GeluArgs, SwigluArgs, PreluArgs>(registry);
-  add_functionals<AttentionArgs, AttentionDecodeCacheArgs, ApplyRopeArgs, ApplyRopeQkvPackedArgs>(registry);
+  add_functionals<AttentionArgs, AttentionDecodeCacheArgs, ApplyRopeArgs, ApplyRopeQkvPackedArgs, PairsToHalvesArgs>(
+      registry);
   add_functionals<MatmulArgs, LinearArgs, AddBiasArgs, BinaryArgs, UnaryArgs, ClampArgs, DropoutArgs>(registry);
   add_functionals<ReshapeArgs, TransposeArgs, SliceAlongAxisArgs, ConcatAlongAxisArgs>(registry);
   add_functionals<SumAllArgs, MeanAllArgs, SumLastDimArgs, ScaleRowsArgs>(registry);
@@ -244,13 +246,13 @@ void add_emulated_implementations(Registry& registry) {
   add_routines<UnaryGradientArgs, ChoiceGradientArgs, ClampGradientArgs, PreluGradientArgs, SoftmaxGradientArgs>(
       registry);
   add_routines<ColumnSumsArgs, SpreadAllArgs, SpreadRowsArgs, AddSliceArgs, ScatterRowsArgs>(registry);
-  add_routines<TransposedProductArgs, AttentionGradientArgs, Conv2dGradientArgs>(registry);
+  add_routines<TransposedProductArgs, AttentionGradientArgs, HalvesToPairsArgs, Conv2dGradientArgs>(registry);
   add_routines<NormGradientArgs, BatchNormGradientArgs, GroupNormGradientArgs>(registry);
   add_routines<MaxPool2dGradientArgs, AvgPool2dGradientArgs, GlobalMeanPoolGradientArgs, Upsample2dGradientArgs>(
       registry);
   add_routines<CrossEntropyGradientArgs, HingeLossGradientArgs, ElementLossGradientArgs, SquareDistancesGradientArgs,
                MarginLogitsGradientArgs>(registry);
-  add_routines<FillArgs, AccumulateArgs, ScaleArgs, SquareSumArgs, RopeTablesArgs, PairsToHalvesArgs>(registry);
+  add_routines<FillArgs, AccumulateArgs, ScaleArgs, SquareSumArgs, RopeTablesArgs>(registry);
   add_routines<SgdArgs, AdamArgs, RmsPropArgs>(registry);
 }
 

@@ -45,6 +45,7 @@ std::vector<RoutineRow> gradient_routines() {
       reached_by<ops::ScatterRowsArgs>("embedding_lookup"),
       reached_by<ops::TransposedProductArgs>("linear"),
       reached_by<ops::AttentionGradientArgs>("attention"),
+      reached_by<ops::HalvesToPairsArgs>("pairs_to_halves"),
       reached_by<ops::Conv2dGradientArgs>("conv2d"),
       reached_by<ops::NormGradientArgs>("layer_norm"),
       reached_by<ops::BatchNormGradientArgs>("batch_norm"),

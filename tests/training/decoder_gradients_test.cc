@@ -10,6 +10,7 @@
 #include "ballast/archive/model_folder.h"
 #include "ballast/archive/open.h"
 #include "ballast/backends/execution.h"
+#include "ballast/device/host_access.h"
 #include "ballast/models/config_schema.h"
 #include "ballast/models/model_config.h"
 #include "ballast/ops/tape.h"
@@ -57,7 +58,7 @@ class TrainedModel {
   std::span<float> values(const Param& param) { return values_->values<float>(*values_->find(param.name())); }
   std::vector<float> gradient(const Param& param) const {
     const Tensor* found = gradients_.find(param);
-    return found == nullptr ? std::vector<float>() : std::vector<float>(found->f32(), found->f32() + found->count());
+    return found == nullptr ? std::vector<float>() : std::vector<float>(host_data<const float>(*found), host_data<const float>(*found) + found->count());
   }
 
   Result<double> loss(bool with_gradients) {
@@ -68,7 +69,7 @@ class TrainedModel {
     BALLAST_TRY(const Tensor logits, model_->as_causal_lm()->forward_sequences(context, ids, 2));
     BALLAST_TRY(const Tensor loss, ops::cross_entropy(context, logits, next));
     if (with_gradients) BALLAST_CHECK(tape_.backward(context, loss));
-    return static_cast<double>(loss.f32()[0]);
+    return static_cast<double>(host_data<const float>(loss)[0]);
   }
 
  private:

@@ -30,6 +30,29 @@ struct Convolution {
         kernel_w(weight[3]),
         params(p) {}
 
+  // body(input, weight, output) with the places of all triples in y[output] += x[input] * w[weight] that belong to one
+  // image and one output channel.
+  template <typename Body>
+  void for_each_triple(uint64_t image, uint64_t output, const Body& body) const {
+    const uint64_t first_channel = output / (outputs / params.groups) * channels;
+    for (uint64_t oy = 0; oy < out_h; ++oy) {
+      for (uint64_t ky = 0; ky < kernel_h; ++ky) {
+        const uint64_t y = oy * params.stride_h + ky * params.dilation_h - params.pad_top;  // above: wraps, is too large
+        for (uint64_t ox = 0; y < h && ox < out_w; ++ox) {
+          for (uint64_t kx = 0; kx < kernel_w; ++kx) {
+            const uint64_t x = ox * params.stride_w + kx * params.dilation_w - params.pad_left;
+            if (x >= w) continue;
+            const uint64_t pixel = ((image * h + y) * w + x) * inputs + first_channel;
+            const uint64_t at = ((image * out_h + oy) * out_w + ox) * outputs + output;
+            for (uint64_t c = 0; c < channels; ++c) {
+              body(pixel + c, ((output * channels + c) * kernel_h + ky) * kernel_w + kx, at);
+            }
+          }
+        }
+      }
+    }
+  }
+
   // body(input, weight) with the places of all pairs of which the element of one output channel at one position is the
   // sum, in the order kh, kw, channel.
   template <typename Body>
@@ -78,21 +101,18 @@ Result<Tensor> run_conv2d(Context& context, const Conv2dArgs& args) {
   return y;
 }
 
-// dx = the sum over outputs and positions of weight * dy.
+// dx = the sum over outputs and their positions of weight * dy.
 template <typename T>
 Status input_gradient(Context& context, const Conv2dGradientArgs& args, const Convolution& shape, const Tensor& dy) {
   BALLAST_TRY(const auto weight, Values<T>::operand_of(context, *args.weight, 0, args.weight->rows()));
   const uint64_t size = shape.h * shape.w * shape.inputs;
-  const uint64_t positions = shape.out_h * shape.out_w;
   const T* from = host_data<const T>(dy);
   T* dx = host_data<T>(*args.dx);
   each(context, shape.images, [&](size_t image) {
     std::fill_n(dx + image * size, size, T{0});
     for (uint64_t output = 0; output < shape.outputs; ++output) {
-      for (uint64_t position = image * positions; position < (image + 1) * positions; ++position) {
-        const T slope = from[position * shape.outputs + output];
-        shape.for_each_pair(position, output, [&](uint64_t i, uint64_t w) { dx[i] += weight[w] * slope; });
-      }
+      shape.for_each_triple(image, output,
+                            [&](uint64_t i, uint64_t w, uint64_t at) { dx[i] += weight[w] * from[at]; });
     }
   });
   return {};
@@ -102,15 +122,13 @@ template <typename T>
 Status weight_gradient(Context& context, const Conv2dGradientArgs& args, const Convolution& shape, const Tensor& dy) {
   BALLAST_TRY(const Tensor x, operand(context, *args.x));
   const uint64_t size = shape.channels * shape.kernel_h * shape.kernel_w;
-  const uint64_t positions = shape.images * shape.out_h * shape.out_w;
   const T* in = host_data<const T>(x);
   const T* from = host_data<const T>(dy);
   T* dw = host_data<T>(*args.dw);
   each(context, shape.outputs, [&](size_t output) {
     if (!args.add) std::fill_n(dw + output * size, size, T{0});
-    for (uint64_t position = 0; position < positions; ++position) {
-      const T slope = from[position * shape.outputs + output];
-      shape.for_each_pair(position, output, [&](uint64_t i, uint64_t w) { dw[w] += in[i] * slope; });
+    for (uint64_t image = 0; image < shape.images; ++image) {
+      shape.for_each_triple(image, output, [&](uint64_t i, uint64_t w, uint64_t at) { dw[w] += in[i] * from[at]; });
     }
   });
   return {};
@@ -135,16 +153,13 @@ Status spread(Context& context, const ConvTranspose2dArgs& args, const Tensor& x
   BALLAST_TRY(const auto weight, Values<T>::operand_of(context, args.weight, 0, args.weight.rows()));
   BALLAST_TRY(const auto bias, Values<T>::of(context, args.bias));
   const uint64_t size = shape.h * shape.w * shape.inputs;
-  const uint64_t positions = shape.out_h * shape.out_w;
   const T* in = host_data<const T>(x);
   T* out = host_data<T>(y);
   each(context, shape.images, [&](size_t image) {
     std::fill_n(out + image * size, size, T{0});
     for (uint64_t output = 0; output < shape.outputs; ++output) {
-      for (uint64_t position = image * positions; position < (image + 1) * positions; ++position) {
-        const T value = in[position * shape.outputs + output];
-        shape.for_each_pair(position, output, [&](uint64_t i, uint64_t w) { out[i] += weight[w] * value; });
-      }
+      shape.for_each_triple(image, output,
+                            [&](uint64_t i, uint64_t w, uint64_t at) { out[i] += weight[w] * in[at]; });
     }
     for (uint64_t i = image * size; bias.is_there() && i < (image + 1) * size; ++i) out[i] += bias[i % shape.inputs];
   });

@@ -157,7 +157,8 @@ T loss_of(ElementLoss loss, T z, T t, T parameter) {
   switch (loss) {
     case ElementLoss::kSquared: return d * d;
     case ElementLoss::kAbsolute: return std::abs(d);
-    case ElementLoss::kSmoothL1: return std::abs(d) < parameter ? d * d / (2 * parameter) : std::abs(d) - parameter / 2;
+    case ElementLoss::kSmoothL1:
+      return std::abs(d) < parameter ? T{0.5} * d * d / parameter : std::abs(d) - T{0.5} * parameter;
     case ElementLoss::kBinaryCrossEntropy: return -(t * std::log(p) + (1 - t) * std::log1p(-p));
     case ElementLoss::kBinaryCrossEntropyWithLogits:
       return (z < 0 ? T{0} : z) - z * t + std::log1p(std::exp(-std::abs(z)));

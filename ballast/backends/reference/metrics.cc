@@ -89,9 +89,9 @@ Result<Tensor> run_margin_logits(Context& context, const MarginLogitsArgs& args)
     const T* cosines = host_data<const T>(args.cosines);
     T* out = host_data<T>(y);
     each_element(context, y.count(), [&](size_t i) {
-      const auto cosine = static_cast<double>(cosines[i]);
+      const double margined = with_margin(args.kind, static_cast<double>(cosines[i]), args.margin);
       const bool is_own = is_own_class(args.labels, classes, i);
-      out[i] = static_cast<T>(args.scale * (is_own ? with_margin(args.kind, cosine, args.margin) : cosine));
+      out[i] = is_own ? static_cast<T>(args.scale * margined) : cosines[i] * static_cast<T>(args.scale);
     });
   });
   return y;
@@ -106,7 +106,7 @@ Status run_margin_logits_gradient(Context& context, const MarginLogitsGradientAr
     each_element(context, args.dy.count(), [&](size_t i) {
       const bool is_own = is_own_class(args.labels, classes, i);
       const double slope = is_own ? margin_slope(args.kind, static_cast<double>(cosines[i]), args.margin) : 1;
-      dx[i] = static_cast<T>(static_cast<double>(dy[i]) * args.scale * slope);
+      dx[i] = dy[i] * static_cast<T>(args.scale) * static_cast<T>(slope);
     });
   });
   return {};

@@ -127,10 +127,11 @@ Status run_avg_pool_gradient(Context& context, const AvgPool2dGradientArgs& args
       const uint64_t image = i / in.c, c = i % in.c;
       for (uint64_t window = 0; window < out.h * out.w; ++window) {
         const uint64_t oy = window / out.w, ox = window % out.w;
-        const T share = host_data<const T>(args.dy)[out.place(image, oy, ox, c)] / size;
+        const T dy = host_data<const T>(args.dy)[out.place(image, oy, ox, c)];
         for_each_pixel(in, args.params, oy, ox,
-                       [&](uint64_t py, uint64_t px) { dx[in.place(image, py, px, c)] += share; });
+                       [&](uint64_t py, uint64_t px) { dx[in.place(image, py, px, c)] += dy; });
       }
+      for (uint64_t at = 0; at < in.h * in.w; ++at) dx[in.place(image, at / in.w, at % in.w, c)] /= size;
     });
   });
   return {};

@@ -4,6 +4,8 @@
 
 #include "ballast/backends/reference/access.h"
 #include "ballast/device/host_access.h"
+#include "ballast/ops/gradient_routines.h"
+#include "ballast/ops/rotary_order.h"
 #include "ballast/ops/update_routines.h"
 
 namespace ballast::reference {
@@ -68,12 +70,44 @@ Status run_rope_tables(Context&, const RopeTablesArgs& args) {
   return {};
 }
 
+// Which element of a row in pairs goes to `column` of the same row in halves.
+uint64_t column_in_pairs(const AttentionConfig& config, uint64_t column) {
+  if (column >= config.q_width() + config.kv_width()) return column;
+  const uint64_t channel = column % config.head_dim, half = config.head_dim / 2;
+  return column - channel + (channel < half ? 2 * channel : 2 * (channel - half) + 1);
+}
+
+Result<Tensor> run_pairs_to_halves(Context& context, const PairsToHalvesArgs& args) {
+  BALLAST_TRY(Tensor y, make_like(context, args.qkv));
+  const uint64_t width = args.qkv.dims()[1];
+  with_type(y.dtype(), [&]<typename T>() {
+    const T* from = host_data<const T>(args.qkv);
+    T* to = host_data<T>(y);
+    each_element(context, y.count(),
+                 [&](size_t i) { to[i] = from[i - i % width + column_in_pairs(args.config, i % width)]; });
+  });
+  return y;
+}
+
+Status run_halves_to_pairs(Context& context, const HalvesToPairsArgs& args) {
+  const uint64_t width = args.dy.dims()[1];
+  with_type(args.dy.dtype(), [&]<typename T>() {
+    const T* from = host_data<const T>(args.dy);
+    T* to = host_data<T>(args.dx);
+    each_element(context, args.dy.count(),
+                 [&](size_t i) { to[i - i % width + column_in_pairs(args.config, i % width)] = from[i]; });
+  });
+  return {};
+}
+
 }  // namespace
 
 void add_rotary(Registry& registry) {
   registry.add_builtin<ApplyRopeArgs>(nullptr, run_rope);
   registry.add_builtin<ApplyRopeQkvPackedArgs>(nullptr, run_rope_packed);
+  registry.add_builtin<PairsToHalvesArgs>(nullptr, run_pairs_to_halves);
   registry.add_routine(run_rope_tables);
+  registry.add_routine(run_halves_to_pairs);
 }
 
 }  // namespace ballast::reference
