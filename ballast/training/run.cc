@@ -45,7 +45,8 @@ class Run {
   Status warn_of_idle_params(const StepRecord& record) {
     const bool look = end_.steps == 1 || record.grad_norm == 0.0;
     if (warned_ || !look || record.skipped) return {};
-    const std::string text = describe_idle_params(trainer_.params_without_gradient());
+    BALLAST_TRY(const std::vector<std::string> idle, trainer_.params_without_gradient());
+    const std::string text = describe_idle_params(idle);
     if (text.empty()) return {};
     warned_ = true;
     return observer_.on_event(WarningRecord{record.step, text});
