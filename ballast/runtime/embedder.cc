@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "ballast/archive/guard.h"
+#include "ballast/device/host_values.h"
 #include "ballast/text/load_tokenizer.h"
 
 namespace ballast {
@@ -65,7 +66,7 @@ Result<Embedding> Embedder::embed(std::string_view text) const {
     const std::lock_guard turn(model_->running());
     BALLAST_TRY(const Tensor vector,
                 model_->as_text_embedder()->embed(model_->context(), encoding.ids, encoding.type_ids));
-    embedding.vector.assign(vector.f32(), vector.f32() + vector.count());
+    BALLAST_TRY(embedding.vector, floats_of(vector));
     return embedding;
   });
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "ballast/archive/guard.h"
+#include "ballast/device/host_values.h"
 #include "ballast/text/sampler.h"
 
 namespace ballast {
@@ -42,7 +43,8 @@ Result<std::vector<ImageClass>> ImageModel::classify(const Picture& picture, siz
   return guarded([&]() -> Result<std::vector<ImageClass>> {
     BALLAST_TRY(ImageInput input, prepare(picture));
     BALLAST_TRY(const Tensor output, model_->forward(std::move(input)));
-    const std::span logits(output.f32(), output.dims().back());
+    BALLAST_TRY(const auto values, HostValues<float>::of(output));
+    const auto logits = values.span().first(output.dims().back());
     const auto names = class_names();
     std::vector<ImageClass> classes;
     for (const SampledToken& best : Sampler::likeliest(logits, std::min(top, logits.size()))) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <thread>
 
+#include "ballast/device/host_values.h"
 #include "ballast/runtime/embedder.h"
 #include "ballast/runtime/image_model.h"
 #include "ballast/runtime/text_model.h"
@@ -94,7 +95,7 @@ TEST(TextModel, OpensAFolderOfNamedSources) {
   const auto logits = [&](const TextModel& model) {
     const auto generator = model.start(prompt, model.generate_options());
     EXPECT_TRUE(generator) << generator.error().message;
-    return std::vector(generator->logits().f32(), generator->logits().f32() + generator->logits().count());
+    return std::vector<float>(*floats_of(generator->logits()));
   };
   EXPECT_EQ(logits(*from_memory), logits(*from_path));
 }
