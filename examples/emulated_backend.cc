@@ -155,7 +155,9 @@ class EmulatedQueue final : public Queue {
     MutableByteSpan to;
   };
 
-  static std::byte* at(DevicePlace place) { return static_cast<EmulatedMemory*>(place.memory)->hidden() + place.offset; }
+  static std::byte* at(DevicePlace place) {
+    return static_cast<EmulatedMemory*>(place.memory)->hidden() + place.offset;
+  }
   // Keeps the first error until finish().
   bool starts(const char* what) {
     Status started = next_call(what);

@@ -1,6 +1,6 @@
-// A backend from outside of Ballast: a device whose memory the host cannot reach. It is emulated. Its memory is shown to
-// the implementations of functionals and routines while they run, which are the reference's, and to nobody else; whoever
-// reaches for it from the host meets a null pointer.
+// A backend from outside of Ballast: a device whose memory the host cannot reach. It is emulated. Its memory is shown
+// to the implementations of functionals and routines while they run, which are the reference's, and to nobody else;
+// whoever reaches for it from the host meets a null pointer.
 #pragma once
 
 #include <ballast/ops/backend.h>

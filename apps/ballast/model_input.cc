@@ -57,8 +57,7 @@ Result<ModelInput> archive_input(const InputFlags& flags, bool takes_values, Wor
   BALLAST_TRY(const Payload payload, archive.payload(*index));
   const Dims dims(info.shape.dims());
   std::vector<float> values(dims.count());
-  if (auto cast =
-          cast_elements(info.dtype, payload.bytes(), DType::kF32, std::as_writable_bytes(std::span(values)));
+  if (auto cast = cast_elements(info.dtype, payload.bytes(), DType::kF32, std::as_writable_bytes(std::span(values)));
       !cast)
     return std::move(cast).error().with_context(flags.archive);
   BALLAST_TRY(Tensor image, workspace.from(values, dims));

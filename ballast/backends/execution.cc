@@ -1,7 +1,8 @@
 #include "ballast/backends/execution.h"
-#include "ballast/device/host_values.h"
 
 #include <fmt/format.h>
+
+#include "ballast/device/host_values.h"
 
 namespace ballast {
 

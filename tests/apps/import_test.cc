@@ -51,7 +51,8 @@ TEST(Import, BringsBackWhatBallastWroteForHuggingFace) {
   const auto a = original->forward(TokenInput{{5, 17, 300}});
   const auto b = imported->forward(TokenInput{{5, 17, 300}});
   ASSERT_TRUE(a && b);
-  EXPECT_TRUE(std::equal(host_data<const float>(*a), host_data<const float>(*a) + a->count(), host_data<const float>(*b)));
+  EXPECT_TRUE(
+      std::equal(host_data<const float>(*a), host_data<const float>(*a) + a->count(), host_data<const float>(*b)));
 }
 
 TEST(Import, OfAMinistralGivesTheSameLogits) {

@@ -1,5 +1,5 @@
-// Every backend of the table, and the emulated one, against the reference in f64: every functional, every type of parameters, every shape of
-// conformance_cases.cc. A new backend is tested without a line here.
+// Every backend of the table, and the emulated one, against the reference in f64: every functional, every type of
+// parameters, every shape of conformance_cases.cc. A new backend is tested without a line here.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -242,8 +242,7 @@ class EveryBackend : public ::testing::TestWithParam<const Backend*> {
   Context& context = lab.context;
 };
 
-INSTANTIATE_TEST_SUITE_P(Backends, EveryBackend,
-                         ::testing::ValuesIn(testing::tested_backends()),
+INSTANTIATE_TEST_SUITE_P(Backends, EveryBackend, ::testing::ValuesIn(testing::tested_backends()),
                          [](const auto& test) { return std::string(test.param->name); });
 
 constexpr double kNan = std::numeric_limits<double>::quiet_NaN();

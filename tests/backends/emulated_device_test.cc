@@ -13,8 +13,8 @@ namespace {
 
 using testing::ConformanceCase;
 using testing::GradientLab;
-using testing::Lab;
 using ::testing::HasSubstr;
+using testing::Lab;
 
 TEST(EmulatedDevice, ShowsTheHostValuesAndNoMemory) {
   Lab lab(emulated::backend());

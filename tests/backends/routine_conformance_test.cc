@@ -116,8 +116,7 @@ class Routine : public ::testing::TestWithParam<const Backend*> {
   static constexpr uint64_t kCounts[] = {0, 1, 5, 67, 5000};
 };
 
-INSTANTIATE_TEST_SUITE_P(Backends, Routine,
-                         ::testing::ValuesIn(testing::tested_backends()),
+INSTANTIATE_TEST_SUITE_P(Backends, Routine, ::testing::ValuesIn(testing::tested_backends()),
                          [](const auto& test) { return std::string(test.param->name); });
 
 TEST_P(Routine, IsThereForEveryRowOfTheTable) {

@@ -52,8 +52,9 @@ TEST(FolderOfGptrs, OfALaterGenerationComputesWhatItsFolderComputed) {
     const auto model = load_or_die(folder.path("out")), before = load_or_die(original);
     const auto got = model->forward(TokenInput{{1, 2, 3, 4}}), expected = before->forward(TokenInput{{1, 2, 3, 4}});
     ASSERT_TRUE(got && expected);
-    const RecordedTensor wanted{{expected->dims().span().begin(), expected->dims().span().end()},
-                                {host_data<const float>(*expected), host_data<const float>(*expected) + expected->count()}};
+    const RecordedTensor wanted{
+        {expected->dims().span().begin(), expected->dims().span().end()},
+        {host_data<const float>(*expected), host_data<const float>(*expected) + expected->count()}};
     EXPECT_EQ(largest_difference(*got, wanted), 0) << name;
     EXPECT_THAT(read_text_file(folder.path("out/generation_config.json")), HasSubstr("[2, 7]"));
   }

@@ -39,7 +39,8 @@ INSTANTIATE_TEST_SUITE_P(Every, WrittenFolders, ::testing::ValuesIn(recorded_ggu
                          [](const auto& file) { return file.param.name; });
 
 double largest_distance(const Tensor& a, const Tensor& b) {
-  return largest_difference(a, {{b.dims().span().begin(), b.dims().span().end()}, {host_data<const float>(b), host_data<const float>(b) + b.count()}});
+  return largest_difference(a, {{b.dims().span().begin(), b.dims().span().end()},
+                                {host_data<const float>(b), host_data<const float>(b) + b.count()}});
 }
 
 // Llama 3's divisors of frequencies stand in the file as f32, computed in f32; config.json has what they follow from.

@@ -39,8 +39,9 @@ TEST_P(FolderRoundTrip, ThroughGgufKeepsTheLogits) {
   for (const RecordedInput& input : GetParam().inputs) {
     const auto logits = model->forward(TokenInput{input.ids}), expected = original->forward(TokenInput{input.ids});
     ASSERT_TRUE(logits && expected);
-    const RecordedTensor wanted{{expected->dims().span().begin(), expected->dims().span().end()},
-                                {host_data<const float>(*expected), host_data<const float>(*expected) + expected->count()}};
+    const RecordedTensor wanted{
+        {expected->dims().span().begin(), expected->dims().span().end()},
+        {host_data<const float>(*expected), host_data<const float>(*expected) + expected->count()}};
     EXPECT_EQ(largest_difference(*logits, wanted), 0) << input.ids.size() << " tokens";
   }
 }

@@ -280,8 +280,10 @@ TEST(Bert, TakesTheTypesOfTokens) {
   const auto model = load_or_die(bert_path());
   const std::vector<TokenId> ids = {11, 18, 68};
   const Tensor none = embed(*model, ids), first = embed(*model, ids, {0, 0, 0}), both = embed(*model, ids, {0, 0, 1});
-  EXPECT_TRUE(std::equal(host_data<const float>(none), host_data<const float>(none) + 48, host_data<const float>(first)));
-  EXPECT_FALSE(std::equal(host_data<const float>(none), host_data<const float>(none) + 48, host_data<const float>(both)));
+  EXPECT_TRUE(
+      std::equal(host_data<const float>(none), host_data<const float>(none) + 48, host_data<const float>(first)));
+  EXPECT_FALSE(
+      std::equal(host_data<const float>(none), host_data<const float>(none) + 48, host_data<const float>(both)));
   EXPECT_THAT(embed_failure(*model, ids, {0, 1}), HasSubstr("2 types for 3 tokens"));
   EXPECT_THAT(embed_failure(*model, ids, {0, 1, 2}), HasSubstr("type 2 of the token at position 2"));
 }

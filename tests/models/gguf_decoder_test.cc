@@ -109,7 +109,8 @@ TEST_P(GgufDecoder, FastNumericsStayNearerToF32ThanLlamaCpp) {
     ASSERT_TRUE(precise && quick);
     double ours = 0;
     for (uint64_t i = 0; i < precise->count(); ++i) {
-      ours = std::max(ours, std::abs(double{host_data<const float>(*precise)[i]} - double{host_data<const float>(*quick)[i]}));
+      ours = std::max(
+          ours, std::abs(double{host_data<const float>(*precise)[i]} - double{host_data<const float>(*quick)[i]}));
     }
     const double theirs = largest_difference(*precise, recorded_logits(run, ""));
     EXPECT_LT(ours, 0.2 * theirs) << "run " << run;

@@ -76,8 +76,9 @@ TEST_P(GgufFamilies, QuantisedFilesSayWhatTheirUnpackedWeightsSay) {
   for (const RecordedInput& input : recorded().inputs) {
     const auto got = of_packed->forward(TokenInput{input.ids}), expected = of_plain->forward(TokenInput{input.ids});
     ASSERT_TRUE(got && expected);
-    const RecordedTensor values{{expected->dims().span().begin(), expected->dims().span().end()},
-                                {host_data<const float>(*expected), host_data<const float>(*expected) + expected->count()}};
+    const RecordedTensor values{
+        {expected->dims().span().begin(), expected->dims().span().end()},
+        {host_data<const float>(*expected), host_data<const float>(*expected) + expected->count()}};
     EXPECT_LE(largest_difference(*got, values), kFamilyTolerance) << input.ids.size() << " tokens";
   }
 }

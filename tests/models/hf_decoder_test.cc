@@ -221,7 +221,9 @@ TEST(HfDecoders, WindowsThatPassOnChangeNoBit) {
       ASSERT_TRUE(expected) << expected.error().message;
       const auto found = text->forward_cached(model->context(), piece, kept, CausalLm::Rows::kAll);
       ASSERT_TRUE(found) << found.error().message;
-      EXPECT_TRUE(std::equal(host_data<const float>(*found), host_data<const float>(*found) + found->count(), host_data<const float>(*expected))) << name << ", " << at;
+      EXPECT_TRUE(std::equal(host_data<const float>(*found), host_data<const float>(*found) + found->count(),
+                             host_data<const float>(*expected)))
+          << name << ", " << at;
       at += length;
     }
     EXPECT_EQ(at, ids.size());
@@ -243,7 +245,9 @@ TEST(HfDecoders, ATextThatIsTakenBackGoesOnAsIfItWereNew) {
     ASSERT_TRUE(fresh);
     ASSERT_TRUE(talk->restart(prompt));
     EXPECT_EQ(talk->reused(), reused);
-    EXPECT_TRUE(std::equal(host_data<const float>(talk->logits()), host_data<const float>(talk->logits()) + text.vocab_size(), host_data<const float>(fresh->logits())));
+    EXPECT_TRUE(std::equal(host_data<const float>(talk->logits()),
+                           host_data<const float>(talk->logits()) + text.vocab_size(),
+                           host_data<const float>(fresh->logits())));
   }
 }
 

@@ -28,7 +28,9 @@ using ::testing::HasSubstr;
 
 const std::vector<TokenId> kTokens = {1, 2, 3, 18};
 
-std::vector<float> values_of(const Tensor& tensor) { return {host_data<const float>(tensor), host_data<const float>(tensor) + tensor.count()}; }
+std::vector<float> values_of(const Tensor& tensor) {
+  return {host_data<const float>(tensor), host_data<const float>(tensor) + tensor.count()};
+}
 
 std::vector<float> logits_of(LoadedModel& model, const std::vector<TokenId>& tokens = kTokens) {
   const auto logits = model.forward(TokenInput{tokens});

@@ -20,7 +20,8 @@ using testing::netcl_path;
 std::vector<float> output_of(LoadedModel& model, const testing::RecordedArray& x) {
   const auto y = model.forward(ValuesInput{*model.workspace().from(x.values, x.dims)});
   EXPECT_TRUE(y) << (y ? "" : y.error().message);
-  return y ? std::vector<float>(host_data<const float>(*y), host_data<const float>(*y) + y->count()) : std::vector<float>();
+  return y ? std::vector<float>(host_data<const float>(*y), host_data<const float>(*y) + y->count())
+           : std::vector<float>();
 }
 
 TEST(SequentialModel, RunsNetclsFilesAndPairs) {

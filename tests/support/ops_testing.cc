@@ -29,8 +29,8 @@ Tensor tensor_of(Workspace& workspace, const std::vector<double>& values, const 
   EXPECT_EQ(values.size(), dims.count()) << dims.to_string();
   std::vector<float> floats(values.size());
   for (size_t i = 0; i < values.size(); ++i) floats[i] = static_cast<float>(values[i]);
-  const ByteSpan bytes = dtype == DType::kF64 ? ByteSpan(std::as_bytes(std::span(values)))
-                                              : ByteSpan(std::as_bytes(std::span(floats)));
+  const ByteSpan bytes =
+      dtype == DType::kF64 ? ByteSpan(std::as_bytes(std::span(values))) : ByteSpan(std::as_bytes(std::span(floats)));
   auto made = workspace.from_bytes(bytes, dims, dtype);
   EXPECT_TRUE(made) << made.error().message;
   return *std::move(made);

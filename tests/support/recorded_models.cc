@@ -55,7 +55,8 @@ double largest_difference(const Tensor& tensor, const RecordedTensor& recorded) 
   if (tensor.count() != recorded.values.size()) return HUGE_VAL;
   double largest = 0;
   for (size_t i = 0; i < recorded.values.size(); ++i) {
-    const double difference = std::abs(static_cast<double>(host_data<const float>(tensor)[i]) - static_cast<double>(recorded.values[i]));
+    const double difference =
+        std::abs(static_cast<double>(host_data<const float>(tensor)[i]) - static_cast<double>(recorded.values[i]));
     if (std::isnan(difference)) return difference;
     largest = std::max(largest, difference);
   }

@@ -1,5 +1,6 @@
-#include "ballast/device/host_access.h"
 #include "tests/support/training_lab.h"
+
+#include "ballast/device/host_access.h"
 
 namespace ballast::testing {
 

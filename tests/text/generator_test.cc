@@ -204,7 +204,8 @@ TEST(Generator, PiecesOfALongPromptGiveTheBitsOfTheWhole) {
   }
   const auto whole = lm.forward_tokens(model->context(), ids, CausalLm::Rows::kLast);
   ASSERT_TRUE(whole);
-  EXPECT_TRUE(std::equal(host_data<const float>(last), host_data<const float>(last) + last.count(), host_data<const float>(*whole)));
+  EXPECT_TRUE(std::equal(host_data<const float>(last), host_data<const float>(last) + last.count(),
+                         host_data<const float>(*whole)));
   EXPECT_EQ(cache->length(), 40U);
 }
 

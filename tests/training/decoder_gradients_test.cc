@@ -58,7 +58,9 @@ class TrainedModel {
   std::span<float> values(const Param& param) { return values_->values<float>(*values_->find(param.name())); }
   std::vector<float> gradient(const Param& param) const {
     const Tensor* found = gradients_.find(param);
-    return found == nullptr ? std::vector<float>() : std::vector<float>(host_data<const float>(*found), host_data<const float>(*found) + found->count());
+    return found == nullptr
+               ? std::vector<float>()
+               : std::vector<float>(host_data<const float>(*found), host_data<const float>(*found) + found->count());
   }
 
   Result<double> loss(bool with_gradients) {

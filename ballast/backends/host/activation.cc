@@ -57,7 +57,8 @@ bool supports_swiglu(const Context& context, const SwigluArgs& args) {
 Result<Tensor> run_swiglu(Context& context, const SwigluArgs& args) {
   BALLAST_TRY(Tensor y, context.workspace().make(args.gate.dims(), args.gate.dtype()));
   with_type(y.dtype(), [&]<typename T>() {
-    kernels<T>(context).swiglu(host_data<const T>(args.gate), host_data<const T>(args.up), host_data<T>(y), y.count(), context.threads());
+    kernels<T>(context).swiglu(host_data<const T>(args.gate), host_data<const T>(args.up), host_data<T>(y), y.count(),
+                               context.threads());
   });
   return y;
 }
@@ -104,8 +105,8 @@ Status run_softmax_gradient(Context& context, const SoftmaxGradientArgs& args) {
 Status run_unary_gradient(Context& context, const UnaryGradientArgs& args) {
   return with_type(args.dy.dtype(), [&]<typename T>() -> Status {
     BALLAST_TRY(const auto* table, gradients_with<T>(context, &GradientKernels<T>::unary, "gradients of activations"));
-    table->unary(args.op, static_cast<T>(args.parameter), host_data<const T>(args.x), host_data<const T>(args.dy), host_data<T>(args.dx),
-                 args.dx.count(), context.threads());
+    table->unary(args.op, static_cast<T>(args.parameter), host_data<const T>(args.x), host_data<const T>(args.dy),
+                 host_data<T>(args.dx), args.dx.count(), context.threads());
     return {};
   });
 }

@@ -20,8 +20,8 @@ Result<Tensor> run_statistics(Context& context, const BatchStatisticsArgs& args)
   BALLAST_TRY(Tensor y, context.workspace().make({2, channels}, args.x.dtype()));
   with_type(y.dtype(), [&]<typename T>() {
     T* const mean = host_data<T>(y);
-    kernels<T>(context).gradients.batch_statistics(host_data<const T>(args.x), mean, mean + channels, args.x.dims().leading(),
-                                                   channels, context.threads());
+    kernels<T>(context).gradients.batch_statistics(host_data<const T>(args.x), mean, mean + channels,
+                                                   args.x.dims().leading(), channels, context.threads());
   });
   return y;
 }

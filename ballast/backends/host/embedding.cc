@@ -42,8 +42,8 @@ Result<Tensor> run_lookup(Context& context, const EmbeddingLookupArgs& args) {
 Status run_scatter_rows(Context& context, const ScatterRowsArgs& args) {
   return with_type(args.rows.dtype(), [&]<typename T>() -> Status {
     BALLAST_TRY(const auto* table, gradients_with<T>(context, &GradientKernels<T>::scatter_rows, "sums of rows"));
-    table->scatter_rows(args.indices.data(), host_data<const T>(args.rows), host_data<T>(args.table), args.indices.size(),
-                        args.table.dims().back(), context.threads());
+    table->scatter_rows(args.indices.data(), host_data<const T>(args.rows), host_data<T>(args.table),
+                        args.indices.size(), args.table.dims().back(), context.threads());
     return {};
   });
 }

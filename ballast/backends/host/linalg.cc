@@ -116,8 +116,8 @@ Result<Tensor> run_matmul(Context& context, const MatmulArgs& args) {
   if (c.count() == 0) return c;
   const uint64_t batch = dims.rank() == 3 ? dims[0] : 1;
   with_type(a.dtype(), [&]<typename T>() {
-    kernels<T>(context).batched_matmul(BatchedMatmul<T>{host_data<const T>(a), host_data<const T>(b), host_data<T>(c), batch,
-                                                        a.dims().back(1), b.dims().back(), a.dims().back()},
+    kernels<T>(context).batched_matmul(BatchedMatmul<T>{host_data<const T>(a), host_data<const T>(b), host_data<T>(c),
+                                                        batch, a.dims().back(1), b.dims().back(), a.dims().back()},
                                        context.threads());
   });
   return c;
@@ -137,8 +137,13 @@ Status run_transposed_product(Context& context, const TransposedProductArgs& arg
   return with_type(a.dtype(), [&]<typename T>() -> Status {
     BALLAST_TRY(const auto* table,
                 gradients_with<T>(context, &GradientKernels<T>::transposed_product, "transposed products"));
-    const TransposedProduct<T> problem{
-        host_data<const T>(a), host_data<const T>(b), host_data<T>(args.c), a.dims().leading(), a.dims().back(), b.dims().back(), args.add};
+    const TransposedProduct<T> problem{host_data<const T>(a),
+                                       host_data<const T>(b),
+                                       host_data<T>(args.c),
+                                       a.dims().leading(),
+                                       a.dims().back(),
+                                       b.dims().back(),
+                                       args.add};
     const auto scratch_size = kernels<T>(context).gradients.transposed_product_scratch;
     BALLAST_TRY(Tensor scratch,
                 context.workspace().make({scratch_size != nullptr ? scratch_size(problem) : 0}, kDTypeOf<T>));

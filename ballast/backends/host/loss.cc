@@ -96,7 +96,8 @@ void hinge_row_back(const T* scores, uint64_t classes, uint32_t label, double ma
 Status run_hinge_gradient(Context& context, const HingeLossGradientArgs& args) {
   const uint64_t classes = args.logits.dims()[1];
   with_type(args.dy.dtype(), [&]<typename T>() {
-    const auto share = static_cast<T>(static_cast<double>(*host_data<const T>(args.dy)) / static_cast<double>(args.counted));
+    const auto share =
+        static_cast<T>(static_cast<double>(*host_data<const T>(args.dy)) / static_cast<double>(args.counted));
     const T* from = host_data<const T>(args.logits);
     T* to = host_data<T>(args.dlogits);
     context.threads().for_ranges(args.logits.dims()[0], row_grain(classes), [&](size_t begin, size_t end) {

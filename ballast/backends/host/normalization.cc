@@ -30,8 +30,8 @@ Status normalise_rows(Context& context, NormKernel<T> kernel, const Tensor& x, c
   Tensor shifted;
   BALLAST_TRY(const T* scales, shifted_values(context, gammas, x.dims().back(), shift, shifted));
   BALLAST_TRY(const auto shifts, ParamValues<T>::take(context, beta));
-  kernel(NormProblem<T>{host_data<const T>(x), host_data<T>(y), scales, shifts.data(), x.dims().leading(), x.dims().back(),
-                        static_cast<T>(eps)},
+  kernel(NormProblem<T>{host_data<const T>(x), host_data<T>(y), scales, shifts.data(), x.dims().leading(),
+                        x.dims().back(), static_cast<T>(eps)},
          context.threads());
   return {};
 }

@@ -76,8 +76,8 @@ Result<Tensor> run_mean(Context& context, const GlobalMeanPoolNhwcArgs& args) {
   BALLAST_TRY(Tensor y, context.workspace().make({dims[0], dims[3]}, args.x.dtype()));
   if (y.count() == 0) return y;
   with_type(y.dtype(), [&]<typename T>() {
-    kernels<T>(context).mean_over_positions(host_data<const T>(args.x), host_data<T>(y), dims[0], dims[1] * dims[2], dims[3],
-                                            context.threads());
+    kernels<T>(context).mean_over_positions(host_data<const T>(args.x), host_data<T>(y), dims[0], dims[1] * dims[2],
+                                            dims[3], context.threads());
   });
   return y;
 }

@@ -37,8 +37,8 @@ bool supports_binary(const Context& context, const BinaryArgs& args) {
 Result<Tensor> run_binary(Context& context, const BinaryArgs& args) {
   BALLAST_TRY(Tensor y, context.workspace().make(args.a.dims(), args.a.dtype()));
   with_type(y.dtype(), [&]<typename T>() {
-    kernels<T>(context).binary(args.op, host_data<const T>(args.a), host_data<const T>(args.b), host_data<T>(y), y.count(),
-                               context.threads());
+    kernels<T>(context).binary(args.op, host_data<const T>(args.a), host_data<const T>(args.b), host_data<T>(y),
+                               y.count(), context.threads());
   });
   return y;
 }
@@ -50,8 +50,8 @@ bool supports_unary(const Context& context, const UnaryArgs& args) {
 Result<Tensor> run_unary(Context& context, const UnaryArgs& args) {
   BALLAST_TRY(Tensor y, context.workspace().make(args.x.dims(), args.x.dtype()));
   with_type(y.dtype(), [&]<typename T>() {
-    kernels<T>(context).unary(args.op, static_cast<T>(args.parameter), host_data<const T>(args.x), host_data<T>(y), y.count(),
-                              context.threads());
+    kernels<T>(context).unary(args.op, static_cast<T>(args.parameter), host_data<const T>(args.x), host_data<T>(y),
+                              y.count(), context.threads());
   });
   return y;
 }
@@ -75,8 +75,8 @@ Status run_column_sums(Context& context, const ColumnSumsArgs& args) {
   const uint64_t features = args.sums.count();
   return with_type(args.x.dtype(), [&]<typename T>() -> Status {
     BALLAST_TRY(const auto* table, gradients_with<T>(context, &GradientKernels<T>::column_sums, "sums of columns"));
-    table->column_sums(host_data<const T>(args.x), host_data<T>(args.sums), args.x.count() / features, features, args.add,
-                       context.threads());
+    table->column_sums(host_data<const T>(args.x), host_data<T>(args.sums), args.x.count() / features, features,
+                       args.add, context.threads());
     return {};
   });
 }

@@ -18,7 +18,8 @@ Status run_fill(Context&, const FillArgs& args) {
 Status run_accumulate(Context& context, const AccumulateArgs& args) {
   with_type(args.sum.dtype(), [&]<typename T>() {
     T* const sum = host_data<T>(args.sum);
-    kernels<T>(context).binary(BinaryOp::kAdd, sum, host_data<const T>(args.x), sum, args.sum.count(), context.threads());
+    kernels<T>(context).binary(BinaryOp::kAdd, sum, host_data<const T>(args.x), sum, args.sum.count(),
+                               context.threads());
   });
   return {};
 }

@@ -128,7 +128,8 @@ void attend_past(Context& context, const AttentionDecodeCacheArgs& args, const C
     each(context, args.qkv.dims()[0] * config.q_heads, [&](size_t i) {
       const uint64_t row = i / config.q_heads, head = i % config.q_heads, kv_head = kv_head_of(config, head);
       attend(
-          config, host_data<const T>(args.qkv) + row * width + head * config.head_dim, Seen(config, args.position + row, 0),
+          config, host_data<const T>(args.qkv) + row * width + head * config.head_dim,
+          Seen(config, args.position + row, 0),
           [&](uint64_t position, uint64_t d) { return at(keys, layer.element(kv_head, position, d)); },
           [&](uint64_t position, uint64_t d) { return at(values, layer.element(kv_head, position, d)); },
           host_data<T>(out) + i * config.head_dim);

@@ -37,7 +37,8 @@ struct Convolution {
     const uint64_t first_channel = output / (outputs / params.groups) * channels;
     for (uint64_t oy = 0; oy < out_h; ++oy) {
       for (uint64_t ky = 0; ky < kernel_h; ++ky) {
-        const uint64_t y = oy * params.stride_h + ky * params.dilation_h - params.pad_top;  // above: wraps, is too large
+        const uint64_t y =
+            oy * params.stride_h + ky * params.dilation_h - params.pad_top;  // above: wraps, is too large
         for (uint64_t ox = 0; y < h && ox < out_w; ++ox) {
           for (uint64_t kx = 0; kx < kernel_w; ++kx) {
             const uint64_t x = ox * params.stride_w + kx * params.dilation_w - params.pad_left;
@@ -111,8 +112,7 @@ Status input_gradient(Context& context, const Conv2dGradientArgs& args, const Co
   each(context, shape.images, [&](size_t image) {
     std::fill_n(dx + image * size, size, T{0});
     for (uint64_t output = 0; output < shape.outputs; ++output) {
-      shape.for_each_triple(image, output,
-                            [&](uint64_t i, uint64_t w, uint64_t at) { dx[i] += weight[w] * from[at]; });
+      shape.for_each_triple(image, output, [&](uint64_t i, uint64_t w, uint64_t at) { dx[i] += weight[w] * from[at]; });
     }
   });
   return {};
@@ -158,8 +158,7 @@ Status spread(Context& context, const ConvTranspose2dArgs& args, const Tensor& x
   each(context, shape.images, [&](size_t image) {
     std::fill_n(out + image * size, size, T{0});
     for (uint64_t output = 0; output < shape.outputs; ++output) {
-      shape.for_each_triple(image, output,
-                            [&](uint64_t i, uint64_t w, uint64_t at) { out[i] += weight[w] * in[at]; });
+      shape.for_each_triple(image, output, [&](uint64_t i, uint64_t w, uint64_t at) { out[i] += weight[w] * in[at]; });
     }
     for (uint64_t i = image * size; bias.is_there() && i < (image + 1) * size; ++i) out[i] += bias[i % shape.inputs];
   });

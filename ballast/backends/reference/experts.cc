@@ -83,7 +83,8 @@ Status ask_experts(Context& context, const ExpertMlpArgs& args, Tensor& y) {
     for (uint64_t row = 0; row < rows; ++row) {
       const T share = host_data<const T>(args.gates)[row * experts + i];
       if (share == T{0}) continue;
-      for (uint64_t j = row * width; j < (row + 1) * width; ++j) host_data<T>(y)[j] += share * host_data<const T>(said)[j];
+      for (uint64_t j = row * width; j < (row + 1) * width; ++j)
+        host_data<T>(y)[j] += share * host_data<const T>(said)[j];
     }
   }
   return {};

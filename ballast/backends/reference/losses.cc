@@ -121,7 +121,8 @@ Result<Tensor> run_hinge(Context& context, const HingeLossArgs& args) {
 Status run_hinge_gradient(Context&, const HingeLossGradientArgs& args) {
   const uint64_t classes = args.logits.dims()[1];
   with_type(args.dy.dtype(), [&]<typename T>() {
-    const auto share = static_cast<T>(static_cast<double>(*host_data<const T>(args.dy)) / static_cast<double>(args.counted));
+    const auto share =
+        static_cast<T>(static_cast<double>(*host_data<const T>(args.dy)) / static_cast<double>(args.counted));
     T* to = host_data<T>(args.dlogits);
     std::fill_n(to, args.dlogits.count(), T{0});
     for (size_t row = 0; row < args.labels.size(); ++row) {

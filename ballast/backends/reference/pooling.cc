@@ -108,8 +108,9 @@ Result<Tensor> run_avg_pool(Context& context, const AvgPool2dNhwcArgs& args) {
     for_each_window(context, out, [&](uint64_t image, uint64_t oy, uint64_t ox) {
       for (uint64_t c = 0; c < in.c; ++c) {
         T sum = 0;
-        for_each_pixel(in, args.params, oy, ox,
-                       [&](uint64_t py, uint64_t px) { sum += host_data<const T>(args.x)[in.place(image, py, px, c)]; });
+        for_each_pixel(in, args.params, oy, ox, [&](uint64_t py, uint64_t px) {
+          sum += host_data<const T>(args.x)[in.place(image, py, px, c)];
+        });
         host_data<T>(y)[out.place(image, oy, ox, c)] = sum / size;
       }
     });

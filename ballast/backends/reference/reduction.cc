@@ -20,8 +20,9 @@ double sum_of(const T* x, uint64_t count) {
 // The sum of all elements over `divisor`.
 Result<Tensor> reduce_all(Context& context, const Tensor& x, double divisor) {
   BALLAST_TRY(Tensor y, context.workspace().make({1}, x.dtype()));
-  with_type(x.dtype(),
-            [&]<typename T>() { *host_data<T>(y) = static_cast<T>(sum_of(host_data<const T>(x), x.count()) / divisor); });
+  with_type(x.dtype(), [&]<typename T>() {
+    *host_data<T>(y) = static_cast<T>(sum_of(host_data<const T>(x), x.count()) / divisor);
+  });
   return y;
 }
 
