@@ -289,7 +289,7 @@ void measure_attention(ThreadPool& pool, size_t queries, size_t past, DType dtyp
   p.capacity = capacity;
   p.first_position = past;
   p.scale = 0.125F;
-  const double seconds = best_seconds([&] { kernels().attention(p, pool); });
+  const double seconds = best_seconds([&] { kernels().attention(std::span(&p, 1), pool); });
   const double pairs = static_cast<double>(queries * past + queries * (queries + 1) / 2);
   fmt::print(
       "{{\"work\":\"attention\",\"threads\":{},\"queries\":{},\"past\":{},\"cache\":\"{}\",\"us\":{:.1f},"

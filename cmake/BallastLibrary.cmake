@@ -1,7 +1,7 @@
 # One object target per layer folder; together they are libballast.a and libballast.so.
 
 # Bottom first. A folder without .cc files has no target.
-set(BALLAST_LAYERS base tensor formats io archive edit device params ops backends nn models text exchange training runtime)
+set(BALLAST_LAYERS base tensor formats io archive edit device params ops backends nn models engine text exchange training runtime)
 
 # What each layer may use from outside; scripts/check_layers says in which files.
 set(BALLAST_USES_base ballast_blake3 fmt::fmt)
@@ -16,6 +16,7 @@ set(BALLAST_USES_ops fmt::fmt Threads::Threads)
 set(BALLAST_USES_backends fmt::fmt Threads::Threads PkgConfig::HWY)
 set(BALLAST_USES_nn fmt::fmt)
 set(BALLAST_USES_models fmt::fmt)
+set(BALLAST_USES_engine fmt::fmt Threads::Threads)
 set(BALLAST_USES_training fmt::fmt Threads::Threads ballast_toml11)
 set(BALLAST_USES_runtime fmt::fmt Threads::Threads)
 set(BALLAST_USES_text fmt::fmt PkgConfig::UTF8PROC PkgConfig::PCRE2)

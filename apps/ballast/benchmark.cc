@@ -14,8 +14,8 @@
 #include "apps/ballast/text.h"
 #include "apps/ballast/work_count.h"
 #include "ballast/backends/cpu/machine.h"
+#include "ballast/engine/generator.h"
 #include "ballast/models/random_image.h"
-#include "ballast/text/generator.h"
 
 namespace ballast::cli {
 

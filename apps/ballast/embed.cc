@@ -84,11 +84,10 @@ Result<EmbedResult> embed_texts(const EmbedFlags& flags, const Embedder& embedde
   result.vectors.resize(texts.size() * result.width);
   auto out = result.vectors.begin();
   const auto start = std::chrono::steady_clock::now();
+  BALLAST_TRY(const std::vector<Embedding> embeddings, embedder.embed(texts));
   for (size_t i = 0; i < texts.size(); ++i) {
-    auto embedded = embedder.embed(texts[i]);
-    if (!embedded) return std::move(embedded).error().with_context(fmt::format("text {}", i + 1));
-    out = std::ranges::copy(embedded->vector, out).out;
-    result.texts.push_back({texts[i], embedded->tokens, embedded->cut});
+    out = std::ranges::copy(embeddings[i].vector, out).out;
+    result.texts.push_back({texts[i], embeddings[i].tokens, embeddings[i].cut});
   }
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   if (flags.out.empty()) return result;

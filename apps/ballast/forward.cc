@@ -14,7 +14,7 @@
 #include "apps/ballast/text.h"
 #include "apps/ballast/write_tensors.h"
 #include "ballast/device/host_values.h"
-#include "ballast/text/sampler.h"
+#include "ballast/engine/sampler.h"
 
 namespace ballast::cli {
 

@@ -1,6 +1,7 @@
 #include "apps/ballast/running_memory.h"
 
 #include "ballast/base/checked.h"
+#include "ballast/engine/generator.h"
 #include "ballast/models/config_schema.h"
 #include "ballast/models/decoder_config.h"
 #include "ballast/models/model_config.h"
@@ -9,21 +10,25 @@ namespace ballast::cli {
 
 namespace {
 
-std::optional<KvCacheShape> decoder_cache_of(const Description& file) {
+std::optional<KvLayout> decoder_past_of(const Description& file) {
   const auto config = runnable_config(file);
   if (!config) return std::nullopt;
   const auto model = parse_model_config(find_config_schema(config->schema)->to_model_config(config->text, "null"), "");
   if (!model || model->kind != "decoder") return std::nullopt;
   const auto description = describe_decoder(model->config);
-  return description ? std::optional(decoder_cache_shape(*description)) : std::nullopt;
+  if (!description) return std::nullopt;
+  auto layout = KvLayout::make(decoder_kv_shape(*description));
+  return layout ? std::optional(*std::move(layout)) : std::nullopt;
 }
 
 }  // namespace
 
 std::optional<RunningMemory> running_memory(const Description& file, const ModelSummary& summary, uint64_t tokens) {
-  const auto shape = decoder_cache_of(file);
+  const auto past = decoder_past_of(file);
   const auto each = summary.cache_bytes_per_token;
-  const auto cache = shape ? KvCache::bytes_for(*shape, tokens) : each ? checked_mul(*each, tokens) : std::nullopt;
+  const auto cache = past   ? past->bytes_for(tokens, Generator::kPromptPiece + Generator::kTakenBack)
+                     : each ? checked_mul(*each, tokens)
+                            : std::nullopt;
   const auto total = cache ? checked_add(*cache, summary.weight_bytes) : std::nullopt;
   return total ? std::optional(RunningMemory{*cache, *total}) : std::nullopt;
 }

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "apps/ballast/flags.h"
-#include "ballast/text/generator.h"
+#include "ballast/engine/generator.h"
 
 namespace ballast::cli {
 

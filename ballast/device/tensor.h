@@ -124,6 +124,8 @@ class Workspace {
   Result<Tensor> from_bytes(ByteSpan bytes, const Dims& dims, DType dtype);
 
   Queue& queue() const;
+  // For what must outlive the workspace.
+  const std::shared_ptr<Queue>& shared_queue() const;
   uint64_t peak_bytes() const;   // of memory held: blocks stay until the workspace goes
   uint64_t allocations() const;  // of memory, ever: constant in a decode loop
 

@@ -139,6 +139,7 @@ Result<Tensor> Workspace::from_bytes(ByteSpan bytes, const Dims& dims, DType dty
 }
 
 Queue& Workspace::queue() const { return *state_->queue; }
+const std::shared_ptr<Queue>& Workspace::shared_queue() const { return state_->queue; }
 
 uint64_t Workspace::peak_bytes() const {
   const std::lock_guard lock(state_->mutex);

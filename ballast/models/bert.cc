@@ -135,21 +135,26 @@ class Bert final : public Model, public TextEmbedder {
   Result<ModelOutput> forward(Context& context, const ModelInput& input) const override {
     BALLAST_TRY(const auto ids, tokens_of(input, kind()));
     BALLAST_CHECK(check_tokens(ids, d_.vocab, 0, d_.positions));
-    return states(context, ids, {});
+    const EmbedderText text{ids};
+    return states(context, std::span(&text, 1));
   }
 
-  Result<Tensor> embed(Context& context, std::span<const TokenId> ids,
-                       std::span<const uint32_t> type_ids) const override {
+  Result<Tensor> embed(Context& context, std::span<const EmbedderText> texts) const override {
     if (d_.pooling == Pooling::kNone) {
       return make_error(ErrorCode::kUnsupported,
                         "the model says that states of tokens are not pooled (bert.pooling_type 0): it has no vector "
                         "for a text, only its forward pass");
     }
-    BALLAST_CHECK(check_tokens(ids, d_.vocab, 0, d_.max_length));
-    BALLAST_CHECK(check_types(ids, type_ids));
-    BALLAST_TRY(const Tensor h, states(context, ids, type_ids));
-    BALLAST_TRY(const Tensor pooled, pool(context, h));
-    return d_.normalise ? unit(context, pooled) : pooled;
+    for (const EmbedderText& text : texts) {
+      BALLAST_CHECK(check_tokens(text.ids, d_.vocab, 0, d_.max_length));
+      BALLAST_CHECK(check_types(text.ids, text.type_ids));
+    }
+    if (texts.empty()) return context.workspace().make({0, d_.width});
+    BALLAST_TRY(const Tensor h, states(context, texts));
+    return by_text(context, h, texts, [&](const Tensor& rows) -> Result<Tensor> {
+      BALLAST_TRY(const Tensor pooled, pool(context, rows));
+      return d_.normalise ? unit(context, pooled) : pooled;
+    });
   }
 
  private:
@@ -166,23 +171,44 @@ class Bert final : public Model, public TextEmbedder {
     return {};
   }
 
-  // [t, width], of ids and types that were checked.
-  Result<Tensor> states(Context& context, std::span<const TokenId> ids, std::span<const uint32_t> type_ids) const {
-    BALLAST_TRY(Tensor h, start(context, ids, type_ids));
+  // What `of` makes of the rows of each text, one after the other.
+  template <typename Of>
+  static Result<Tensor> by_text(Context& context, const Tensor& x, std::span<const EmbedderText> texts, const Of& of) {
+    if (texts.size() == 1) return of(x);
+    std::vector<Tensor> parts;
+    uint64_t row = 0;
+    for (const EmbedderText& text : texts) {
+      BALLAST_TRY(const Tensor rows, ops::slice_along_axis(context, x, 0, row, text.ids.size()));
+      BALLAST_TRY(Tensor part, of(rows));
+      parts.push_back(std::move(part));
+      row += text.ids.size();
+    }
+    return ops::concat_along_axis(context, parts, 0);
+  }
+
+  // [all tokens, width], of ids and types that were checked.
+  Result<Tensor> states(Context& context, std::span<const EmbedderText> texts) const {
+    BALLAST_TRY(Tensor h, start(context, texts));
     for (uint64_t i = 0; i < p_.blocks.size(); ++i) {
       const Context::Scope scope(context, "blocks", i);
-      BALLAST_TRY(h, attend(context, p_.blocks[i], h));
+      BALLAST_TRY(h, attend(context, p_.blocks[i], h, texts));
       BALLAST_TRY(h, think(context, p_.blocks[i], h));
     }
     return h;
   }
 
-  Result<Tensor> start(Context& context, std::span<const TokenId> ids, std::span<const uint32_t> type_ids) const {
-    const std::vector<uint32_t> first(type_ids.empty() ? ids.size() : 0);
+  Result<Tensor> start(Context& context, std::span<const EmbedderText> texts) const {
+    std::vector<TokenId> ids;
+    std::vector<uint32_t> type_ids, positions;
+    for (const EmbedderText& text : texts) {
+      ids.insert(ids.end(), text.ids.begin(), text.ids.end());
+      type_ids.insert(type_ids.end(), text.type_ids.begin(), text.type_ids.end());
+      type_ids.resize(ids.size());  // the first text of a pair is 0
+      for (uint32_t i = 0; i < text.ids.size(); ++i) positions.push_back(i);
+    }
     BALLAST_TRY(const Tensor words, ops::embedding_lookup(context.at("tok_embeddings"), p_.words, ids));
-    BALLAST_TRY(const Tensor types, ops::embedding_lookup(context.at("type_embeddings"), p_.types,
-                                                          type_ids.empty() ? std::span(first) : type_ids));
-    BALLAST_TRY(const Tensor places, consecutive_rows(context.at("pos_embeddings"), p_.positions, 0, ids.size(), 1));
+    BALLAST_TRY(const Tensor types, ops::embedding_lookup(context.at("type_embeddings"), p_.types, type_ids));
+    BALLAST_TRY(const Tensor places, ops::embedding_lookup(context.at("pos_embeddings"), p_.positions, positions));
     BALLAST_TRY(Tensor h, ops::add(context, words, types));
     BALLAST_TRY(h, ops::add(context, h, places));
     return ops::layer_norm(context.at("embeddings"), h, p_.norm.gamma, p_.norm.beta, d_.eps);
@@ -202,13 +228,15 @@ class Bert final : public Model, public TextEmbedder {
     return ops::concat_along_axis(context.at("attention.qkv"), parts, 1);
   }
 
-  Result<Tensor> attend(Context& context, const BertBlock& block, const Tensor& h) const {
+  Result<Tensor> attend(Context& context, const BertBlock& block, const Tensor& h,
+                        std::span<const EmbedderText> texts) const {
     ops::AttentionConfig config;
     config.q_heads = config.kv_heads = d_.heads;
     config.head_dim = d_.width / d_.heads;
     config.causal = false;
     BALLAST_TRY(const Tensor qkv, project(context, block, h));
-    BALLAST_TRY(const Tensor seen, ops::attention(context.at("attention.context"), config, qkv));
+    const auto look = [&](const Tensor& rows) { return ops::attention(context.at("attention.context"), config, rows); };
+    BALLAST_TRY(const Tensor seen, by_text(context, qkv, texts, look));
     BALLAST_TRY(const Tensor x, added(context.at("attention.output"), seen, block.output, h));
     return ops::layer_norm(context.at("attention.norm"), x, block.attention_norm.gamma, block.attention_norm.beta,
                            d_.eps);
@@ -237,7 +265,7 @@ class Bert final : public Model, public TextEmbedder {
     } else {
       BALLAST_TRY(row, ops::global_mean_pool_nhwc(context.at("pooled"), h.reshaped({1, length, 1, d_.width})));
     }
-    return row.reshaped({d_.width});
+    return row.reshaped({1, d_.width});
   }
 
   // Of a vector that is all zeros nothing can be made: it stays.
@@ -249,8 +277,7 @@ class Bert final : public Model, public TextEmbedder {
     constexpr std::array kOne = {1.0F};
     BALLAST_TRY(const Tensor one, context.workspace().from(kOne, {1}));
     BALLAST_TRY(const Tensor factor, ops::binary(context, BinaryOp::kDiv, one, length));
-    BALLAST_TRY(const Tensor scaled, ops::scale_rows(context.at("unit"), x.reshaped({1, d_.width}), factor));
-    return scaled.reshaped({d_.width});
+    return ops::scale_rows(context.at("unit"), x, factor);
   }
 
   BertDescription d_;

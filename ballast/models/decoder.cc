@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <vector>
 
 #include "ballast/models/causal_model.h"
 #include "ballast/models/decoder_config.h"
@@ -17,9 +18,10 @@ namespace {
 
 // What all layers of one pass share.
 struct DecoderPass {
-  const TextPass& text;
-  ops::RopeTables rope, local_rope;
-  Tensor temperatures;  // of each row; empty: none
+  uint64_t sequences = 1;      // without a past: of one length each
+  std::vector<KvRows> past{};  // of each part; none: there is no past
+  ops::RopeTables rope{}, local_rope{};
+  Tensor temperatures{};  // of each row; empty: none
 };
 
 class Decoder final : public CausalModel {
@@ -38,27 +40,35 @@ class Decoder final : public CausalModel {
   std::string_view kind() const override { return kind_; }
   uint64_t context_length() const override { return d_.context; }
   uint64_t vocab_size() const override { return d_.vocab; }
-  KvCacheShape cache_shape() const override { return decoder_cache_shape(d_); }
+  KvShape kv_shape() const override { return decoder_kv_shape(d_); }
 
   // Where a longer text has other frequencies, keys that were turned by the old ones are of no use.
-  bool keeps_past(uint64_t cached, uint64_t length) const override {
+  uint64_t past_kind(uint64_t text_length) const override {
     const ops::RopeScaling& scaling = d_.rope.scaling;
-    if (scaling.kind != ops::RopeScaling::Kind::kLongRope || scaling.long_factors.empty()) return true;
-    return cached == 0 || cached > scaling.original_context || length <= scaling.original_context;
+    if (scaling.kind != ops::RopeScaling::Kind::kLongRope || scaling.long_factors.empty()) return 0;
+    return text_length > scaling.original_context ? 1 : 0;
+  }
+
+  uint64_t length_kind(uint64_t text_length) const override {
+    for (const ops::RopeConfig* rope : {&d_.rope, &d_.local_rope}) {
+      const ops::RopeScaling& scaling = rope->scaling;
+      if (scaling.kind == ops::RopeScaling::Kind::kDynamic) return std::max(text_length, scaling.original_context);
+    }
+    return past_kind(text_length);
   }
 
  private:
-  Result<Tensor> run(Context& context, const TextPass& text) const override {
-    BALLAST_TRY(const DecoderPass pass, prepare(context, text));
-    BALLAST_TRY(Tensor h, embed(context, text));
+  Result<Tensor> run(Context& context, const TextBatch& batch) const override {
+    BALLAST_TRY(const DecoderPass pass, prepare(context, batch.parts));
+    BALLAST_TRY(Tensor h, embed(context, batch));
     BALLAST_TRY(h, drop(context, h));
     for (uint64_t i = 0; i < p_.blocks.size(); ++i) {
       const Context::Scope scope(context, "blocks", i);
       BALLAST_TRY(h, attend(context, i, h, pass));
       BALLAST_TRY(h, think(context, i, h));
     }
-    if (text.cache != nullptr) text.cache->set_length(text.position + text.ids.size());
-    BALLAST_TRY(h, wanted_rows(context, h, text.rows));
+    BALLAST_TRY(h, wanted_rows(context, h, batch.parts));
+    if (h.count() == 0) return context.workspace().make({0, d_.vocab});
     BALLAST_TRY(h, norm(context.at(d_.labels.final_norm), h, p_.final_norm));
     BALLAST_TRY(h, ops::linear(context.at("logits"), h, p_.head.weight, p_.head.options()));
     return d_.logit_cap == 0 ? h : capped(context, h);
@@ -66,16 +76,26 @@ class Decoder final : public CausalModel {
 
   // ---------------------------------------------------------------- both ends
 
-  Result<DecoderPass> prepare(Context& context, const TextPass& text) const {
-    DecoderPass pass{text, {}, {}, {}};
+  Result<DecoderPass> prepare(Context& context, std::span<const BatchPart> parts) const {
+    DecoderPass pass;
+    std::vector<ops::RopeStretch> stretches;
+    for (const BatchPart& part : parts) {
+      if (part.past != nullptr) pass.past.push_back({part.past, part.position, part.rows});
+      stretches.push_back({part.position, part.rows, part.text_length});
+    }
+    // Texts of one length without a past have the same positions.
+    if (pass.past.empty()) {
+      pass.sequences = parts.size();
+      stretches.resize(1);
+    }
     const auto tables = [&](ops::RopeConfig config) {
       if (puts_in_halves()) config.layout = ops::RopeLayout::kHalves;
-      return ops::rope_tables(context, config, text.position, text.length(), DType::kF32, text.text_length);
+      return ops::rope_tables(context, config, stretches);
     };
     using Rope = DecoderLayer::Rope;
     if (uses(Rope::kMain)) BALLAST_CHECK(assign(pass.rope, tables(d_.rope)));
     if (uses(Rope::kLocal)) BALLAST_CHECK(assign(pass.local_rope, tables(d_.local_rope)));
-    if (d_.temperature != 0) BALLAST_CHECK(assign(pass.temperatures, temperatures(context, text)));
+    if (d_.temperature != 0) BALLAST_CHECK(assign(pass.temperatures, temperatures(context, parts)));
     return pass;
   }
 
@@ -83,26 +103,26 @@ class Decoder final : public CausalModel {
     return std::ranges::any_of(d_.layers, [rope](const DecoderLayer& layer) { return layer.rope == rope; });
   }
 
-  Result<Tensor> temperatures(Context& context, const TextPass& text) const {
+  Result<Tensor> temperatures(Context& context, std::span<const BatchPart> parts) const {
     std::vector<float> factors;
-    for (uint64_t i = 0; i < text.ids.size(); ++i) {
-      const uint64_t position = text.position + i % text.length();
-      const auto stretches = static_cast<double>(position / d_.temperature_every);
-      factors.push_back(static_cast<float>(1 + d_.temperature * std::log1p(stretches)));
+    for (const BatchPart& part : parts) {
+      for (uint64_t i = 0; i < part.rows; ++i) {
+        const auto stretches = static_cast<double>((part.position + i) / d_.temperature_every);
+        factors.push_back(static_cast<float>(1 + d_.temperature * std::log1p(stretches)));
+      }
     }
     return context.workspace().from(factors, {factors.size()});
   }
 
-  Result<Tensor> embed(Context& context, const TextPass& text) const {
+  Result<Tensor> embed(Context& context, const TextBatch& batch) const {
     const bool is_done = d_.embedding_scale == 1 && !d_.learned_positions;
     context.at(is_done ? d_.labels.embedding : "tok_embeddings");
-    BALLAST_TRY(Tensor h, ops::embedding_lookup(context, p_.embedding, text.ids));
+    BALLAST_TRY(Tensor h, ops::embedding_lookup(context, p_.embedding, batch.ids));
     if (d_.embedding_scale != 1) {
       BALLAST_TRY(h, ops::unary(context.at("embeddings"), UnaryOp::kScale, h, static_cast<double>(d_.embedding_scale)));
     }
     if (!d_.learned_positions) return h;
-    BALLAST_TRY(const Tensor places, consecutive_rows(context.at("pos_embeddings"), p_.positions, text.position,
-                                                      text.length(), text.sequences));
+    BALLAST_TRY(const Tensor places, rows_of_positions(context.at("pos_embeddings"), p_.positions, batch.parts));
     return ops::add(context.at("embeddings"), h, places);
   }
 
@@ -128,7 +148,7 @@ class Decoder final : public CausalModel {
 
   Result<Tensor> attend(Context& context, uint64_t index, const Tensor& h, const DecoderPass& pass) const {
     const DecoderBlock& block = p_.blocks[index];
-    const ops::AttentionConfig config = attention_config(d_.layers[index], pass.text);
+    const ops::AttentionConfig config = attention_config(d_.layers[index], pass);
     BALLAST_TRY(Tensor x, norm(context.at(d_.labels.attention_norm), h, block.attention_norm));
     BALLAST_TRY(Tensor qkv, project(context, block, x, pass));
     if (puts_in_halves()) {
@@ -138,10 +158,8 @@ class Decoder final : public CausalModel {
       BALLAST_TRY(qkv, ops::apply_rope_qkv_packed(context.at("attention.qkv_rope"), config, qkv, *rope));
     }
     context.at("attention.context");
-    KvCache* cache = pass.text.cache;
-    BALLAST_TRY(x, cache == nullptr
-                       ? ops::attention(context, config, qkv)
-                       : ops::attention_decode_cache(context, config, qkv, *cache, index, pass.text.position));
+    BALLAST_TRY(x, pass.past.empty() ? ops::attention(context, config, qkv)
+                                     : ops::attention_decode_cache(context, config, qkv, pass.past, index));
     BALLAST_TRY(x, ops::linear(context.at("attention.output"), x, block.output.weight, block.output.options()));
     if (d_.post_norms) {
       BALLAST_TRY(x, norm(context.at("attention.norm"), x, block.attention_post_norm));
@@ -150,11 +168,11 @@ class Decoder final : public CausalModel {
     return ops::add(context.at("residual"), x, h);
   }
 
-  ops::AttentionConfig attention_config(const DecoderLayer& layer, const TextPass& text) const {
+  ops::AttentionConfig attention_config(const DecoderLayer& layer, const DecoderPass& pass) const {
     return {.q_heads = d_.q_heads,
             .kv_heads = d_.kv_heads,
             .head_dim = d_.head_dim,
-            .sequences = text.sequences,
+            .sequences = pass.sequences,
             .causal = true,
             .window = layer.window,
             .scale = layer.score_scale,

@@ -64,8 +64,8 @@ bool is_sensible(float value) { return std::isfinite(value) && value >= 0; }
 
 }  // namespace
 
-KvCacheShape decoder_cache_shape(const DecoderDescription& d) {
-  KvCacheShape shape{d.layers.size(), d.kv_heads, d.head_dim, d.context};
+KvShape decoder_kv_shape(const DecoderDescription& d) {
+  KvShape shape{d.layers.size(), d.kv_heads, d.head_dim, d.context};
   for (const DecoderLayer& layer : d.layers) shape.windows.push_back(layer.window);
   return shape;
 }

@@ -93,6 +93,6 @@ inline constexpr uint64_t kMostDecoderLayers = 10'000;
 // asked for.
 Status check_decoder(const DecoderDescription& description);
 
-KvCacheShape decoder_cache_shape(const DecoderDescription& description);
+KvShape decoder_kv_shape(const DecoderDescription& description);
 
 }  // namespace ballast

@@ -32,27 +32,48 @@ using ModelInput = std::variant<TokenInput, ImageInput, ValuesInput>;
 // In the workspace of the model that made them.
 using ModelOutput = Tensor;
 
+// Which rows of a part's logits a pass computes.
+enum class LogitRows : uint8_t { kAll, kLast, kNone };
+
+// Some tokens of one text in a pass.
+struct BatchPart {
+  uint64_t rows = 0;         // tokens
+  uint64_t position = 0;     // of the first
+  uint64_t text_length = 0;  // of the whole text as far as it is known: scalings of positions depend on it
+  LogitRows logits = LogitRows::kAll;
+  const KvPast* past = nullptr;  // has pages for these positions too; null: the text begins here and is not kept
+};
+
+// What one pass computes: rows of many texts, which do not see each other. Whatever the company, a text's logits are
+// those that it has alone.
+struct TextBatch {
+  std::span<const TokenId> ids;      // of all parts, one after the other
+  std::span<const BatchPart> parts;  // at least one; with a past all of them, or none: then of one length
+};
+
 // Predicts the next token.
 class CausalLm {
  public:
   virtual ~CausalLm() = default;
   virtual uint64_t context_length() const = 0;
   virtual uint64_t vocab_size() const = 0;
-  virtual KvCacheShape cache_shape() const = 0;
+  virtual KvShape kv_shape() const = 0;
 
-  enum class Rows : uint8_t { kAll, kLast };
-  // Logits [t, v], or [1, v] of the last position. No ids, ids outside the vocabulary and more than the context are
-  // kInvalidArgument with the numbers.
-  virtual Result<Tensor> forward_tokens(Context& context, std::span<const TokenId> ids, Rows rows) const = 0;
-  // The same for positions cache.length() and on, whose past is in the cache, which takes them up.
-  virtual Result<Tensor> forward_cached(Context& context, std::span<const TokenId> ids, KvCache& cache,
-                                        Rows rows) const = 0;
-  // Whether what is cached of `cached` positions serves a text of `length`: where it does not, forget it and compute
-  // everything again.
-  virtual bool keeps_past(uint64_t cached, uint64_t length) const;
-  // Several sequences of equal length, one after the other in `ids`, that do not see each other: what training does.
-  // All logits, in the order of `ids`.
-  virtual Result<Tensor> forward_sequences(Context& context, std::span<const TokenId> ids, uint64_t sequences) const;
+  // Logits [wanted rows, v], in the order of the parts. No ids, ids outside the vocabulary, positions beyond the
+  // context and parts that contradict each other are kInvalidArgument with the numbers. Keys and values are in the
+  // pages afterwards; an error leaves everything before `position` as it was.
+  virtual Result<Tensor> forward_batch(Context& context, const TextBatch& batch) const = 0;
+  // What the past of a text depends on besides its tokens: a text that reaches another kind is computed anew. Most
+  // models have one kind.
+  virtual uint64_t past_kind(uint64_t /*text_length*/) const { return 0; }
+  // Texts whose lengths are of one kind compute the same rows alike; never less for a longer one. Finer than
+  // past_kind() where positions follow the length of the text and a text that grows keeps its past all the same.
+  virtual uint64_t length_kind(uint64_t text_length) const { return past_kind(text_length); }
+
+  // One text without a past: [t, v], or [1, v] of the last position.
+  Result<Tensor> forward_tokens(Context& context, std::span<const TokenId> ids, LogitRows rows) const;
+  // Several texts of equal length, one after the other in `ids`: what training does. All logits, in the order of `ids`.
+  Result<Tensor> forward_sequences(Context& context, std::span<const TokenId> ids, uint64_t sequences) const;
 };
 
 class ImageClassifier {
@@ -67,17 +88,22 @@ class ImageClassifier {
   virtual Result<Tensor> classify(Context& context, const Tensor& pixels) const = 0;  // [n, classes]
 };
 
-// Turns a text into one vector, near to those of texts that mean the same.
+// A text to be embedded. `type_ids`: which text of a pair each token belongs to; none: all to the first.
+struct EmbedderText {
+  std::span<const TokenId> ids;
+  std::span<const uint32_t> type_ids{};
+};
+
+// Turns texts into vectors, one each, near to those of texts that mean the same.
 class TextEmbedder {
  public:
   virtual ~TextEmbedder() = default;
   virtual uint64_t max_length() const = 0;  // in tokens, with those around the text
   virtual uint64_t width() const = 0;       // of the vector
-  // The vector [width], pooled over the tokens and made one long where the files of the model say so. `type_ids`: which
-  // text of a pair each token belongs to; none: all to the first. More tokens than max_length(), ids that do not exist,
-  // and types that are not as many as the ids are kInvalidArgument with the numbers.
-  virtual Result<Tensor> embed(Context& context, std::span<const TokenId> ids,
-                               std::span<const uint32_t> type_ids) const = 0;
+  // The vectors [texts, width], pooled over the tokens and made one long where the files of the model say so. In one
+  // pass, without padding: a text's vector does not depend on its company. More tokens than max_length(), ids that do
+  // not exist, and types that are not as many as the ids are kInvalidArgument with the numbers.
+  virtual Result<Tensor> embed(Context& context, std::span<const EmbedderText> texts) const = 0;
 };
 
 // Const methods may be called from several threads, each with a context of its own.

@@ -18,12 +18,6 @@ bool is_param_name(std::string_view name) {
 
 }  // namespace
 
-Result<Tensor> CausalLm::forward_sequences(Context&, std::span<const TokenId>, uint64_t) const {
-  return make_error(ErrorCode::kUnsupported, "this model runs one sequence at a time: it cannot be trained");
-}
-
-bool CausalLm::keeps_past(uint64_t, uint64_t) const { return true; }
-
 bool ParamLoader::has(std::string_view name) const {
   return store_ != nullptr && store_->source().find(name).has_value();
 }

@@ -16,10 +16,9 @@ Result<std::span<const TokenId>> tokens_of(const ModelInput& input, std::string_
 // The same for images.
 Result<const Tensor*> image_of(const ModelInput& input, std::string_view kind);
 
-// Rows `first`, first + 1, ... of a table, `count` of them, as often as there are sequences.
-Result<Tensor> consecutive_rows(Context& context, const Param& table, uint64_t first, uint64_t count,
-                                uint64_t sequences);
-// The last of t rows, where only that is asked for.
-Result<Tensor> wanted_rows(Context& context, const Tensor& x, CausalLm::Rows rows);
+// The rows of a table that the positions of a batch have.
+Result<Tensor> rows_of_positions(Context& context, const Param& table, std::span<const BatchPart> parts);
+// Those of the rows of a batch whose logits are asked for.
+Result<Tensor> wanted_rows(Context& context, const Tensor& x, std::span<const BatchPart> parts);
 
 }  // namespace ballast

@@ -11,7 +11,7 @@ namespace {
 // The tables of `length` positions, once for each sequence.
 Result<ops::RopeTables> repeated_tables(Context& context, const ops::RopeConfig& config, uint64_t sequences,
                                         uint64_t length, DType dtype) {
-  BALLAST_TRY(ops::RopeTables tables, ops::rope_tables(context, config, 0, length, dtype));
+  BALLAST_TRY(ops::RopeTables tables, ops::rope_tables(context, config, {0, length}, dtype));
   if (sequences == 1) return tables;
   const std::vector<Tensor> cosines(static_cast<size_t>(sequences), tables.cosines);
   const std::vector<Tensor> sines(static_cast<size_t>(sequences), tables.sines);

@@ -43,58 +43,73 @@ Status check_packed(const AttentionConfig& config, const Tensor& qkv) {
 Status AttentionArgs::check() const { return check_packed(config, qkv); }
 std::string AttentionArgs::text() const { return fmt::format("{}, {}", typed(qkv), config_text(config)); }
 
-Status AttentionDecodeCacheArgs::check_window() const {
-  const uint64_t kept = cache.window(layer);
-  if (kept != 0 && (config.window == 0 || config.window > kept)) {
-    return does_not_fit(config_text(config),
-                        fmt::format("layer {} of a cache that keeps {} positions of it", layer, kept),
-                        "the window must not be larger");
+Status AttentionDecodeCacheArgs::check_layout() const {
+  const KvShape& shape = layout().shape();
+  if (shape.kv_heads != config.kv_heads || shape.head_dim != config.head_dim) {
+    return does_not_fit(config_text(config), fmt::format("a past of {} heads of {}", shape.kv_heads, shape.head_dim),
+                        "key heads and their size must be the same");
   }
-  if (cache.holds_past(layer, position)) return {};
-  return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("position {} sees back beyond what the cache holds of layer {}, which begins at {}",
-                                position, layer, cache.first(layer)));
+  if ((shape.dtype == DType::kF64) != (qkv.dtype() == DType::kF64)) {
+    return does_not_fit("qkv " + typed(qkv), fmt::format("a past of {}", dtype_name(shape.dtype)),
+                        "activations of f64 need a past of f64, and f32 need one of f32 or f16");
+  }
+  if (layer >= shape.layers) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("layer {} is outside a past of {} layers", layer, shape.layers));
+  }
+  const uint64_t kept = shape.window(layer);
+  if (kept == 0 || (config.window != 0 && config.window <= kept)) return {};
+  return does_not_fit(config_text(config), fmt::format("layer {} of a past that keeps {} positions of it", layer, kept),
+                      "the window must not be larger");
+}
+
+Status AttentionDecodeCacheArgs::check_part(const KvRows& part) const {
+  const uint64_t most = layout().shape().most_positions;
+  if (!range_fits(part.position, part.rows, most)) {
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("{} positions after {} do not fit the model's context of {}", part.rows, part.position, most));
+  }
+  if (part.rows == 0) return {};
+  const KvGroup window{.window = config.window, .layers = {}};
+  const auto table = pages(part);
+  const uint64_t end = (part.position + part.rows - 1) / kPagePositions + 1;
+  for (uint64_t i = window.first_page(part.position); i < end; ++i) {
+    if (i < table.size() && table[i] != nullptr) continue;
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("positions {} to {} look at page {} of layer {}, which is not there", part.position,
+                                  part.position + part.rows - 1, i, layer));
+  }
+  return {};
 }
 
 Status AttentionDecodeCacheArgs::check() const {
   BALLAST_CHECK(check_packed(config, qkv));
   if (config.sequences != 1 || !config.causal) {
-    return refused(config_text(config), "with a past there is one sequence, and it is causal");
+    return refused(config_text(config), "with a past the parts are the sequences, and they are causal");
   }
-  const KvCacheShape& shape = cache.shape();
-  if (shape.kv_heads != config.kv_heads || shape.head_dim != config.head_dim) {
-    return does_not_fit(config_text(config), fmt::format("a cache of {} heads of {}", shape.kv_heads, shape.head_dim),
-                        "key heads and their size must be the same");
+  if (parts.empty()) return refused(config_text(config), "there must be a part");
+  BALLAST_CHECK(check_layout());
+  uint64_t rows = 0;
+  for (const KvRows& part : parts) {
+    if (part.past->layout != parts.front().past->layout) return refused(config_text(config), "pasts of two layouts");
+    BALLAST_CHECK(check_part(part));
+    rows += part.rows;
   }
-  if ((shape.dtype == DType::kF64) != (qkv.dtype() == DType::kF64)) {
-    return does_not_fit("qkv " + typed(qkv), fmt::format("a cache of {}", dtype_name(shape.dtype)),
-                        "activations of f64 need a cache of f64, and f32 need one of f32 or f16");
-  }
-  if (layer >= shape.layers) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("layer {} is outside a cache of {} layers", layer, shape.layers));
-  }
-  if (position > cache.length()) {
-    return make_error(
-        ErrorCode::kInvalidArgument,
-        fmt::format("position {} would leave a hole: the cache holds {} positions", position, cache.length()));
-  }
-  BALLAST_CHECK(check_window());
-  if (range_fits(position, qkv.dims()[0], shape.most_positions)) return {};
-  return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("{} positions after {} do not fit the model's context of {}", qkv.dims()[0], position,
-                                shape.most_positions));
+  if (rows == qkv.dims()[0]) return {};
+  return does_not_fit(named("qkv", qkv), fmt::format("parts of {} rows", rows), "both must have as many rows");
 }
 std::string AttentionDecodeCacheArgs::text() const {
-  return fmt::format("{}, {}, past of {}", typed(qkv), config_text(config), dtype_name(cache.shape().dtype));
+  return fmt::format("{} in {} parts, {}, past of {}", typed(qkv), parts.size(), config_text(config),
+                     dtype_name(layout().shape().dtype));
 }
 
 Result<Tensor> attention(Context& context, const AttentionConfig& config, const Tensor& qkv) {
   return context.registry().call(context, AttentionArgs{config, qkv});
 }
 Result<Tensor> attention_decode_cache(Context& context, const AttentionConfig& config, const Tensor& qkv,
-                                      KvCache& cache, uint64_t layer, uint64_t position) {
-  return context.registry().call(context, AttentionDecodeCacheArgs{config, qkv, cache, layer, position});
+                                      std::span<const KvRows> parts, uint64_t layer) {
+  return context.registry().call(context, AttentionDecodeCacheArgs{config, qkv, parts, layer});
 }
 
 }  // namespace ballast::ops

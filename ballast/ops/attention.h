@@ -19,20 +19,24 @@ struct AttentionArgs {
   void record(Tape& tape, const Tensor& y) const;
 };
 
-// An implementation writes keys and values into the cache; running it again must leave the same there.
+// An implementation writes keys and values into the pages; running it again must leave the same there.
 struct AttentionDecodeCacheArgs {
   static constexpr std::string_view kFunctional = "attention_decode_cache";
   const AttentionConfig& config;
   const Tensor& qkv;
-  KvCache& cache;
+  std::span<const KvRows> parts;  // one at least, all of one layout
   uint64_t layer;
-  uint64_t position;
+
+  const KvLayout& layout() const { return *parts.front().past->layout; }
+  // The pages of the layer.
+  std::span<const KvPage> pages(const KvRows& part) const { return part.past->pages[layout().group_of(layer)]; }
 
   Status check() const;
   std::string text() const;
 
  private:
-  Status check_window() const;
+  Status check_layout() const;
+  Status check_part(const KvRows& part) const;
 };
 
 template <typename T>

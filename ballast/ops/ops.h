@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "ballast/ops/context.h"
-#include "ballast/ops/kv_cache.h"
+#include "ballast/ops/kv_pages.h"
 #include "ballast/ops/registry.h"
 #include "ballast/params/param_store.h"
 
@@ -116,7 +116,8 @@ struct AttentionConfig {
   uint64_t q_heads = 0;
   uint64_t kv_heads = 0;
   uint64_t head_dim = 0;
-  // Of equal length, one after the other in the rows; they do not see each other. With a past there is one.
+  // Of equal length, one after the other in the rows; they do not see each other. With a past its parts tell, and this
+  // is 1.
   uint64_t sequences = 1;
   bool causal = true;
   uint64_t window = 0;  // not 0: a query sees itself and window - 1 positions before it
@@ -128,9 +129,10 @@ struct AttentionConfig {
 };
 // Attention over packed [t, q | k | v], without a past.
 Result<Tensor> attention(Context& context, const AttentionConfig& config, const Tensor& qkv);
-// The same for positions [position, position + t), whose keys and values are put into the cache first.
+// The same for rows of sequences that have a past, one part after the other: their keys and values are put into the
+// pages of the layer first.
 Result<Tensor> attention_decode_cache(Context& context, const AttentionConfig& config, const Tensor& qkv,
-                                      KvCache& cache, uint64_t layer, uint64_t position);
+                                      std::span<const KvRows> parts, uint64_t layer);
 
 // ---------------------------------------------------------------- rotary embedding
 struct RopeScaling {
@@ -167,9 +169,19 @@ struct RopeTables {
   RopeLayout layout = RopeLayout::kHalves;
 };
 Status check_rope(const RopeConfig& config);
-// `text_length`: of the whole text, for scalings that depend on it; 0: it ends with these positions.
-Result<RopeTables> rope_tables(Context& context, const RopeConfig& config, uint64_t first_position, uint64_t positions,
-                               DType dtype = DType::kF32, uint64_t text_length = 0);
+// Consecutive positions of one text.
+struct RopeStretch {
+  uint64_t first_position = 0;
+  uint64_t positions = 0;
+  uint64_t text_length = 0;  // of the whole text, for scalings that depend on it; 0: it ends with these positions
+};
+// Of all stretches, one after the other.
+Result<RopeTables> rope_tables(Context& context, const RopeConfig& config, std::span<const RopeStretch> stretches,
+                               DType dtype = DType::kF32);
+inline Result<RopeTables> rope_tables(Context& context, const RopeConfig& config, const RopeStretch& stretch,
+                                      DType dtype = DType::kF32) {
+  return rope_tables(context, config, std::span(&stretch, 1), dtype);
+}
 // [t, heads, head_dim]; the first rotary_dim channels of each head are turned.
 Result<Tensor> apply_rope(Context& context, const Tensor& x, const RopeTables& tables);
 // The queries and keys of packed [t, q | k | v]; the tables are for the positions of one sequence.

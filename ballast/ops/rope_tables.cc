@@ -188,16 +188,17 @@ Status check_rope(const RopeConfig& config) {
   return make_error(ErrorCode::kInvalidArgument, "rope_tables: " + wrong);
 }
 
-Result<RopeTables> rope_tables(Context& context, const RopeConfig& config, uint64_t first_position, uint64_t positions,
-                               DType dtype, uint64_t text_length) {
+Result<RopeTables> rope_tables(Context& context, const RopeConfig& config, std::span<const RopeStretch> stretches,
+                               DType dtype) {
   BALLAST_CHECK(check_rope(config));
+  uint64_t positions = 0;
+  for (const RopeStretch& stretch : stretches) positions += stretch.positions;
   const Dims dims{positions, config.rotary_dim / 2};
   RopeTables tables;
   tables.layout = config.layout;
   BALLAST_TRY(tables.cosines, context.workspace().make(dims, dtype));
   BALLAST_TRY(tables.sines, context.workspace().make(dims, dtype));
-  const uint64_t length = std::max(text_length, first_position + positions);
-  BALLAST_CHECK(context.registry().run(context, RopeTablesArgs{config, first_position, length, tables}));
+  BALLAST_CHECK(context.registry().run(context, RopeTablesArgs{config, stretches, tables}));
   return tables;
 }
 

@@ -1,6 +1,7 @@
 // Arguments of the rotary embeddings, for those who add implementations.
 #pragma once
 
+#include <algorithm>
 #include <string>
 #include <string_view>
 
@@ -15,7 +16,13 @@ double rope_magnitude(const RopeScaling& scaling);
 // The same for tables of this type: not rounded for those of f64.
 double rope_magnitude(const RopeScaling& scaling, DType dtype);
 // By what angle channel `i` turns from one position to the next, in tables of this type.
+// `text_length`: see whole_length.
 double rope_frequency(const RopeConfig& config, uint64_t i, uint64_t text_length, DType dtype);
+
+// Of the text that a stretch belongs to.
+inline uint64_t whole_length(const RopeStretch& stretch) {
+  return std::max(stretch.text_length, stretch.first_position + stretch.positions);
+}
 
 struct ApplyRopeArgs {
   static constexpr std::string_view kFunctional = "apply_rope";

@@ -36,13 +36,12 @@ struct SquareSumArgs {
   double& sum;
 };
 
-// Cosines and sines of positions [first_position, first_position + rows of the tables): rope_frequency and
-// rope_magnitude (rotary.h) say by how much each turns.
+// Cosines and sines of the positions of all stretches: rope_frequency and rope_magnitude (rotary.h) say by how much
+// each turns.
 struct RopeTablesArgs {
   static constexpr std::string_view kRoutine = "rope_tables";
   const RopeConfig& config;
-  uint64_t first_position;
-  uint64_t text_length;
+  std::span<const RopeStretch> stretches;
   RopeTables& tables;
 };
 

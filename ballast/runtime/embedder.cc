@@ -1,5 +1,7 @@
 #include "ballast/runtime/embedder.h"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "ballast/archive/guard.h"
@@ -22,6 +24,13 @@ size_t cut_to(Encoding& encoding, size_t most) {
     ++cut;
   }
   return cut;
+}
+
+// Tokens of one pass: more do not make it faster, and activations take memory.
+constexpr size_t kPassTokens = 2048;
+
+Error in_text(Error error, size_t index, size_t count) {
+  return count == 1 ? error : std::move(error).with_context(fmt::format("text {}", index + 1));
 }
 
 double dot(std::span<const float> a, std::span<const float> b) {
@@ -58,17 +67,52 @@ uint64_t Embedder::max_length() const { return model_->as_text_embedder()->max_l
 
 Result<Embedding> Embedder::embed(std::string_view text) const {
   return guarded([&]() -> Result<Embedding> {
-    // What somebody wrote is text, even where it looks like a mark.
-    BALLAST_TRY(Encoding encoding, tokenizer_.encode_full(text, {.special_tokens = false}));
-    Embedding embedding;
-    embedding.cut = cut_to(encoding, max_length());
-    embedding.tokens = encoding.ids.size();
-    const std::lock_guard turn(model_->running());
-    BALLAST_TRY(const Tensor vector,
-                model_->as_text_embedder()->embed(model_->context(), encoding.ids, encoding.type_ids));
-    BALLAST_TRY(embedding.vector, floats_of(vector));
-    return embedding;
+    const std::string one(text);
+    BALLAST_TRY(std::vector<Embedding> embeddings, embed(std::span(&one, 1)));
+    return std::move(embeddings.front());
   });
+}
+
+Result<std::vector<Embedding>> Embedder::embed(std::span<const std::string> texts) const {
+  return guarded([&]() -> Result<std::vector<Embedding>> {
+    std::vector<Embedding> embeddings;
+    std::vector<Encoding> encodings;
+    size_t tokens = 0;
+    for (size_t i = 0; i < texts.size(); ++i) {
+      // What somebody wrote is text, even where it looks like a mark.
+      auto encoding = tokenizer_.encode_full(texts[i], {.special_tokens = false});
+      if (!encoding) return in_text(std::move(encoding).error(), i, texts.size());
+      const size_t cut = cut_to(*encoding, max_length());
+      const size_t length = encoding->ids.size();
+      if (!encodings.empty() && tokens + length > kPassTokens) {
+        BALLAST_CHECK(embed_pass(encodings, embeddings));
+        encodings.clear();
+        tokens = 0;
+      }
+      embeddings.push_back({{}, length, cut});
+      encodings.push_back(*std::move(encoding));
+      tokens += length;
+    }
+    BALLAST_CHECK(embed_pass(encodings, embeddings));
+    return embeddings;
+  });
+}
+
+// Fills in the vectors of the last of the embeddings.
+Status Embedder::embed_pass(std::span<const Encoding> encodings, std::span<Embedding> embeddings) const {
+  if (encodings.empty()) return {};
+  std::vector<EmbedderText> texts;
+  for (const Encoding& encoding : encodings) texts.push_back({encoding.ids, encoding.type_ids});
+  const std::lock_guard turn(model_->running());
+  BALLAST_TRY(const Tensor vectors, model_->as_text_embedder()->embed(model_->context(), texts));
+  BALLAST_TRY(const auto values, HostValues<float>::of(vectors));
+  const auto width = static_cast<size_t>(this->width());
+  auto from = values.begin();
+  for (Embedding& embedding : embeddings.last(encodings.size())) {
+    embedding.vector.assign(from, from + width);
+    from += width;
+  }
+  return {};
 }
 
 double cosine_similarity(std::span<const float> a, std::span<const float> b) {

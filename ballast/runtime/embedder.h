@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,10 +38,13 @@ class Embedder {
   uint64_t width() const;
   uint64_t max_length() const;  // in tokens, with those around the text
 
-  // Texts that look like special tokens are plain text. One that is too long loses its end.
+  // Texts that look like special tokens are plain text. One that is too long loses its end. Many at once are faster
+  // than one by one, and give the same vectors; an error names the text by its number.
   Result<Embedding> embed(std::string_view text) const;
+  Result<std::vector<Embedding>> embed(std::span<const std::string> texts) const;
 
  private:
+  Status embed_pass(std::span<const Encoding> encodings, std::span<Embedding> embeddings) const;
   Embedder(std::shared_ptr<LoadedModel> model, Tokenizer tokenizer)
       : model_(std::move(model)), tokenizer_(std::move(tokenizer)) {}
 

@@ -5,7 +5,7 @@
 
 #include "ballast/archive/guard.h"
 #include "ballast/device/host_values.h"
-#include "ballast/text/sampler.h"
+#include "ballast/engine/sampler.h"
 
 namespace ballast {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
+#include "ballast/engine/generator.h"
 #include "ballast/text/chat_template.h"
-#include "ballast/text/generator.h"
 #include "ballast/text/tokenizer.h"
 
 namespace ballast {

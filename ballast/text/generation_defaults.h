@@ -6,7 +6,7 @@
 #include <string>
 
 #include "ballast/archive/model_source.h"
-#include "ballast/text/sampler.h"
+#include "ballast/engine/sampler.h"
 
 namespace ballast {
 

@@ -8,7 +8,7 @@
 
 #include "ballast/archive/guard.h"
 #include "ballast/device/host_values.h"
-#include "ballast/models/token_input.h"
+#include "ballast/engine/forward_past.h"
 
 namespace ballast {
 
@@ -16,7 +16,7 @@ namespace {
 
 // Logits of so many rows are in memory at a time: with a vocabulary of 256 thousand, 128 MiB.
 constexpr size_t kScoredPiece = 128;
-// What only fills the cache has no logits but the last.
+// What only becomes the past has no logits.
 constexpr size_t kUnscoredPiece = 512;
 
 // -log softmax(logits)[target]. One chain of additions, so that the same logits give the same bits.
@@ -35,16 +35,15 @@ class PerplexityMeter {
       : model_(model), context_(context), tokens_(tokens), result_(plan), progress_(progress) {}
 
   Result<Perplexity> measure() {
-    BALLAST_TRY(KvCache cache, KvCache::make(model_.cache_shape(), 0));
+    BALLAST_TRY(KvSequence past, make_lone_past(model_, context_, result_.context));
     size_t predicted = 1;  // tokens [0, predicted) are done with; nothing predicts the first
     for (size_t begin = 0; predicted < tokens_.size(); begin += result_.stride) {
       const size_t end = std::min(tokens_.size(), begin + result_.context);
-      cache.truncate(0);
-      cache.expect(end - begin);
+      past.clear(model_.length_kind(end - begin));
       // The first token of a window is what its prediction begins with.
       predicted = std::max(predicted, begin + 1);
-      BALLAST_CHECK(fill(cache, begin, predicted - 1));
-      BALLAST_CHECK(score(cache, predicted - 1, end));
+      BALLAST_CHECK(fill(past, begin, predicted - 1, end - begin));
+      BALLAST_CHECK(score(past, predicted - 1, end, end - begin));
       predicted = end;
       ++result_.windows;
     }
@@ -52,23 +51,22 @@ class PerplexityMeter {
   }
 
  private:
-  // Tokens [begin, end) go into the cache.
-  Status fill(KvCache& cache, size_t begin, size_t end) {
+  // Tokens [begin, end) of a window become its past.
+  Status fill(KvSequence& past, size_t begin, size_t end, uint64_t window) {
     while (begin < end) {
       const auto piece = tokens_.subspan(begin, std::min(end - begin, kUnscoredPiece));
-      BALLAST_TRY([[maybe_unused]] const Tensor last,
-                  model_.forward_cached(context_, piece, cache, CausalLm::Rows::kLast));
+      BALLAST_CHECK(forward_past(model_, context_, past, piece, window, LogitRows::kNone));
       begin += piece.size();
     }
     return {};
   }
 
-  // Tokens [begin, end) go into the cache, and each predicts the one behind it, as far as that is before `end`.
-  Status score(KvCache& cache, size_t begin, size_t end) {
+  // Tokens [begin, end) become its past, and each predicts the one behind it, as far as that is before `end`.
+  Status score(KvSequence& past, size_t begin, size_t end, uint64_t window) {
     std::vector<double> losses;
     while (begin + 1 < end) {
       const auto piece = tokens_.subspan(begin, std::min(end - 1 - begin, kScoredPiece));
-      BALLAST_TRY(const Tensor logits, model_.forward_cached(context_, piece, cache, CausalLm::Rows::kAll));
+      BALLAST_TRY(const Tensor logits, forward_past(model_, context_, past, piece, window, LogitRows::kAll));
       BALLAST_TRY(const auto values, HostValues<float>::of(logits));
       losses.resize(piece.size());
       const size_t vocabulary = logits.dims().back();

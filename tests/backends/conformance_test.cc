@@ -2,6 +2,7 @@
 // parameters, every shape of conformance_cases.cc. A new backend is tested without a line here.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -10,6 +11,7 @@
 #include "ballast/tensor/small_float.h"
 #include "tests/support/conformance_cases.h"
 #include "tests/support/random_blocks.h"
+#include "tests/support/whole_past.h"
 
 namespace ballast {
 namespace {
@@ -300,23 +302,24 @@ TEST_P(EveryBackend, HandlesTheEndsOfTheRange) {
          {0.5, 0, 0.5, 0, 0.0452785, 0.0452785, 0, 0.909443});
 }
 
-// Rows of q | k | v count through their elements: what lies in the cache tells where it came from.
+// Rows of q | k | v count through their elements: what lies in the pages tells where it came from.
 TEST_P(EveryBackend, PutsKeysAndValuesWhereTheirPositionsLie) {
   const ops::AttentionConfig config{.q_heads = 3, .kv_heads = 3, .head_dim = 4};
   for (const DType dtype : {DType::kF32, DType::kF16}) {
-    KvCache cache =
-        *KvCache::make({.layers = 2, .kv_heads = 3, .head_dim = 4, .most_positions = 200, .dtype = dtype}, 8);
-    cache.set_length(2);
+    const KvPast past =
+        testing::whole_past({.layers = 2, .kv_heads = 3, .head_dim = 4, .most_positions = 200, .dtype = dtype});
+    const KvRows rows{&past, 62, 3};  // across the end of a page
     std::vector<double> packed(3 * 36);
     for (size_t i = 0; i < packed.size(); ++i) packed[i] = static_cast<double>(i) / 128;
-    ASSERT_TRUE(ops::attention_decode_cache(context, config, tensor(packed, {3, 36}), cache, 1, 2));
-    const auto element = [&](const std::byte* plane, uint64_t head, uint64_t position, uint64_t d) {
-      const uint64_t at = (head * cache.rows(1) + position) * 4 + d;
+    ASSERT_TRUE(ops::attention_decode_cache(context, config, tensor(packed, {3, 36}), std::span(&rows, 1), 1));
+    const auto element = [&](uint64_t offset, uint64_t head, uint64_t position, uint64_t d) {
+      const std::byte* plane = past.pages[0][position / kPagePositions]->host_address() + offset;
+      const uint64_t at = (head * kPagePositions + position % kPagePositions) * 4 + d;
       if (dtype == DType::kF32) return static_cast<double>(reinterpret_cast<const float*>(plane)[at]);
       return static_cast<double>(F16::decode(load_le<uint16_t>(plane + 2 * at)));
     };
-    EXPECT_EQ(element(cache.keys(1), 1, 4, 3), (2 * 36 + 12 + 4 + 3) / 128.0);
-    EXPECT_EQ(element(cache.values(1), 2, 3, 0), (36 + 24 + 8) / 128.0);
+    EXPECT_EQ(element(past.layout->keys_offset(1), 1, 64, 3), (2 * 36 + 12 + 4 + 3) / 128.0);
+    EXPECT_EQ(element(past.layout->values_offset(1), 2, 63, 0), (36 + 24 + 8) / 128.0);
   }
 }
 

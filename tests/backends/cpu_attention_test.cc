@@ -35,7 +35,7 @@ class AttentionOperands {
     p.q_stride = stride, p.capacity = capacity;
     p.first_position = s.first_position + begin;
     p.scale = scale();
-    kernels.attention(p, pool);
+    kernels.attention(std::span(&p, 1), pool);
     return out;
   }
 

@@ -8,6 +8,7 @@
 #include "ballast/ops/metric.h"
 #include "ballast/ops/rotary_order.h"
 #include "tests/support/ops_testing.h"
+#include "tests/support/whole_past.h"
 
 namespace ballast {
 namespace {
@@ -259,14 +260,15 @@ TEST_P(Reference, Attention) {
   const ops::AttentionConfig config{.q_heads = 2, .kv_heads = 1, .head_dim = 2};
   expect(ops::attention(context, config, tensor(kQkv, {3, 8})), {3, 4}, kAttended);
 
-  // The same in two steps with a cache: two positions, then one.
-  KvCache cache = *KvCache::make({.layers = 1, .kv_heads = 1, .head_dim = 2, .most_positions = 9, .dtype = GetParam()});
+  // The same in two steps with a past: two positions, then one.
+  const KvPast past =
+      testing::whole_past({.layers = 1, .kv_heads = 1, .head_dim = 2, .most_positions = 9, .dtype = GetParam()});
+  const KvRows begin{&past, 0, 2}, end{&past, 2, 1};
   const Tensor first = tensor({kQkv.begin(), kQkv.begin() + 16}, {2, 8});
-  expect(ops::attention_decode_cache(context, config, first, cache, 0, 0), {2, 4},
+  expect(ops::attention_decode_cache(context, config, first, std::span(&begin, 1), 0), {2, 4},
          {kAttended.begin(), kAttended.begin() + 8});
-  cache.set_length(2);
   const Tensor second = tensor({kQkv.begin() + 16, kQkv.end()}, {1, 8});
-  expect(ops::attention_decode_cache(context, config, second, cache, 0, 2), {1, 4},
+  expect(ops::attention_decode_cache(context, config, second, std::span(&end, 1), 0), {1, 4},
          {kAttended.begin() + 8, kAttended.end()});
 }
 
@@ -315,7 +317,7 @@ TEST_P(Reference, Experts) {
 
 TEST_P(Reference, RopeOfPairs) {
   const auto tables =
-      ops::rope_tables(context, {.rotary_dim = 4, .theta = 100, .layout = ops::RopeLayout::kPairs}, 3, 1, GetParam());
+      ops::rope_tables(context, {.rotary_dim = 4, .theta = 100, .layout = ops::RopeLayout::kPairs}, {3, 1}, GetParam());
   ASSERT_TRUE(tables) << tables.error().message;
   // What the halves make of 1, 2, 3, 4 in the places of pairs.
   expect(ops::apply_rope(context, tensor({1, 3, 2, 4, 5}, {1, 1, 5}), *tables), {1, 1, 5},
@@ -323,7 +325,7 @@ TEST_P(Reference, RopeOfPairs) {
 }
 
 TEST_P(Reference, Rope) {
-  const auto tables = ops::rope_tables(context, {.rotary_dim = 4, .theta = 100}, 3, 2, GetParam());
+  const auto tables = ops::rope_tables(context, {.rotary_dim = 4, .theta = 100}, {3, 2}, GetParam());
   ASSERT_TRUE(tables) << tables.error().message;
   const std::vector<double> x = {1, 2, 3, 4, 5, 6};
   const std::vector<double> at_3 = {-1.413352521, 0.7285921516, -2.828857482, 4.41238637, 5, 6};
@@ -343,7 +345,7 @@ TEST_P(Reference, Rope) {
 TEST_P(Reference, RopeScaling) {
   using ops::RopeScaling;
   const auto tables = [&](const RopeScaling& scaling) {
-    return *ops::rope_tables(context, {.rotary_dim = 8, .theta = 10000, .scaling = scaling}, 5, 1, GetParam());
+    return *ops::rope_tables(context, {.rotary_dim = 8, .theta = 10000, .scaling = scaling}, {5, 1}, GetParam());
   };
   expect(tables({.kind = RopeScaling::Kind::kLinear, .factor = 2}).cosines, {1, 4},
          {-0.8011436155, 0.9689124217, 0.9996875163, 0.999996875});
@@ -364,7 +366,7 @@ TEST_P(Reference, RopeScalingOfLaterFamilies) {
   using ops::RopeScaling;
   const auto tables = [&](const RopeScaling& scaling, uint64_t position, uint64_t length) {
     const ops::RopeConfig config{.rotary_dim = 4, .theta = 100, .scaling = scaling};
-    return *ops::rope_tables(context, config, position, 1, GetParam(), length);
+    return *ops::rope_tables(context, config, {position, 1, length}, GetParam());
   };
   const auto llama3 = tables({.kind = RopeScaling::Kind::kLlama3, .factor = 8, .original_context = 20}, 5, 0);
   expect(llama3.cosines, {1, 2}, {-0.7856234423, 0.9980475107});

@@ -190,8 +190,8 @@ TEST_P(Routine, TurnsPositionsAsTheReferenceDoes) {
   ops::RopeConfig config{.rotary_dim = 10, .theta = 10000};
   for (const auto kind : {ops::RopeScaling::Kind::kNone, ops::RopeScaling::Kind::kLinear}) {
     config.scaling = {.kind = kind, .factor = 2};
-    const auto tables = ops::rope_tables(context, config, 1000, 7);
-    const auto expected = ops::rope_tables(reference.context, config, 1000, 7);
+    const auto tables = ops::rope_tables(context, config, {1000, 7});
+    const auto expected = ops::rope_tables(reference.context, config, {1000, 7});
     ASSERT_TRUE(tables && expected);
     expect_near(tables->cosines, expected->cosines);
     expect_near(tables->sines, expected->sines);

@@ -3,12 +3,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <map>
 
 #include "ballast/archive/open.h"
 #include "ballast/backends/backends.h"
 #include "ballast/device/host_access.h"
+#include "ballast/device/host_values.h"
 #include "ballast/params/budget.h"
 #include "tests/support/recorded_bert.h"
 #include "tests/support/test_files.h"
@@ -29,14 +31,14 @@ constexpr const char* kFirstPooling = R"({"pooling_mode_cls_token": true, "pooli
 Tensor embed(LoadedModel& model, const std::vector<TokenId>& ids, const std::vector<uint32_t>& types = {}) {
   const TextEmbedder* embedder = model.as_text_embedder();
   EXPECT_NE(embedder, nullptr);
-  auto vector = embedder->embed(model.context(), ids, types);
+  auto vector = embedder->embed(model.context(), std::array{EmbedderText{ids, types}});
   EXPECT_TRUE(vector) << vector.error().message;
-  return vector ? *vector : Tensor();
+  return vector ? vector->reshaped({embedder->width()}) : Tensor();
 }
 
 std::string embed_failure(LoadedModel& model, const std::vector<TokenId>& ids,
                           const std::vector<uint32_t>& types = {}) {
-  const auto vector = model.as_text_embedder()->embed(model.context(), ids, types);
+  const auto vector = model.as_text_embedder()->embed(model.context(), std::array{EmbedderText{ids, types}});
   EXPECT_FALSE(vector);
   return vector ? "" : vector.error().message;
 }
@@ -105,6 +107,27 @@ TEST(Bert, WithoutFurtherFilesTheVectorIsTheMeanOfTheStates) {
   EXPECT_EQ(model->as_text_embedder()->max_length(), 64U);
   for (const RecordedEncoding& input : recorded_encodings()) {
     EXPECT_LE(largest_difference(embed(*model, input.ids), bert_tensor(input.mean)), kBertTolerance);
+  }
+}
+
+TEST(Bert, ATextHasTheSameVectorInCompanyAsAlone) {
+  for (const Backend* backend : all_backends()) {
+    const auto model = load_or_die(test_file_path("hf/bert"), {.backend = std::string(backend->name), .threads = 2});
+    const std::vector<std::vector<TokenId>> ids = {{2, 17, 90, 45, 3}, {2, 3}, std::vector<TokenId>(40, 7), {2, 11, 3}};
+    const std::vector<uint32_t> pair = {0, 1, 1};
+    std::vector<EmbedderText> texts;
+    for (const auto& text : ids) texts.push_back({text, {}});
+    texts.back().type_ids = pair;
+    const auto together = model->as_text_embedder()->embed(model->context(), texts);
+    ASSERT_TRUE(together) << together.error().message;
+    std::vector<float> alone;
+    for (const EmbedderText& text : texts) {
+      const auto vector = floats_of(*model->as_text_embedder()->embed(model->context(), std::span(&text, 1)));
+      alone.insert(alone.end(), vector->begin(), vector->end());
+    }
+    EXPECT_EQ(*floats_of(*together), alone) << backend->name;
+    texts[1].ids = {};
+    EXPECT_FALSE(model->as_text_embedder()->embed(model->context(), texts)) << "a text without tokens";
   }
 }
 

@@ -7,6 +7,7 @@
 #include "ballast/archive/open.h"
 #include "ballast/backends/backends.h"
 #include "ballast/device/host_access.h"
+#include "ballast/engine/forward_past.h"
 #include "ballast/params/budget.h"
 #include "tests/support/recorded_decoders.h"
 #include "tests/support/test_files.h"
@@ -164,13 +165,6 @@ TEST(HfDecoders, LongropeForgetsItsPastWhereTheTableChanges) {
   EXPECT_EQ(cached, write_on(*model, ids, options));
 }
 
-// A config.json with room for a longer text.
-std::string with_context(std::string config, uint64_t context) {
-  constexpr std::string_view kKey = "\"max_position_embeddings\": ";
-  const size_t at = config.find(kKey) + kKey.size();
-  return config.replace(at, config.find(',', at) - at, std::to_string(context));
-}
-
 // A prompt that is taken up in pieces gives the same logits as one that is not.
 TEST(HfDecoders, PiecesOfAPromptCountWithTheWholeOfIt) {
   for (const char* name : {"llama_rope_dynamic", "phi3_longrope"}) {
@@ -178,12 +172,14 @@ TEST(HfDecoders, PiecesOfAPromptCountWithTheWholeOfIt) {
     const auto model = load_or_die(decoder.path);
     const CausalLm* text = model->as_causal_lm();
     const std::vector<TokenId>& ids = decoder.inputs.back().ids;
-    auto cache = KvCache::make(text->cache_shape());
-    ASSERT_TRUE(cache);
-    cache->expect(ids.size());
+    auto past = make_lone_past(*text, model->context(), ids.size());
+    ASSERT_TRUE(past);
+    const auto read = [&](std::span<const TokenId> piece) {
+      return forward_past(*text, model->context(), *past, piece, ids.size(), LogitRows::kLast);
+    };
     const std::span all(ids);
-    ASSERT_TRUE(text->forward_cached(model->context(), all.first(20), *cache, CausalLm::Rows::kLast));
-    const auto logits = text->forward_cached(model->context(), all.subspan(20), *cache, CausalLm::Rows::kLast);
+    ASSERT_TRUE(read(all.first(20)));
+    const auto logits = read(all.subspan(20));
     ASSERT_TRUE(logits) << logits.error().message;
     RecordedTensor expected = decoder.tensor(decoder.inputs.back().last_row);
     expected.dims.insert(expected.dims.begin(), 1);
@@ -197,37 +193,30 @@ std::vector<TokenId> long_text(size_t length, uint64_t vocabulary) {
   return ids;
 }
 
-std::unique_ptr<LoadedModel> load_with_context(const RecordedDecoder& decoder, uint64_t context) {
-  LoadOptions options;
-  options.config_text = with_context(read_text_file(decoder.path + "/config.json"), context);
-  return load_or_die(decoder.path, options);
-}
-
-// A text far longer than a window, through a cache that drops what no query sees any more, and through one that keeps
-// everything.
+// A text far longer than a window, with a past that drops what no query sees any more, and at once.
 TEST(HfDecoders, WindowsThatPassOnChangeNoBit) {
   for (const char* name : {"gemma3", "mistral_swa"}) {
     const auto model = load_with_context(recorded_decoder(name), 8192);
     const CausalLm* text = model->as_causal_lm();
-    KvCacheShape everything = text->cache_shape();
+    KvShape everything = text->kv_shape();
     EXPECT_FALSE(std::ranges::all_of(everything.windows, [](uint64_t window) { return window == 0; }));
-    everything.windows.clear();
-    KvCache kept = *KvCache::make(text->cache_shape()), all = *KvCache::make(everything);
     const std::vector<TokenId> ids = long_text(2700, text->vocab_size());
+    KvSequence past = *make_lone_past(*text, model->context(), ids.size());
+    const auto whole = text->forward_tokens(model->context(), ids, LogitRows::kAll);
+    ASSERT_TRUE(whole) << whole.error().message;
     size_t at = 0;
     for (const size_t length : {size_t{500}, size_t{512}, size_t{512}, size_t{1}, size_t{90}, size_t{1085}}) {
       const auto piece = std::span(ids).subspan(at, length);
-      const auto expected = text->forward_cached(model->context(), piece, all, CausalLm::Rows::kAll);
-      ASSERT_TRUE(expected) << expected.error().message;
-      const auto found = text->forward_cached(model->context(), piece, kept, CausalLm::Rows::kAll);
+      const auto found = forward_past(*text, model->context(), past, piece, ids.size(), LogitRows::kAll);
       ASSERT_TRUE(found) << found.error().message;
-      EXPECT_TRUE(std::equal(host_data<const float>(*found), host_data<const float>(*found) + found->count(),
-                             host_data<const float>(*expected)))
+      const float* const expected = host_data<const float>(*whole) + at * text->vocab_size();
+      EXPECT_TRUE(std::equal(expected, expected + found->count(), host_data<const float>(*found)))
           << name << ", " << at;
       at += length;
     }
     EXPECT_EQ(at, ids.size());
-    EXPECT_LT(kept.bytes(), all.bytes() * 3 / 4) << name;
+    everything.windows.clear();
+    EXPECT_LT(past.bytes(), *KvLayout::make(everything)->bytes_for(ids.size()) * 3 / 4) << name;
   }
 }
 

@@ -5,8 +5,8 @@
 #include <map>
 
 #include "ballast/backends/backends.h"
+#include "ballast/engine/generator.h"
 #include "ballast/models/random_image.h"
-#include "ballast/text/generator.h"
 #include "tests/support/recorded_models.h"
 #include "tests/support/sha256.h"
 #include "tests/support/test_files.h"

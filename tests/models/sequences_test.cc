@@ -31,7 +31,7 @@ TEST_P(Sequences, AreWhatEachOfThemGivesAlone) {
     const uint64_t length = all.size() / sequences, width = model.vocab_size();
     for (uint64_t i = 0; i < sequences; ++i) {
       const auto alone =
-          model.forward_tokens(loaded->context(), std::span(all).subspan(i * length, length), CausalLm::Rows::kAll);
+          model.forward_tokens(loaded->context(), std::span(all).subspan(i * length, length), LogitRows::kAll);
       ASSERT_TRUE(alone) << alone.error().message;
       for (uint64_t k = 0; k < length * width; ++k)
         ASSERT_NEAR(host_data<const float>(*together)[i * length * width + k], host_data<const float>(*alone)[k], 1e-5)

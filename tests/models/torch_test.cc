@@ -7,7 +7,7 @@
 #include <cmath>
 
 #include "ballast/device/host_access.h"
-#include "ballast/text/generator.h"
+#include "ballast/engine/generator.h"
 #include "tests/support/memory_meter.h"
 #include "tests/support/recorded_models.h"
 #include "tests/support/torch_recordings.h"

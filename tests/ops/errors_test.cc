@@ -1,12 +1,14 @@
 // What functionals say about arguments that do not fit.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
 
 #include "ballast/ops/metric.h"
 #include "ballast/ops/rotary_order.h"
 #include "tests/support/ops_testing.h"
+#include "tests/support/whole_past.h"
 
 namespace ballast {
 namespace {
@@ -136,24 +138,34 @@ TEST_F(OpsErrors, CheckAttention) {
       ops::attention(context(), {.q_heads = 3, .kv_heads = 2, .head_dim = 3}, zeros({5, 24})),
       "attention: 3 query heads and 2 key heads of 3: query heads must be a multiple of key heads, and none of "
       "them 0");
-  KvCache cache = *KvCache::make({.layers = 2, .kv_heads = 2, .head_dim = 3, .most_positions = 8});
+  const KvPast past = testing::whole_past({.layers = 2, .kv_heads = 2, .head_dim = 3, .most_positions = 8});
   const Tensor qkv = zeros({5, 24});
-  EXPECT_REFUSED(ops::attention_decode_cache(context(), config, qkv, cache, 2, 0),
-                 "attention_decode_cache: layer 2 is outside a cache of 2 layers");
-  EXPECT_REFUSED(ops::attention_decode_cache(context(), config, qkv, cache, 0, 1),
-                 "attention_decode_cache: position 1 would leave a hole: the cache holds 0 positions");
-  cache.set_length(4);
-  EXPECT_REFUSED(ops::attention_decode_cache(context(), config, qkv, cache, 0, 4),
-                 "attention_decode_cache: 5 positions after 4 do not fit the model's context of 8");
-  KvCache other = *KvCache::make({.layers = 2, .kv_heads = 1, .head_dim = 3, .most_positions = 8});
-  EXPECT_REFUSED(ops::attention_decode_cache(context(), config, qkv, other, 0, 0),
-                 "attention_decode_cache: 4 query heads and 2 key heads of 3 does not fit a cache of 1 heads of 3: key "
+  const auto decode = [&](const KvPast& of, uint64_t layer, uint64_t position, uint64_t rows = 5) {
+    const KvRows part{&of, position, rows};
+    return ops::attention_decode_cache(context(), config, qkv, std::span(&part, 1), layer);
+  };
+  EXPECT_REFUSED(decode(past, 2, 0), "attention_decode_cache: layer 2 is outside a past of 2 layers");
+  EXPECT_REFUSED(decode(past, 0, 4), "attention_decode_cache: 5 positions after 4 do not fit the model's context of 8");
+  EXPECT_REFUSED(decode(past, 0, 0, 4),
+                 "attention_decode_cache: qkv [5, 24] does not fit parts of 4 rows: both must have as many rows");
+  EXPECT_FALSE(ops::attention_decode_cache(context(), config, qkv, {}, 0)) << "no part";
+  KvPast gone = past;
+  gone.pages[0][0] = nullptr;
+  EXPECT_REFUSED(decode(gone, 0, 0),
+                 "attention_decode_cache: positions 0 to 4 look at page 0 of layer 0, which is not there");
+  const KvPast other = testing::whole_past({.layers = 2, .kv_heads = 1, .head_dim = 3, .most_positions = 8});
+  EXPECT_REFUSED(decode(other, 0, 0),
+                 "attention_decode_cache: 4 query heads and 2 key heads of 3 does not fit a past of 1 heads of 3: key "
                  "heads and their size must be the same");
-  EXPECT_FALSE(ops::attention_decode_cache(context(), config, zeros({5, 24}, DType::kF64), cache, 0, 0));
+  const KvPast twin = testing::whole_past(past.layout->shape());
+  const std::array two = {KvRows{&past, 0, 2}, KvRows{&twin, 0, 3}};
+  EXPECT_FALSE(ops::attention_decode_cache(context(), config, qkv, two, 0)) << "two layouts";
+  const KvRows part{&past, 0, 5};
+  EXPECT_FALSE(ops::attention_decode_cache(context(), config, zeros({5, 24}, DType::kF64), std::span(&part, 1), 0));
 }
 
 TEST_F(OpsErrors, CheckRope) {
-  const auto tables = *ops::rope_tables(context(), {.rotary_dim = 4}, 0, 3);
+  const auto tables = *ops::rope_tables(context(), {.rotary_dim = 4}, {0, 3});
   EXPECT_REFUSED(ops::apply_rope(context(), zeros({2, 1, 4}), tables),
                  "apply_rope: x [2, 1, 4] does not fit cosines [3, 2]: the first dimension of x must be 3");
   EXPECT_REFUSED(ops::apply_rope(context(), zeros({3, 1, 3}), tables),
@@ -161,10 +173,10 @@ TEST_F(OpsErrors, CheckRope) {
   EXPECT_FALSE(ops::apply_rope(context(), zeros({3, 1, 4}, DType::kF64), tables));
   EXPECT_REFUSED(ops::pairs_to_halves(context(), {.q_heads = 1, .kv_heads = 1, .head_dim = 3}, zeros({2, 9})),
                  "pairs_to_halves: qkv [2, 9]: heads of 3 channels have no pairs");
-  EXPECT_REFUSED(ops::rope_tables(context(), {.rotary_dim = 3}, 0, 1), "rope_tables: 3 rotary channels are not even");
-  EXPECT_FALSE(ops::rope_tables(context(), {.rotary_dim = 4, .theta = 0}, 0, 1));
+  EXPECT_REFUSED(ops::rope_tables(context(), {.rotary_dim = 3}, {0, 1}), "rope_tables: 3 rotary channels are not even");
+  EXPECT_FALSE(ops::rope_tables(context(), {.rotary_dim = 4, .theta = 0}, {0, 1}));
   EXPECT_FALSE(
-      ops::rope_tables(context(), {.rotary_dim = 4, .scaling = {.kind = ops::RopeScaling::Kind::kYarn}}, 0, 1));
+      ops::rope_tables(context(), {.rotary_dim = 4, .scaling = {.kind = ops::RopeScaling::Kind::kYarn}}, {0, 1}));
 }
 
 TEST_F(OpsErrors, CheckConvolutions) {

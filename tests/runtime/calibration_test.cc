@@ -26,7 +26,7 @@ Collected collect(const std::string& name, bool watch = true) {
   if (watch) options.extend = [&](Registry& registry) { return collector.attach(registry); };
   const auto model = load_model(test_file_path("hf/" + name), options);
   EXPECT_TRUE(model) << model.error().message;
-  const auto logits = (*model)->as_causal_lm()->forward_tokens((*model)->context(), kReadTokens, CausalLm::Rows::kAll);
+  const auto logits = (*model)->as_causal_lm()->forward_tokens((*model)->context(), kReadTokens, LogitRows::kAll);
   EXPECT_TRUE(logits) << logits.error().message;
   std::vector<float> values(host_data<const float>(*logits), host_data<const float>(*logits) + logits->count());
   return {collector.take(), std::move(values)};

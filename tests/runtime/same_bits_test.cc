@@ -5,9 +5,9 @@
 
 #include "ballast/backends/backends.h"
 #include "ballast/device/host_access.h"
+#include "ballast/engine/generator.h"
 #include "ballast/models/random_image.h"
 #include "ballast/params/budget.h"
-#include "ballast/text/generator.h"
 #include "tests/support/recorded_models.h"
 
 namespace ballast::testing {

@@ -7,6 +7,7 @@
 
 #include "ballast/ops/rotary_order.h"
 #include "tests/support/case_shapes.h"
+#include "tests/support/whole_past.h"
 
 namespace ballast::testing {
 
@@ -213,21 +214,23 @@ void add_embeddings(Cases& cases) {
 constexpr std::array<ops::AttentionConfig, 6> kHeads = {
     {{1, 1, 1}, {2, 1, 3}, {4, 2, 8}, {3, 3, 17}, {8, 2, 64}, {2, 2, 33}}};
 
-// A prompt of t positions, then one at a time, then three at once: what the cache holds grows on the way.
+// A prompt of t positions, then one at a time, then three at once: what the past holds grows on the way.
 Result<Tensor> run_cached(Trial& t, const ops::AttentionConfig& config, DType cache_dtype) {
   const uint64_t total = t.x[0].dims()[0];
   if (t.dtype == DType::kF64) cache_dtype = DType::kF64;
-  BALLAST_TRY(KvCache cache, KvCache::make({.layers = 2,
-                                            .kv_heads = config.kv_heads,
-                                            .head_dim = config.head_dim,
-                                            .most_positions = 100,
-                                            .dtype = cache_dtype}));
+  const KvPast past = whole_past({.layers = 2,
+                                  .kv_heads = config.kv_heads,
+                                  .head_dim = config.head_dim,
+                                  .most_positions = 100,
+                                  .dtype = cache_dtype},
+                                 t.context.workspace().queue().device());
   std::vector<Tensor> outputs;
   for (uint64_t at = 0; at < total;) {
     const uint64_t count = at == 0 ? total - 4 : std::min<uint64_t>(at == total - 4 ? 1 : 3, total - at);
     BALLAST_TRY(const Tensor qkv, ops::slice_along_axis(t.context, t.x[0], 0, at, count));
-    BALLAST_TRY(outputs.emplace_back(), ops::attention_decode_cache(t.context, config, qkv, cache, 1, at));
-    cache.set_length(at += count);
+    const KvRows rows{&past, at, count};
+    BALLAST_TRY(outputs.emplace_back(), ops::attention_decode_cache(t.context, config, qkv, std::span(&rows, 1), 1));
+    at += count;
   }
   return ops::concat_along_axis(t.context, outputs, 0);
 }
@@ -310,7 +313,7 @@ void add_interleaved_rope(Cases& cases) {
                      {},
                      [=](Trial& trial) -> Result<Tensor> {
                        const ops::RopeConfig config{.rotary_dim = rotary, .layout = ops::RopeLayout::kPairs};
-                       BALLAST_TRY(const auto tables, ops::rope_tables(trial.context, config, 3, 5, trial.dtype));
+                       BALLAST_TRY(const auto tables, ops::rope_tables(trial.context, config, {3, 5}, trial.dtype));
                        return ops::apply_rope(trial.context, trial.x[0], tables);
                      },
                      kElementwise});
@@ -385,7 +388,7 @@ void add_rope(Cases& cases) {
         const std::string name =
             fmt::format("{} positions, {} heads of {}, {} turned", t, config.q_heads, config.head_dim, rotary);
         const auto tables = [=](Trial& trial) {
-          return *ops::rope_tables(trial.context, {.rotary_dim = rotary}, 3, t, trial.dtype);
+          return *ops::rope_tables(trial.context, {.rotary_dim = rotary}, {3, t}, trial.dtype);
         };
         cases.push_back({"apply_rope",
                          name,

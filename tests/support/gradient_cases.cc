@@ -221,7 +221,7 @@ void add_attention_slopes(Cases& cases) {
                         causal),
             {{{sequences * 5, width}}}, [=](Trial& t) -> Result<Tensor> {
               BALLAST_TRY(const auto tables,
-                          ops::rope_tables(t.context, {.rotary_dim = config.head_dim / 2 * 2}, 3, 5, t.dtype));
+                          ops::rope_tables(t.context, {.rotary_dim = config.head_dim / 2 * 2}, {3, 5}, t.dtype));
               return ops::apply_rope_qkv_packed(t.context, config, t.x[0], tables);
             });
       }
@@ -242,7 +242,7 @@ void add_attention_slopes(Cases& cases) {
   }
   add(cases, "apply_rope", "pairs", {{{5, 3, 7}}}, [](Trial& t) -> Result<Tensor> {
     const ops::RopeConfig rope{.rotary_dim = 4, .layout = ops::RopeLayout::kPairs};
-    BALLAST_TRY(const auto tables, ops::rope_tables(t.context, rope, 3, 5, t.dtype));
+    BALLAST_TRY(const auto tables, ops::rope_tables(t.context, rope, {3, 5}, t.dtype));
     return ops::apply_rope(t.context, t.x[0], tables);
   });
   add(cases, "attention", "70 positions, window 40, cap", {{{70, 4 * 33}}}, [](Trial& t) {
@@ -254,7 +254,7 @@ void add_attention_slopes(Cases& cases) {
   add(cases, "attention", "70 positions", {{{70, 4 * 33}}},
       [=](Trial& t) { return ops::attention(t.context, config, t.x[0]); });
   add(cases, "apply_rope", "", {{{5, 3, 7}}}, [](Trial& t) -> Result<Tensor> {
-    BALLAST_TRY(const auto tables, ops::rope_tables(t.context, {.rotary_dim = 4}, 3, 5, t.dtype));
+    BALLAST_TRY(const auto tables, ops::rope_tables(t.context, {.rotary_dim = 4}, {3, 5}, t.dtype));
     return ops::apply_rope(t.context, t.x[0], tables);
   });
 }

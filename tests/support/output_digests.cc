@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -11,9 +12,9 @@
 #include "ballast/base/hash.h"
 #include "ballast/base/json.h"
 #include "ballast/device/host_access.h"
+#include "ballast/engine/generator.h"
 #include "ballast/models/random_image.h"
 #include "ballast/runtime/load_model.h"
-#include "ballast/text/generator.h"
 #include "tests/support/json_path.h"
 #include "tests/support/recorded_decoders.h"
 #include "tests/support/recorded_netcl.h"
@@ -130,8 +131,7 @@ class DigestedModels {
   void add_text(const std::string& name, LoadedModel& model) {
     const CausalLm& lm = *model.as_causal_lm();
     const auto ids = prompt(lm.vocab_size(), std::min(kPromptLength, lm.context_length() - kNewTokens));
-    digests_[name + " logits"] =
-        digest_of(digestible(lm.forward_tokens(model.context(), ids, CausalLm::Rows::kAll), name));
+    digests_[name + " logits"] = digest_of(digestible(lm.forward_tokens(model.context(), ids, LogitRows::kAll), name));
     auto generator = digestible(Generator::start(lm, model.context(), ids, greedily(kNewTokens)), name);
     OutputDigest steps, text;
     while (digestible(generator.next(), name)) steps.add(generator.logits());
@@ -144,7 +144,8 @@ class DigestedModels {
     const TextEmbedder& embedder = *model.as_text_embedder();
     const auto ids = prompt(50, std::min<uint64_t>(kPromptLength, embedder.max_length()));
     digests_[name + " states"] = digest_of(digestible(model.forward(TokenInput{ids}), name));
-    digests_[name + " vector"] = digest_of(digestible(embedder.embed(model.context(), ids, {}), name));
+    digests_[name + " vector"] = digest_of(
+        digestible(embedder.embed(model.context(), std::array{EmbedderText{ids}}), name).reshaped({embedder.width()}));
   }
 
   void add_image_model(const std::string& kind) {

@@ -110,6 +110,14 @@ const RecordedDecoder& recorded_decoder(const std::string& name) {
   return found == all.end() ? all.front() : *found;
 }
 
+std::unique_ptr<LoadedModel> load_with_context(const RecordedDecoder& decoder, uint64_t context, LoadOptions options) {
+  std::string config = read_text_file(decoder.path + "/config.json");
+  constexpr std::string_view kKey = "\"max_position_embeddings\": ";
+  const size_t at = config.find(kKey) + kKey.size();
+  options.config_text = config.replace(at, config.find(',', at) - at, std::to_string(context));
+  return load_or_die(decoder.path, options);
+}
+
 GenerateOptions greedily(size_t count) {
   GenerateOptions options;
   options.max_tokens = count;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "ballast/text/generator.h"
+#include "ballast/engine/generator.h"
 #include "tests/support/recorded_models.h"
 
 namespace ballast::testing {
@@ -52,6 +52,10 @@ std::vector<RecordedGguf> recorded_ggufs();
 // All of them, by name.
 const std::vector<RecordedDecoder>& recorded_decoders();
 const RecordedDecoder& recorded_decoder(const std::string& name);
+
+// A model with room for texts of that length, whatever its config.json says.
+std::unique_ptr<LoadedModel> load_with_context(const RecordedDecoder& decoder, uint64_t context,
+                                               LoadOptions options = {});
 
 GenerateOptions greedily(size_t count);
 // The new tokens.

@@ -1,10 +1,10 @@
-// Causal attention over a cache. Keys pass in blocks; each query keeps its largest score, the sum of its weights and
-// its output so far, and rescales them when a block brings a larger score.
+// Causal attention over keys and values of the past. Keys pass in blocks; each query keeps its largest score, the sum
+// of its weights and its output so far, and rescales them when a block brings a larger score.
 //
 // Blocks begin at multiples of kBlockKeys whatever the query, so a query's result does not depend on its neighbours.
 #include "ballast/backends/cpu/kernels.h"
 #include "ballast/backends/cpu/targets.h"
-#include "ballast/ops/kv_cache.h"
+#include "ballast/ops/kv_pages.h"
 // After targets.h.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ballast/backends/cpu/attention.cc"
@@ -19,7 +19,7 @@ constexpr size_t kBlockKeys = 64;
 constexpr size_t kBlockRows = 64;
 // Channels of a head that are packed at once.
 constexpr size_t kBlockChannels = 128;
-static_assert(KvCache::kFirstMultiple % kBlockKeys == 0);
+static_assert(kPagePositions % kBlockKeys == 0);
 static_assert(kBlockKeys % kPanel == 0 && kBlockChannels % kPanel == 0);
 
 // Some queries of the heads that share one head of keys and values. A row is one query of one head.
@@ -62,7 +62,14 @@ class BlockAttention {
   }
 
  private:
-  WeightView cached(const std::byte* of, size_t key, size_t channel) const {
+  WeightView key_at(size_t key, size_t channel) const { return cached(p_.keys, p_.keys_offset, key, channel); }
+  WeightView value_at(size_t key, size_t channel) const { return cached(p_.values, p_.values_offset, key, channel); }
+
+  WeightView cached(const std::byte* of, size_t page_offset, size_t key, size_t channel) const {
+    if (p_.pages != nullptr) {
+      of = p_.pages[key / kPagePositions]->host_address() + page_offset;
+      key %= kPagePositions;
+    }
     const size_t element = (block_.kv_head * p_.capacity + key) * p_.head_dim + channel;
     return {of + element * (p_.cache_dtype == DType::kF32 ? 4 : 2), p_.cache_dtype};
   }
@@ -72,7 +79,7 @@ class BlockAttention {
     for (size_t channel = 0; channel < p_.head_dim; channel += kBlockChannels) {
       const size_t channels = smaller(kBlockChannels, p_.head_dim - channel);
       for (size_t j = 0; j < count; j += kPanel) {
-        pack_panel_across(cached(p_.keys, key + j, channel), p_.head_dim, channels, smaller(kPanel, count - j),
+        pack_panel_across(key_at(key + j, channel), p_.head_dim, channels, smaller(kPanel, count - j),
                           panels_ + j * channels);
       }
       for (size_t tile = 0; tile < tiles_.tiles; ++tile) {
@@ -137,10 +144,9 @@ class BlockAttention {
       const size_t channels = smaller(kBlockChannels, p_.head_dim - channel);
       // Values lie as panels want them, if they are floats and enough of them.
       const bool direct = p_.cache_dtype == DType::kF32 && channels % kPanel == 0;
-      const WeightView values = cached(p_.values, key, channel);
+      const WeightView values = value_at(key, channel);
       for (size_t j = 0; !direct && j < channels; j += kPanel) {
-        pack_panel(cached(p_.values, key, channel + j), p_.head_dim, count, smaller(kPanel, channels - j),
-                   panels_ + j * count);
+        pack_panel(value_at(key, channel + j), p_.head_dim, count, smaller(kPanel, channels - j), panels_ + j * count);
       }
       for (size_t tile = 0; tile < tiles_.tiles; ++tile) {
         const float* a[kTileRows];
@@ -193,24 +199,50 @@ class BlockAttention {
   HWY_ALIGN float panels_[kBlockKeys * kBlockChannels];
 };
 
-void attention(const AttentionProblem<float>& problem, ThreadPool& pool) {
-  if (problem.q_count == 0 || problem.kv_heads == 0 || problem.head_dim == 0) return;
-  const size_t group = problem.q_heads / problem.kv_heads;
-  const size_t heads = smaller(group, kBlockRows);
-  const size_t queries = larger(1, kBlockRows / larger(1, heads));
-  const size_t head_parts = heads == 0 ? 0 : divide_up(group, heads);
-  const size_t query_parts = divide_up(problem.q_count, queries);
-  const size_t parts = head_parts * query_parts;
-  pool.for_ranges(problem.kv_heads * parts, 1, [&](size_t begin, size_t end) HWY_ATTR {
-    for (size_t index = begin; index < end; ++index) {
-      QueryBlock block;
-      block.kv_head = index / parts;
-      block.first_head = index % parts / query_parts * heads;
-      block.heads = smaller(heads, group - block.first_head);
-      block.first_query = index % query_parts * queries;
-      block.queries = smaller(queries, problem.q_count - block.first_query);
-      BlockAttention(problem, block).run();
+// How one problem is cut into blocks.
+struct BlockCut {
+  size_t heads, queries;  // of a block, at most
+  size_t query_parts, parts;
+
+  explicit BlockCut(const AttentionProblem<float>& p) {
+    const size_t group = p.kv_heads == 0 ? 0 : p.q_heads / p.kv_heads;
+    heads = smaller(group, kBlockRows);
+    queries = larger(1, kBlockRows / larger(1, heads));
+    query_parts = p.head_dim == 0 ? 0 : divide_up(p.q_count, queries);
+    parts = heads == 0 ? 0 : divide_up(group, heads) * query_parts;
+  }
+
+  size_t blocks(const AttentionProblem<float>& p) const { return p.kv_heads * parts; }
+
+  QueryBlock block(const AttentionProblem<float>& p, size_t index) const {
+    QueryBlock block;
+    block.kv_head = index / parts;
+    block.first_head = index % parts / query_parts * heads;
+    block.heads = smaller(heads, p.q_heads / p.kv_heads - block.first_head);
+    block.first_query = index % query_parts * queries;
+    block.queries = smaller(queries, p.q_count - block.first_query);
+    return block;
+  }
+};
+
+// Block `index` of all problems together.
+void attend_block(std::span<const AttentionProblem<float>> problems, size_t index) {
+  for (const AttentionProblem<float>& problem : problems) {
+    const BlockCut cut(problem);
+    const size_t blocks = cut.blocks(problem);
+    if (index < blocks) {
+      const QueryBlock block = cut.block(problem, index);
+      return BlockAttention(problem, block).run();
     }
+    index -= blocks;
+  }
+}
+
+void attention(std::span<const AttentionProblem<float>> problems, ThreadPool& pool) {
+  size_t blocks = 0;
+  for (const AttentionProblem<float>& problem : problems) blocks += BlockCut(problem).blocks(problem);
+  pool.for_ranges(blocks, 1, [&](size_t begin, size_t end) HWY_ATTR {
+    for (size_t index = begin; index < end; ++index) attend_block(problems, index);
   });
 }
 
@@ -221,8 +253,8 @@ HWY_AFTER_NAMESPACE();
 namespace ballast::cpu {
 
 HWY_EXPORT(attention);
-void attention(const AttentionProblem<float>& problem, ThreadPool& pool) {
-  HWY_DYNAMIC_DISPATCH(attention)(problem, pool);
+void attention(std::span<const AttentionProblem<float>> problems, ThreadPool& pool) {
+  HWY_DYNAMIC_DISPATCH(attention)(problems, pool);
 }
 
 }  // namespace ballast::cpu

@@ -1,6 +1,7 @@
 #include "ballast/ops/attention.h"
 
 #include <cstring>
+#include <vector>
 
 #include "ballast/backends/host/implementations.h"
 #include "ballast/backends/host/kernel_access.h"
@@ -66,7 +67,7 @@ Status attend(Context& context, const AttentionConfig& config, const Tensor& qkv
     const T* const k = problem.q + config.q_width();
     gather_heads(config, k, positions, stride, keys);
     gather_heads(config, k + config.kv_width(), positions, stride, values);
-    kernels<T>(context).attention(problem, context.threads());
+    kernels<T>(context).attention(std::span(&problem, 1), context.threads());
     problem.q += positions * stride;
     problem.out += positions * config.q_width();
   }
@@ -98,20 +99,20 @@ void store_row(DType dtype, const T* from, std::byte* to, uint64_t count) {
   }
 }
 
-// The keys and values of packed rows, for which there must be room, where their positions lie in the cache.
+// The keys and values of the packed rows of a part, where their positions lie in its pages.
 template <typename T>
-void store_past(const AttentionDecodeCacheArgs& args) {
+void store_past(const AttentionDecodeCacheArgs& args, const KvRows& part, const T* qkv) {
   const AttentionConfig& config = args.config;
-  KvCache& cache = args.cache;
-  const DType dtype = cache.shape().dtype;
-  const uint64_t row_bytes = config.head_dim * dtype_info(dtype).bits / 8;
-  const uint64_t first_row = args.position - cache.first(args.layer);
-  for (uint64_t head = 0; head < config.kv_heads; ++head) {
-    for (uint64_t i = 0; i < args.qkv.dims()[0]; ++i) {
-      const T* k = host_data<const T>(args.qkv) + i * args.qkv.dims()[1] + config.q_width() + head * config.head_dim;
-      const uint64_t to = (head * cache.rows(args.layer) + first_row + i) * row_bytes;
-      store_row(dtype, k, cache.keys(args.layer) + to, config.head_dim);
-      store_row(dtype, k + config.kv_width(), cache.values(args.layer) + to, config.head_dim);
+  const KvLayout& layout = args.layout();
+  const DType dtype = layout.shape().dtype;
+  for (uint64_t i = 0; i < part.rows; ++i, qkv += args.qkv.dims()[1]) {
+    const uint64_t position = part.position + i;
+    std::byte* const page = args.pages(part)[position / kPagePositions]->host_address();
+    for (uint64_t head = 0; head < config.kv_heads; ++head) {
+      const T* const key = qkv + config.q_width() + head * config.head_dim;
+      std::byte* const to = page + (head * kPagePositions + position % kPagePositions) * layout.row_bytes();
+      store_row(dtype, key, to + layout.keys_offset(args.layer), config.head_dim);
+      store_row(dtype, key + config.kv_width(), to + layout.values_offset(args.layer), config.head_dim);
     }
   }
 }
@@ -121,23 +122,31 @@ bool supports_decode(const Context& context, const AttentionDecodeCacheArgs& arg
 }
 
 template <typename T>
-void attend_cached(Context& context, const AttentionDecodeCacheArgs& args, Tensor& out) {
-  KvCache& cache = args.cache;
-  store_past<T>(args);
+void attend_parts(Context& context, const AttentionDecodeCacheArgs& args, Tensor& out) {
+  const KvLayout& layout = args.layout();
   auto problem = make_attention_problem<T>(args.config, args.qkv, out);
-  problem.keys = cache.keys(args.layer);
-  problem.values = cache.values(args.layer);
-  problem.cache_dtype = cache.shape().dtype;
-  problem.capacity = cache.rows(args.layer);
-  problem.first_position = args.position - cache.first(args.layer);
-  kernels<T>(context).attention(problem, context.threads());
+  problem.keys_offset = layout.keys_offset(args.layer);
+  problem.values_offset = layout.values_offset(args.layer);
+  problem.cache_dtype = layout.shape().dtype;
+  problem.capacity = kPagePositions;
+  std::vector<AttentionProblem<T>> problems;
+  problems.reserve(args.parts.size());
+  for (const KvRows& part : args.parts) {
+    store_past(args, part, problem.q);
+    problem.pages = args.pages(part).data();
+    problem.q_count = part.rows;
+    problem.first_position = part.position;
+    problems.push_back(problem);
+    problem.q += part.rows * problem.q_stride;
+    problem.out += part.rows * args.config.q_width();
+  }
+  kernels<T>(context).attention(problems, context.threads());
 }
 
 Result<Tensor> run_decode(Context& context, const AttentionDecodeCacheArgs& args) {
-  BALLAST_CHECK(args.cache.reserve(args.position + args.qkv.dims()[0]));
   BALLAST_TRY(Tensor out, make_output(context, args.config, args.qkv));
   if (out.count() == 0) return out;
-  with_type(out.dtype(), [&]<typename T>() { attend_cached<T>(context, args, out); });
+  with_type(out.dtype(), [&]<typename T>() { attend_parts<T>(context, args, out); });
   return out;
 }
 

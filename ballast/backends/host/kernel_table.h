@@ -8,10 +8,12 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "ballast/backends/host/gradient_kernels.h"
 #include "ballast/base/dtype.h"
 #include "ballast/io/thread_pool.h"
+#include "ballast/ops/kv_pages.h"
 #include "ballast/ops/operation_kinds.h"
 
 namespace ballast {
@@ -61,9 +63,12 @@ struct BatchedMatmul {
 template <typename T>
 struct AttentionProblem {
   const T* q;  // [q_count, q_heads, head_dim] with q_stride elements from position to position
-  // Cached keys and values: [kv_heads, capacity, head_dim], f32 or f16.
+  // Keys and values: [kv_heads, capacity, head_dim], f32 or f16. Either all of them at one address, or in pages, whose
+  // capacity is kPagePositions, at these offsets.
   const std::byte* keys;
   const std::byte* values;
+  const KvPage* pages;  // null: at one address
+  uint64_t keys_offset, values_offset;
   DType cache_dtype;
   T* out;  // [q_count, q_heads * head_dim]
   uint64_t q_count, q_heads, kv_heads, head_dim, q_stride, capacity;
@@ -120,7 +125,8 @@ struct KernelTable {
   // Empty: never any. The same for all tiles of a product.
   uint64_t (*gemm_scratch)(const GemmTile<T>&) = nullptr;
   void (*batched_matmul)(const BatchedMatmul<T>&, ThreadPool&) = nullptr;
-  void (*attention)(const AttentionProblem<T>&, ThreadPool&) = nullptr;
+  // Several at once, so that many small ones share the threads.
+  void (*attention)(std::span<const AttentionProblem<T>>, ThreadPool&) = nullptr;
   void (*conv2d)(const Conv2dProblem<T>&, T* scratch, ThreadPool&) = nullptr;
   uint64_t (*conv2d_scratch)(const Conv2dProblem<T>&, unsigned threads) = nullptr;  // elements
   // The form that conv2d likes its weight in: worth keeping (as "conv2d.<backend>.<level>"), because conv2d makes it in

@@ -71,18 +71,21 @@ Result<Tensor> run_rope_packed(Context& context, const ApplyRopeQkvPackedArgs& a
 template <typename T>
 void fill_tables(const RopeTablesArgs& args) {
   RopeTables& tables = args.tables;
-  const uint64_t positions = tables.cosines.dims()[0];
   const uint64_t half = tables.cosines.dims()[1];
-  T* const cosines = host_data<T>(tables.cosines);
-  T* const sines = host_data<T>(tables.sines);
+  T* cosines = host_data<T>(tables.cosines);
+  T* sines = host_data<T>(tables.sines);
   const double scale = rope_magnitude(args.config.scaling, kDTypeOf<T>);
-  for (uint64_t i = 0; i < half; ++i) {
-    const double turn = rope_frequency(args.config, i, args.text_length, kDTypeOf<T>);
-    for (uint64_t p = 0; p < positions; ++p) {
-      const double angle = static_cast<double>(args.first_position + p) * turn;
-      cosines[p * half + i] = static_cast<T>(std::cos(angle) * scale);
-      sines[p * half + i] = static_cast<T>(std::sin(angle) * scale);
+  for (const RopeStretch& stretch : args.stretches) {
+    for (uint64_t i = 0; i < half; ++i) {
+      const double turn = rope_frequency(args.config, i, whole_length(stretch), kDTypeOf<T>);
+      for (uint64_t p = 0; p < stretch.positions; ++p) {
+        const double angle = static_cast<double>(stretch.first_position + p) * turn;
+        cosines[p * half + i] = static_cast<T>(std::cos(angle) * scale);
+        sines[p * half + i] = static_cast<T>(std::sin(angle) * scale);
+      }
     }
+    cosines += stretch.positions * half;
+    sines += stretch.positions * half;
   }
 }
 

@@ -80,13 +80,24 @@ Result<Tensor> run_attention(Context& context, const AttentionArgs& args) {
 
 // ---------------------------------------------------------------- with a past
 
-// One layer of a cache: [kv_heads, rows, head_dim], of which the first row is position `first`.
-struct CachedLayer {
-  KvCache& cache;
-  uint64_t layer;
+// One layer of the past of one sequence.
+struct PastLayer {
+  std::span<const KvPage> pages;
+  uint64_t keys_offset, values_offset, head_dim;
 
+  PastLayer(const AttentionDecodeCacheArgs& args, const KvRows& part)
+      : pages(args.pages(part)),
+        keys_offset(args.layout().keys_offset(args.layer)),
+        values_offset(args.layout().values_offset(args.layer)),
+        head_dim(args.config.head_dim) {}
+
+  std::byte* keys(uint64_t position) const { return pages[position / kPagePositions]->host_address() + keys_offset; }
+  std::byte* values(uint64_t position) const {
+    return pages[position / kPagePositions]->host_address() + values_offset;
+  }
+  // Among the keys, or the values, of the page.
   uint64_t element(uint64_t head, uint64_t position, uint64_t d) const {
-    return (head * cache.rows(layer) + position - cache.first(layer)) * cache.shape().head_dim + d;
+    return (head * kPagePositions + position % kPagePositions) * head_dim + d;
   }
 };
 
@@ -99,53 +110,58 @@ void store_element(DType dtype, T value, std::byte* to, uint64_t at) {
   }
 }
 
+// Of `rows` packed rows that begin at `qkv`.
 template <typename T>
-void store_past(const AttentionDecodeCacheArgs& args, const CachedLayer& layer) {
+void store_past(const AttentionDecodeCacheArgs& args, const KvRows& part, const PastLayer& layer, const T* qkv) {
   const AttentionConfig& config = args.config;
-  const uint64_t width = args.qkv.dims()[1];
-  const DType dtype = args.cache.shape().dtype;
-  for (uint64_t i = 0; i < args.qkv.dims()[0]; ++i) {
+  const DType dtype = args.layout().shape().dtype;
+  for (uint64_t i = 0; i < part.rows; ++i, qkv += args.qkv.dims()[1]) {
+    const uint64_t position = part.position + i;
     for (uint64_t head = 0; head < config.kv_heads; ++head) {
-      const T* key = host_data<const T>(args.qkv) + i * width + config.q_width() + head * config.head_dim;
+      const T* key = qkv + config.q_width() + head * config.head_dim;
       const T* value = key + config.kv_width();
       for (uint64_t d = 0; d < config.head_dim; ++d) {
-        const uint64_t at = layer.element(head, args.position + i, d);
-        store_element(dtype, key[d], args.cache.keys(args.layer), at);
-        store_element(dtype, value[d], args.cache.values(args.layer), at);
+        const uint64_t at = layer.element(head, position, d);
+        store_element(dtype, key[d], layer.keys(position), at);
+        store_element(dtype, value[d], layer.values(position), at);
       }
     }
   }
 }
 
 template <typename T>
-void attend_past(Context& context, const AttentionDecodeCacheArgs& args, const CachedLayer& layer, Tensor& out) {
+void attend_past(Context& context, const AttentionDecodeCacheArgs& args, const KvRows& part, const PastLayer& layer,
+                 const T* qkv, T* out) {
   const AttentionConfig& config = args.config;
   const uint64_t width = args.qkv.dims()[1];
-  const std::byte* keys = args.cache.keys(args.layer);
-  const std::byte* values = args.cache.values(args.layer);
-  visit_element(args.cache.shape().dtype, [&]<typename E>() {
+  visit_element(args.layout().shape().dtype, [&]<typename E>() {
     const auto at = [](const std::byte* data, uint64_t i) { return static_cast<T>(E::decode(load_bits<E>(data, i))); };
-    each(context, args.qkv.dims()[0] * config.q_heads, [&](size_t i) {
+    each(context, part.rows * config.q_heads, [&](size_t i) {
       const uint64_t row = i / config.q_heads, head = i % config.q_heads, kv_head = kv_head_of(config, head);
       attend(
-          config, host_data<const T>(args.qkv) + row * width + head * config.head_dim,
-          Seen(config, args.position + row, 0),
-          [&](uint64_t position, uint64_t d) { return at(keys, layer.element(kv_head, position, d)); },
-          [&](uint64_t position, uint64_t d) { return at(values, layer.element(kv_head, position, d)); },
-          host_data<T>(out) + i * config.head_dim);
+          config, qkv + row * width + head * config.head_dim, Seen(config, part.position + row, 0),
+          [&](uint64_t position, uint64_t d) { return at(layer.keys(position), layer.element(kv_head, position, d)); },
+          [&](uint64_t position, uint64_t d) {
+            return at(layer.values(position), layer.element(kv_head, position, d));
+          },
+          out + i * config.head_dim);
     });
   });
 }
 
 Result<Tensor> run_decode(Context& context, const AttentionDecodeCacheArgs& args) {
-  const uint64_t rows = args.qkv.dims()[0];
-  BALLAST_CHECK(args.cache.reserve(args.position + rows));
-  BALLAST_TRY(Tensor out, context.workspace().make({rows, args.config.q_width()}, args.qkv.dtype()));
+  BALLAST_TRY(Tensor out, context.workspace().make({args.qkv.dims()[0], args.config.q_width()}, args.qkv.dtype()));
   if (out.count() == 0) return out;
   with_type(out.dtype(), [&]<typename T>() {
-    const CachedLayer layer{args.cache, args.layer};
-    store_past<T>(args, layer);
-    attend_past<T>(context, args, layer, out);
+    const T* qkv = host_data<const T>(args.qkv);
+    T* to = host_data<T>(out);
+    for (const KvRows& part : args.parts) {
+      const PastLayer layer(args, part);
+      store_past(args, part, layer, qkv);
+      attend_past(context, args, part, layer, qkv, to);
+      qkv += part.rows * args.qkv.dims()[1];
+      to += part.rows * args.config.q_width();
+    }
   });
   return out;
 }

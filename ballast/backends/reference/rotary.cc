@@ -55,15 +55,18 @@ Result<Tensor> run_rope_packed(Context& context, const ApplyRopeQkvPackedArgs& a
 Status run_rope_tables(Context&, const RopeTablesArgs& args) {
   RopeTables& tables = args.tables;
   const DType dtype = tables.cosines.dtype();
-  const uint64_t positions = tables.cosines.dims()[0], half = tables.cosines.dims()[1];
+  const uint64_t half = tables.cosines.dims()[1];
   const double magnitude = rope_magnitude(args.config.scaling, dtype);
   with_type(dtype, [&]<typename T>() {
-    for (uint64_t i = 0; i < half; ++i) {
-      const double turn = rope_frequency(args.config, i, args.text_length, dtype);
-      for (uint64_t p = 0; p < positions; ++p) {
-        const double angle = static_cast<double>(args.first_position + p) * turn;
-        host_data<T>(tables.cosines)[p * half + i] = static_cast<T>(std::cos(angle) * magnitude);
-        host_data<T>(tables.sines)[p * half + i] = static_cast<T>(std::sin(angle) * magnitude);
+    uint64_t row = 0;
+    for (const RopeStretch& stretch : args.stretches) {
+      for (uint64_t p = 0; p < stretch.positions; ++p, ++row) {
+        const auto position = static_cast<double>(stretch.first_position + p);
+        for (uint64_t i = 0; i < half; ++i) {
+          const double angle = position * rope_frequency(args.config, i, whole_length(stretch), dtype);
+          host_data<T>(tables.cosines)[row * half + i] = static_cast<T>(std::cos(angle) * magnitude);
+          host_data<T>(tables.sines)[row * half + i] = static_cast<T>(std::sin(angle) * magnitude);
+        }
       }
     }
   });

@@ -1,9 +1,10 @@
-#include "ballast/text/generator.h"
+#include "ballast/engine/generator.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "ballast/device/host_access.h"
+#include "ballast/engine/forward_past.h"
 #include "tests/support/recorded_models.h"
 
 namespace ballast::testing {
@@ -188,25 +189,25 @@ TEST(Generator, TheSameSeedWritesTheSameTextWhateverTheThreads) {
 }
 
 TEST(Generator, PiecesOfALongPromptGiveTheBitsOfTheWhole) {
-  // Position by position through the cache, against the prompt at once.
+  // Piece by piece with a past, against the prompt at once.
   const auto model = load_or_die(recorded_model_path("ministral_yarn"));
   const CausalLm& lm = *model->as_causal_lm();
   std::vector<TokenId> ids;
   for (TokenId id = 0; id < 40; ++id) ids.push_back(id * 7 % 320);
-  auto cache = KvCache::make(lm.cache_shape());
-  ASSERT_TRUE(cache);
+  auto past = make_lone_past(lm, model->context(), ids.size());
+  ASSERT_TRUE(past);
   Tensor last;
   for (size_t at = 0; at < ids.size(); at += 13) {
-    auto logits = lm.forward_cached(model->context(), std::span(ids).subspan(at).first(std::min<size_t>(13, 40 - at)),
-                                    *cache, CausalLm::Rows::kLast);
+    const auto piece = std::span(ids).subspan(at).first(std::min<size_t>(13, 40 - at));
+    const auto logits = forward_past(lm, model->context(), *past, piece, ids.size(), LogitRows::kLast);
     ASSERT_TRUE(logits) << logits.error().message;
     last = *logits;
   }
-  const auto whole = lm.forward_tokens(model->context(), ids, CausalLm::Rows::kLast);
+  const auto whole = lm.forward_tokens(model->context(), ids, LogitRows::kLast);
   ASSERT_TRUE(whole);
   EXPECT_TRUE(std::equal(host_data<const float>(last), host_data<const float>(last) + last.count(),
                          host_data<const float>(*whole)));
-  EXPECT_EQ(cache->length(), 40U);
+  EXPECT_EQ(past->length(), 40U);
 }
 
 }  // namespace

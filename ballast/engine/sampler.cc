@@ -1,4 +1,4 @@
-#include "ballast/text/sampler.h"
+#include "ballast/engine/sampler.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "ballast/text/sampler.h"
+#include "ballast/engine/sampler.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -5,7 +5,8 @@
 #include <span>
 #include <vector>
 
-#include "ballast/text/byte_pairs.h"
+#include "ballast/base/result.h"
+#include "ballast/base/token_id.h"
 
 namespace ballast {
 

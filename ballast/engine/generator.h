@@ -1,14 +1,14 @@
-// The loop that makes a model write: prefill, then one token after another.
+// The loop that makes a model write: prefill, then one token after another. An engine with one request.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <span>
 #include <vector>
 
-#include "ballast/models/model.h"
-#include "ballast/text/sampler.h"
+#include "ballast/engine/engine.h"
 
 namespace ballast {
 
@@ -32,8 +32,13 @@ enum class StopReason : uint8_t { kNone, kMaxTokens, kStopToken, kContextFull };
 // One thread at a time. TextModel makes them; whoever drives a model himself does with start().
 class Generator {
  public:
+  // A long prompt goes through the model in pieces, so that activations do not grow with it.
+  static constexpr uint64_t kPromptPiece = 512;
+  // What a conversation takes back when its end is written otherwise is little.
+  static constexpr uint64_t kTakenBack = 448;
+
   // Checks the prompt against the model and computes it. The model and the context must outlive the generator, and so
-  // must `running`, where it is given: every call holds it, so that generators on one context may be used by several
+  // must `running`, where it is given: every pass holds it, so that generators on one context may be used by several
   // threads. Without it nobody else may use the context meanwhile.
   static Result<Generator> start(const CausalLm& model, Context& context, std::vector<TokenId> prompt,
                                  const GenerateOptions& options, std::mutex* running = nullptr);
@@ -47,7 +52,8 @@ class Generator {
   // From now on nobody is told about prompts: for a listener that does not live as long as the generator.
   void forget_on_prompt() { options_.on_prompt = nullptr; }
 
-  // The next token; nullopt at the end, for which stop_reason() has the cause.
+  // The next token; nullopt at the end, for which stop_reason() has the cause. An error ends the text: from then on it
+  // is what every call gives, until restart().
   Result<std::optional<SampledToken>> next();
   StopReason stop_reason() const { return stop_reason_; }
 
@@ -56,32 +62,31 @@ class Generator {
   uint64_t generated() const { return tokens_.size() - prompt_size_; }
   // [1, vocabulary]: what the last token was chosen from; before the first, what it will be.
   const Tensor& logits() const { return logits_; }
-  uint64_t cache_bytes() const { return cache_ ? cache_->bytes() : 0; }
+  uint64_t cache_bytes() const { return past_ ? past_->bytes() : 0; }
 
  private:
-  Generator(const CausalLm& model, Context& context, std::vector<TokenId> prompt, const GenerateOptions& options,
-            std::mutex* running);
-  std::unique_lock<std::mutex> take_turn() const;
-  Status begin();
-  Status begin_anew(std::vector<TokenId> prompt);
+  Generator(const GenerateOptions& options, std::unique_ptr<Engine> engine)
+      : options_(options), engine_(std::move(engine)) {}
+  Status check(const Request& request) const;
+  Status begin(std::vector<TokenId> prompt);
+  Status end_request();
+  // Steps until there are events to tell.
+  Status advance();
+  Status tell_prompt();
   Result<std::optional<SampledToken>> next_token();
-  static Status check_prompt(const CausalLm& model, std::span<const TokenId> prompt, const GenerateOptions& options);
-  // Brings logits_ up to the last token.
-  Status catch_up();
-  Status compute(std::span<const TokenId> ids);
 
-  const CausalLm* model_;
-  Context* context_;
-  std::mutex* running_;
   GenerateOptions options_;
-  Sampler sampler_;
+  std::unique_ptr<Engine> engine_;
+  std::shared_ptr<KvSequence> past_;  // null: it keeps none
+  RequestId request_ = 0;
+  std::vector<EngineEvent> events_;  // of the request, that nobody has been told
   std::vector<TokenId> tokens_;
-  size_t prompt_size_;
-  std::optional<KvCache> cache_;
-  size_t computed_ = 0;  // tokens whose logits are known
-  size_t reused_ = 0;
+  size_t prompt_size_ = 0;
+  uint64_t reused_ = 0;
+  uint64_t context_length_ = 0;
   Tensor logits_;
   StopReason stop_reason_ = StopReason::kNone;
+  std::optional<Error> failure_;
 };
 
 }  // namespace ballast
