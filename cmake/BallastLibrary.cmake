@@ -1,26 +1,26 @@
 # One object target per layer folder; together they are libballast.a and libballast.so.
 
 # Bottom first. A folder without .cc files has no target.
-set(BALLAST_LAYERS base tensor formats io archive edit device params ops backends nn models engine text exchange training runtime)
+set(BALLAST_LAYERS base io tensor formats device params ops backends archive edit nn models engine text exchange training runtime)
 
 # What each layer may use from outside; scripts/check_layers says in which files.
 set(BALLAST_USES_base ballast_blake3 fmt::fmt)
+set(BALLAST_USES_io fmt::fmt Threads::Threads)
 set(BALLAST_USES_tensor fmt::fmt)
 set(BALLAST_USES_formats fmt::fmt ZLIB::ZLIB)
-set(BALLAST_USES_io fmt::fmt Threads::Threads)
-set(BALLAST_USES_archive fmt::fmt PkgConfig::PCRE2 OpenSSL::Crypto Threads::Threads)
-set(BALLAST_USES_edit fmt::fmt)
 set(BALLAST_USES_device fmt::fmt Threads::Threads)
 set(BALLAST_USES_params fmt::fmt Threads::Threads)
 set(BALLAST_USES_ops fmt::fmt Threads::Threads)
 set(BALLAST_USES_backends fmt::fmt Threads::Threads PkgConfig::HWY)
+set(BALLAST_USES_archive fmt::fmt PkgConfig::PCRE2 OpenSSL::Crypto Threads::Threads)
+set(BALLAST_USES_edit fmt::fmt)
 set(BALLAST_USES_nn fmt::fmt)
 set(BALLAST_USES_models fmt::fmt)
 set(BALLAST_USES_engine fmt::fmt Threads::Threads)
-set(BALLAST_USES_training fmt::fmt Threads::Threads ballast_toml11)
-set(BALLAST_USES_runtime fmt::fmt Threads::Threads)
 set(BALLAST_USES_text fmt::fmt PkgConfig::UTF8PROC PkgConfig::PCRE2)
 set(BALLAST_USES_exchange fmt::fmt)
+set(BALLAST_USES_training fmt::fmt Threads::Threads ballast_toml11)
+set(BALLAST_USES_runtime fmt::fmt Threads::Threads)
 
 # The version, and the commit where that can be told. Made anew at each build, written only when it changed.
 set(version_source "${PROJECT_BINARY_DIR}/generated/version.cc")

@@ -7,8 +7,8 @@
 
 #include "ballast/archive/convert.h"
 #include "ballast/archive/digest.h"
-#include "ballast/archive/guard.h"
 #include "ballast/archive/tie_plan.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 

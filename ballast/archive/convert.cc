@@ -8,11 +8,11 @@
 
 #include "ballast/archive/cast_tensor.h"
 #include "ballast/archive/digest.h"
-#include "ballast/archive/guard.h"
 #include "ballast/archive/origin.h"
 #include "ballast/archive/pattern.h"
 #include "ballast/archive/tie_plan.h"
 #include "ballast/formats/drivers.h"
+#include "ballast/io/guard.h"
 #include "ballast/tensor/elements.h"
 
 namespace ballast {

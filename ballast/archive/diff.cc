@@ -11,11 +11,11 @@
 
 #include "ballast/archive/archive_read_ahead.h"
 #include "ballast/archive/digest.h"
-#include "ballast/archive/guard.h"
 #include "ballast/archive/memory_gate.h"
 #include "ballast/archive/shared_progress.h"
 #include "ballast/archive/transpose.h"
 #include "ballast/archive/write.h"
+#include "ballast/io/guard.h"
 #include "ballast/io/parallel.h"
 #include "ballast/tensor/elements.h"
 

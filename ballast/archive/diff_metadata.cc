@@ -4,8 +4,8 @@
 #include <map>
 
 #include "ballast/archive/digest.h"
-#include "ballast/archive/guard.h"
 #include "ballast/archive/origin.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <numeric>
 
-#include "ballast/archive/guard.h"
 #include "ballast/archive/sha.h"
 #include "ballast/archive/shared_progress.h"
 #include "ballast/archive/write.h"
+#include "ballast/io/guard.h"
 #include "ballast/io/parallel.h"
 
 namespace ballast {

@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <map>
 
-#include "ballast/archive/guard.h"
 #include "ballast/archive/shared_progress.h"
 #include "ballast/base/checked.h"
+#include "ballast/io/guard.h"
 #include "ballast/io/parallel.h"
 
 namespace ballast {

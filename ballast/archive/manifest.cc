@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <map>
 
-#include "ballast/archive/guard.h"
 #include "ballast/base/json.h"
 #include "ballast/io/file.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 

@@ -7,10 +7,10 @@
 #include <filesystem>
 
 #include "ballast/archive/file_set.h"
-#include "ballast/archive/guard.h"
 #include "ballast/base/json.h"
 #include "ballast/formats/drivers.h"
 #include "ballast/io/file_system.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 

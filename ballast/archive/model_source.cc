@@ -3,8 +3,8 @@
 #include <filesystem>
 #include <mutex>
 
-#include "ballast/archive/guard.h"
 #include "ballast/io/file_system.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 

@@ -7,9 +7,9 @@
 
 #include "ballast/archive/file_set.h"
 #include "ballast/archive/foreign.h"
-#include "ballast/archive/guard.h"
 #include "ballast/archive/model_folder.h"
 #include "ballast/io/file_system.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 

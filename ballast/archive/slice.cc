@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "ballast/archive/block_slice.h"
-#include "ballast/archive/guard.h"
 #include "ballast/base/checked.h"
+#include "ballast/io/guard.h"
 #include "ballast/tensor/blocks.h"
 
 namespace ballast {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <mutex>
 
-#include "ballast/archive/guard.h"
 #include "ballast/archive/memory_gate.h"
 #include "ballast/archive/shared_progress.h"
+#include "ballast/io/guard.h"
 #include "ballast/io/parallel.h"
 #include "ballast/tensor/elements.h"
 

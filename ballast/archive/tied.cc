@@ -5,8 +5,8 @@
 #include <numeric>
 #include <tuple>
 
-#include "ballast/archive/guard.h"
 #include "ballast/archive/write.h"
+#include "ballast/io/guard.h"
 #include "ballast/io/parallel.h"
 
 namespace ballast {

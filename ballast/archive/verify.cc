@@ -6,11 +6,11 @@
 #include <numeric>
 #include <optional>
 
-#include "ballast/archive/guard.h"
 #include "ballast/archive/manifest.h"
 #include "ballast/archive/shared_progress.h"
 #include "ballast/archive/tied.h"
 #include "ballast/archive/write.h"
+#include "ballast/io/guard.h"
 #include "ballast/io/parallel.h"
 #include "ballast/tensor/elements.h"
 #include "ballast/tensor/whole_units.h"

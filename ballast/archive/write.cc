@@ -7,12 +7,12 @@
 #include <map>
 
 #include "ballast/archive/archive_read_ahead.h"
-#include "ballast/archive/guard.h"
 #include "ballast/archive/memory_gate.h"
 #include "ballast/archive/planned_set.h"
 #include "ballast/base/checked.h"
 #include "ballast/formats/payload_order.h"
 #include "ballast/formats/tie.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 

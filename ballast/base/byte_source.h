@@ -5,6 +5,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "ballast/base/bytes.h"
 #include "ballast/base/result.h"
@@ -35,6 +36,14 @@ class ByteSource {
 
   // What error texts call this source: a path, or "memory".
   virtual const std::string& name() const = 0;
+};
+
+// Opens files that stand beside the one being read (shards, the other half of a pair).
+class SiblingOpener {
+ public:
+  virtual ~SiblingOpener() = default;
+  // `file_name` is a plain name without any folder part; anything else is refused before the file system sees it.
+  virtual Result<std::shared_ptr<const ByteSource>> open_sibling(std::string_view file_name) = 0;
 };
 
 // Bytes in memory, owned or borrowed. Borrowed bytes (static data, a caller's mapping) must outlive the source.

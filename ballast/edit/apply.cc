@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "ballast/archive/guard.h"
 #include "ballast/edit/rename.h"
 #include "ballast/edit/similarity.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 

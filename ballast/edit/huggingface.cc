@@ -6,12 +6,12 @@
 #include <numeric>
 
 #include "ballast/archive/digest.h"
-#include "ballast/archive/guard.h"
 #include "ballast/edit/batch_norm.h"
 #include "ballast/edit/huggingface_config.h"
 #include "ballast/edit/name_groups.h"
 #include "ballast/edit/tensor_stream.h"
 #include "ballast/edit/transpose.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "ballast/base/json.h"
-#include "ballast/edit/json_object.h"
+#include "ballast/base/json_object.h"
 
 namespace ballast {
 

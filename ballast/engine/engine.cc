@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "ballast/archive/guard.h"
 #include "ballast/base/checked.h"
 #include "ballast/engine/scheduler.h"
 #include "ballast/engine/text_pass.h"
+#include "ballast/io/guard.h"
 #include "ballast/models/token_input.h"
 
 namespace ballast {

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "ballast/archive/guard.h"
 #include "ballast/base/checked.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 

@@ -4,8 +4,8 @@
 
 #include <limits>
 
-#include "ballast/archive/guard.h"
 #include "ballast/engine/kv_pool_state.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "ballast/archive/guard.h"
 #include "ballast/engine/kv_pool.h"
 #include "ballast/engine/kv_pool_state.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 

@@ -2,11 +2,11 @@
 #include <algorithm>
 #include <cstring>
 
-#include "ballast/archive/guard.h"
 #include "ballast/engine/kv_pool.h"
 #include "ballast/engine/kv_pool_state.h"
 #include "ballast/engine/sequence_file.h"
 #include "ballast/io/file.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 

@@ -1,6 +1,6 @@
 #include "ballast/engine/text_pass.h"
 
-#include "ballast/archive/guard.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 

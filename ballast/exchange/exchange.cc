@@ -4,13 +4,13 @@
 
 #include <filesystem>
 
-#include "ballast/archive/guard.h"
 #include "ballast/archive/model_folder.h"
 #include "ballast/edit/adapt.h"
 #include "ballast/exchange/runnable.h"
 #include "ballast/formats/drivers.h"
 #include "ballast/formats/netcl.h"
 #include "ballast/io/file.h"
+#include "ballast/io/guard.h"
 #include "ballast/text/load_tokenizer.h"
 
 namespace ballast {

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <map>
 
-#include "ballast/archive/guard.h"
 #include "ballast/edit/quantize.h"
 #include "ballast/exchange/exchange.h"
 #include "ballast/exchange/folder_config.h"
 #include "ballast/exchange/folder_gptrs.h"
 #include "ballast/exchange/folder_tokenizer.h"
+#include "ballast/io/guard.h"
 #include "ballast/models/config_schema.h"
 #include "ballast/models/decoder_config.h"
 

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 
-#include "ballast/archive/guard.h"
 #include "ballast/archive/model_folder.h"
 #include "ballast/exchange/exchange.h"
 #include "ballast/exchange/folder_gptrs.h"
 #include "ballast/exchange/gguf_general.h"
 #include "ballast/exchange/gguf_settings.h"
 #include "ballast/exchange/gguf_vocabulary_keys.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 

@@ -21,14 +21,6 @@ namespace ballast {
 
 // ---------------------------------------------------------------- reading
 
-// Opens files that stand beside the one being read (shards, the other half of a pair).
-class SiblingOpener {
- public:
-  virtual ~SiblingOpener() = default;
-  // `file_name` is a plain name without any folder part; anything else is refused before the file system sees it.
-  virtual Result<std::shared_ptr<const ByteSource>> open_sibling(std::string_view file_name) = 0;
-};
-
 struct OpenRequest {
   std::shared_ptr<const ByteSource> source;
   // Last component of the path, "" for bytes in memory. Never decides the format on its own.

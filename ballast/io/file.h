@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "ballast/base/byte_source.h"
-#include "ballast/formats/format.h"
 
 namespace ballast {
 

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "ballast/base/json.h"
+#include "ballast/base/json_object.h"
 #include "ballast/base/near_miss.h"
-#include "ballast/edit/json_object.h"
 
 namespace ballast::nn {
 

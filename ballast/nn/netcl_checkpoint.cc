@@ -6,12 +6,12 @@
 #include <set>
 
 #include "ballast/archive/digest.h"
-#include "ballast/archive/guard.h"
 #include "ballast/archive/open.h"
 #include "ballast/base/hash.h"
-#include "ballast/edit/json_object.h"
+#include "ballast/base/json_object.h"
 #include "ballast/formats/drivers.h"
 #include "ballast/formats/netcl.h"
+#include "ballast/io/guard.h"
 #include "ballast/nn/netcl_io.h"
 #include "ballast/tensor/cast.h"
 

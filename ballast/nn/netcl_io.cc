@@ -6,11 +6,11 @@
 #include <charconv>
 #include <map>
 
-#include "ballast/archive/guard.h"
 #include "ballast/archive/open.h"
 #include "ballast/base/checked.h"
 #include "ballast/formats/drivers.h"
 #include "ballast/formats/netcl.h"
+#include "ballast/io/guard.h"
 #include "ballast/tensor/cast.h"
 
 namespace ballast::netcl {

@@ -5,8 +5,8 @@
 #include <array>
 #include <cstring>
 
-#include "ballast/archive/guard.h"
-#include "ballast/edit/json_object.h"
+#include "ballast/base/json_object.h"
+#include "ballast/io/guard.h"
 #include "ballast/nn/initialize.h"
 #include "ballast/tensor/cast.h"
 

@@ -4,10 +4,10 @@
 
 #include <filesystem>
 
-#include "ballast/archive/guard.h"
 #include "ballast/base/json.h"
 #include "ballast/formats/drivers.h"
 #include "ballast/formats/netcl.h"
+#include "ballast/io/guard.h"
 
 namespace ballast::nn {
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <initializer_list>
 
-#include "ballast/archive/guard.h"
 #include "ballast/base/checked.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 

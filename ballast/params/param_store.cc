@@ -8,8 +8,8 @@
 #include <mutex>
 #include <ranges>
 
-#include "ballast/archive/guard.h"
 #include "ballast/base/near_miss.h"
+#include "ballast/io/guard.h"
 #include "ballast/params/buffer.h"
 #include "ballast/params/residency.h"
 #include "ballast/params/tile_plan.h"

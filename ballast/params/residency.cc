@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-#include "ballast/archive/guard.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 

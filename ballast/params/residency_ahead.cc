@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <system_error>
 
-#include "ballast/archive/guard.h"
+#include "ballast/io/guard.h"
 #include "ballast/params/residency.h"
 
 namespace ballast {

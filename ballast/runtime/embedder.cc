@@ -4,8 +4,8 @@
 
 #include <cmath>
 
-#include "ballast/archive/guard.h"
 #include "ballast/device/host_values.h"
+#include "ballast/io/guard.h"
 #include "ballast/text/load_tokenizer.h"
 
 namespace ballast {

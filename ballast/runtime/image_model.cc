@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ballast/archive/guard.h"
 #include "ballast/device/host_values.h"
 #include "ballast/engine/sampler.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 

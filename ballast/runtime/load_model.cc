@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <mutex>
 
-#include "ballast/archive/guard.h"
 #include "ballast/backends/execution.h"
 #include "ballast/base/near_miss.h"
+#include "ballast/io/guard.h"
 #include "ballast/models/config_schema.h"
 #include "ballast/models/model_config.h"
 #include "ballast/nn/sequential_file.h"

@@ -1,6 +1,6 @@
 #include "ballast/runtime/text_model.h"
 
-#include "ballast/archive/guard.h"
+#include "ballast/io/guard.h"
 #include "ballast/text/find_chat_template.h"
 #include "ballast/text/generation_defaults.h"
 #include "ballast/text/load_tokenizer.h"

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "ballast/archive/guard.h"
 #include "ballast/base/json.h"
+#include "ballast/io/guard.h"
 #include "ballast/text/encode_parts.h"
 #include "ballast/text/stop_text.h"
 #include "ballast/text/text_ends.h"

@@ -1,8 +1,8 @@
 #include "ballast/text/find_chat_template.h"
 
-#include "ballast/archive/guard.h"
 #include "ballast/base/json.h"
-#include "ballast/edit/json_object.h"
+#include "ballast/base/json_object.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "ballast/archive/guard.h"
-#include "ballast/edit/json_object.h"
+#include "ballast/base/json_object.h"
+#include "ballast/io/guard.h"
 #include "ballast/text/find_chat_template.h"
 
 namespace ballast {

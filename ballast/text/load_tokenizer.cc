@@ -5,7 +5,7 @@
 #include <array>
 #include <filesystem>
 
-#include "ballast/archive/guard.h"
+#include "ballast/io/guard.h"
 #include "ballast/text/byte_tokenizer.h"
 #include "ballast/text/gguf_vocabulary.h"
 #include "ballast/text/sentencepiece_file.h"

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <vector>
 
-#include "ballast/archive/guard.h"
 #include "ballast/device/host_values.h"
 #include "ballast/engine/forward_past.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 

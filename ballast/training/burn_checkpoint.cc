@@ -6,10 +6,10 @@
 #include <array>
 #include <map>
 
-#include "ballast/archive/guard.h"
 #include "ballast/base/counter_random.h"
 #include "ballast/base/json.h"
-#include "ballast/edit/json_object.h"
+#include "ballast/base/json_object.h"
+#include "ballast/io/guard.h"
 #include "ballast/training/trainer_state.h"
 
 namespace ballast {

@@ -6,9 +6,9 @@
 #include <charconv>
 #include <map>
 
-#include "ballast/archive/guard.h"
 #include "ballast/archive/open.h"
 #include "ballast/base/json.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 

@@ -4,11 +4,11 @@
 #include <limits>
 
 #include "ballast/archive/digest.h"
-#include "ballast/archive/guard.h"
 #include "ballast/archive/write.h"
 #include "ballast/base/checked.h"
 #include "ballast/formats/format.h"
 #include "ballast/io/file.h"
+#include "ballast/io/guard.h"
 #include "ballast/io/work_folder.h"
 #include "ballast/training/checkpoint_manifest.h"
 

@@ -8,9 +8,9 @@
 #include <system_error>
 #include <thread>
 
-#include "ballast/archive/guard.h"
 #include "ballast/base/near_miss.h"
 #include "ballast/formats/format.h"
+#include "ballast/io/guard.h"
 #include "ballast/io/work_folder.h"
 #include "ballast/training/checkpoint_manifest.h"
 #include "ballast/training/checkpoint_prune.h"

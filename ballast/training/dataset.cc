@@ -6,7 +6,7 @@
 #include <array>
 #include <cmath>
 
-#include "ballast/archive/guard.h"
+#include "ballast/io/guard.h"
 #include "ballast/training/batch_order.h"
 
 namespace ballast {

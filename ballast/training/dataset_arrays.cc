@@ -5,8 +5,8 @@
 #include <array>
 #include <cmath>
 
-#include "ballast/archive/guard.h"
 #include "ballast/base/checked.h"
+#include "ballast/io/guard.h"
 #include "ballast/tensor/elements.h"
 #include "ballast/training/dataset.h"
 

@@ -1,9 +1,9 @@
 // IDX, the format of MNIST: 0 0 type rank, the dimensions and the elements, all big-endian.
 #include <fmt/format.h>
 
-#include "ballast/archive/guard.h"
 #include "ballast/formats/gzip.h"
 #include "ballast/io/file.h"
+#include "ballast/io/guard.h"
 #include "ballast/training/dataset.h"
 
 namespace ballast {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <filesystem>
 
-#include "ballast/archive/guard.h"
 #include "ballast/base/checked.h"
+#include "ballast/io/guard.h"
 #include "ballast/io/list_folder.h"
 #include "ballast/io/parallel.h"
 #include "ballast/training/dataset.h"

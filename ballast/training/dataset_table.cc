@@ -7,8 +7,8 @@
 #include <limits>
 #include <map>
 
-#include "ballast/archive/guard.h"
 #include "ballast/base/near_miss.h"
+#include "ballast/io/guard.h"
 #include "ballast/training/dataset.h"
 
 namespace ballast {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
-#include "ballast/archive/guard.h"
 #include "ballast/io/file.h"
+#include "ballast/io/guard.h"
 #include "ballast/training/dataset.h"
 
 namespace ballast {

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-#include "ballast/edit/json_object.h"
+#include "ballast/base/json_object.h"
 #include "ballast/training/json_values.h"
 
 namespace ballast {

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "ballast/edit/json_object.h"
+#include "ballast/base/json_object.h"
 #include "ballast/tensor/cast.h"
 #include "ballast/training/json_values.h"
 

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "ballast/base/json_object.h"
 #include "ballast/base/near_miss.h"
-#include "ballast/edit/json_object.h"
 #include "ballast/ops/update_routines.h"
 #include "ballast/tensor/cast.h"
 #include "ballast/training/json_values.h"

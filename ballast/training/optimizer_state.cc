@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "ballast/edit/json_object.h"
+#include "ballast/base/json_object.h"
 #include "ballast/training/json_values.h"
 #include "ballast/training/optimizer.h"
 

@@ -4,8 +4,8 @@
 #include <charconv>
 #include <cmath>
 
-#include "ballast/archive/guard.h"
 #include "ballast/base/utf8.h"
+#include "ballast/io/guard.h"
 #include "ballast/training/byte_reader.h"
 #include "ballast/training/table_reader.h"
 

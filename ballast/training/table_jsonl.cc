@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "ballast/archive/guard.h"
 #include "ballast/base/json.h"
 #include "ballast/base/utf8.h"
+#include "ballast/io/guard.h"
 #include "ballast/training/byte_reader.h"
 #include "ballast/training/table_reader.h"
 

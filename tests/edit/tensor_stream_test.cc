@@ -5,7 +5,7 @@
 #include <bit>
 #include <numeric>
 
-#include "ballast/edit/json_object.h"
+#include "ballast/base/json_object.h"
 #include "ballast/edit/name_pattern.h"
 #include "ballast/edit/transpose.h"
 #include "tests/support/test_files.h"

@@ -9,8 +9,8 @@
 
 #include "ballast/archive/open.h"
 #include "ballast/base/json.h"
+#include "ballast/base/json_object.h"
 #include "ballast/device/host_values.h"
-#include "ballast/edit/json_object.h"
 #include "ballast/edit/tensor_stream.h"
 #include "ballast/exchange/exchange.h"
 #include "ballast/models/decoder_config.h"

@@ -11,7 +11,7 @@
 #include "ballast/archive/open.h"
 #include "ballast/archive/write.h"
 #include "ballast/base/json.h"
-#include "ballast/edit/json_object.h"
+#include "ballast/base/json_object.h"
 #include "ballast/engine/generator.h"
 #include "ballast/exchange/exchange.h"
 #include "ballast/runtime/load_model.h"

@@ -11,7 +11,7 @@
 #include <cstdio>
 
 #include "ballast/archive/open.h"
-#include "ballast/edit/json_object.h"
+#include "ballast/base/json_object.h"
 #include "ballast/nn/netcl_io.h"
 #include "tests/support/recorded_netcl.h"
 #include "tests/support/training_lab.h"

@@ -47,6 +47,13 @@ class CheckLayers(unittest.TestCase):
         self.finds({"ballast/base/a.h": '\n#include "ballast/io/file.h"\n'},
                    "ballast/base/a.h:2: ballast/base must not include ballast/io")
 
+    def test_finds_a_portable_layer_that_needs_an_operating_system(self):
+        self.finds({"ballast/formats/a.cc": '#include "ballast/io/file.h"\n'}, "ballast/formats must not include ballast/io")
+
+    def test_finds_computing_that_reaches_for_archives(self):
+        for layer in ["device", "params", "ops", "backends"]:
+            self.finds({f"ballast/{layer}/a.cc": '#include "ballast/archive/open.h"\n'}, "must not include ballast/archive")
+
     def test_finds_the_library_including_a_program(self):
         self.finds({"ballast/archive/a.cc": '#include "apps/ballast/a.h"\n'}, "must not include apps")
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "ballast/edit/json_object.h"
+#include "ballast/base/json_object.h"
 #include "ballast/nn/netcl_io.h"
 #include "ballast/training/schedule.h"
 #include "tests/support/json_path.h"

@@ -1,4 +1,4 @@
-#include "ballast/edit/json_object.h"
+#include "ballast/base/json_object.h"
 
 #include <fmt/format.h>
 
