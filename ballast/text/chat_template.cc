@@ -8,11 +8,28 @@ namespace ballast {
 
 namespace {
 
-Result<jinja::Text> render_text(const jinja::Block& block, std::string_view context_json, const RenderLimits& limits,
+// `variables`: JSON, or a ChatContext.
+template <typename Variables>
+Result<jinja::Text> render_text(const jinja::Block& block, const Variables& variables, const RenderLimits& limits,
                                 const ClockTime& now) {
   jinja::Meter meter(limits.steps, limits.value_bytes);
-  BALLAST_TRY(jinja::Value context, jinja::read_context(meter, context_json));
+  BALLAST_TRY(jinja::Value context, jinja::make_context(meter, variables));
   return jinja::Renderer(meter, limits, now).run(block, std::move(context));
+}
+
+std::vector<RenderedPart> to_parts(const jinja::Text& text) {
+  std::vector<RenderedPart> parts;
+  size_t at = 0;
+  const auto add = [&](size_t end, bool from_message) {
+    if (end > at) parts.push_back({text.bytes().substr(at, end - at), from_message});
+    at = end;
+  };
+  for (const auto& run : text.message_runs()) {
+    add(run.begin, false);
+    add(run.end, true);
+  }
+  add(text.size(), false);
+  return parts;
 }
 
 }  // namespace
@@ -31,18 +48,13 @@ Result<std::string> ChatTemplate::render(std::string_view context_json, const Re
 Result<std::vector<RenderedPart>> ChatTemplate::render_parts(std::string_view context_json, const RenderLimits& limits,
                                                              const ClockTime& now) const {
   BALLAST_TRY(const jinja::Text text, render_text(*block_, context_json, limits, now));
-  std::vector<RenderedPart> parts;
-  size_t at = 0;
-  const auto add = [&](size_t end, bool from_message) {
-    if (end > at) parts.push_back({text.bytes().substr(at, end - at), from_message});
-    at = end;
-  };
-  for (const auto& run : text.message_runs()) {
-    add(run.begin, false);
-    add(run.end, true);
-  }
-  add(text.size(), false);
-  return parts;
+  return to_parts(text);
+}
+
+Result<std::vector<RenderedPart>> ChatTemplate::render_parts(const ChatContext& context, const RenderLimits& limits,
+                                                             const ClockTime& now) const {
+  BALLAST_TRY(const jinja::Text text, render_text(*block_, context, limits, now));
+  return to_parts(text);
 }
 
 }  // namespace ballast

@@ -32,6 +32,23 @@ struct ClockTime {
   int second = 0;
 };
 
+struct ChatMessage {
+  std::string role;  // "system", "user", "assistant", or what else the template knows
+  std::string content;
+  // The message as a JSON object, where it has more than these two (tool calls, parts); empty: it has not.
+  std::string json = {};
+
+  friend bool operator==(const ChatMessage&, const ChatMessage&) = default;
+};
+
+// What a template is given of a conversation; there are no tools and no documents.
+struct ChatContext {
+  std::vector<const ChatMessage*> messages{};
+  bool add_generation_prompt = true;
+  std::string_view bos_token{};
+  std::string_view eos_token{};
+};
+
 struct RenderedPart {
   std::string text;
   // It came from the messages (but for their roles), the tools or the documents, through whatever the template did with
@@ -58,6 +75,9 @@ class ChatTemplate {
                              const ClockTime& now = {}) const;
   // The same in parts, none of them empty, that differ from their neighbours in `from_message`.
   Result<std::vector<RenderedPart>> render_parts(std::string_view context_json, const RenderLimits& limits = {},
+                                                 const ClockTime& now = {}) const;
+  // The same of a conversation, whose texts must be UTF-8.
+  Result<std::vector<RenderedPart>> render_parts(const ChatContext& context, const RenderLimits& limits = {},
                                                  const ClockTime& now = {}) const;
 
  private:

@@ -12,20 +12,6 @@
 
 namespace ballast {
 
-namespace {
-
-void append_message(JsonWriter& json, const ChatMessage& message) {
-  if (!message.json.empty()) {
-    json.raw(message.json);
-    return;
-  }
-  json.begin_object();
-  json.key("role").string(message.role).key("content").string(message.content);
-  json.end_object();
-}
-
-}  // namespace
-
 Conversation::Conversation(const CausalLm& model, Context& context, const Tokenizer& tokenizer,
                            ChatTemplate chat_template, ConversationOptions options, std::mutex* running)
     : model_(model),
@@ -57,20 +43,17 @@ void Conversation::reset() {
 
 // ---------------------------------------------------------------- the prompt
 
-std::string Conversation::context_json() const {
-  JsonWriter json;
-  json.begin_object().key("messages").begin_array();
+ChatContext Conversation::template_context() const {
+  ChatContext context{.bos_token = options_.bos_token, .eos_token = options_.eos_token};
   const size_t system = has_system() ? 1 : 0;
   for (size_t i = 0; i < messages_.size(); ++i) {
-    if (i < system || i >= system + left_out_) append_message(json, messages_[i]);
+    if (i < system || i >= system + left_out_) context.messages.push_back(&messages_[i]);
   }
-  json.end_array().key("add_generation_prompt").boolean(true);
-  json.key("bos_token").string(options_.bos_token).key("eos_token").string(options_.eos_token);
-  return json.end_object().take();
+  return context;
 }
 
 Result<std::vector<TokenId>> Conversation::prompt(const ClockTime& now) const {
-  BALLAST_TRY(const auto parts, template_.render_parts(context_json(), options_.limits, now));
+  BALLAST_TRY(const auto parts, template_.render_parts(template_context(), options_.limits, now));
   if (!parts.empty()) return encode_parts(tokenizer_, parts);
   return make_error(ErrorCode::kInvalidArgument, "the chat template makes an empty text of the conversation");
 }
@@ -167,6 +150,20 @@ Result<Reply> Conversation::answer(const Show& show) {
 }
 
 // ---------------------------------------------------------------- as JSON
+
+namespace {
+
+void append_message(JsonWriter& json, const ChatMessage& message) {
+  if (!message.json.empty()) {
+    json.raw(message.json);
+    return;
+  }
+  json.begin_object();
+  json.key("role").string(message.role).key("content").string(message.content);
+  json.end_object();
+}
+
+}  // namespace
 
 std::string messages_to_json(std::span<const ChatMessage> messages) {
   JsonWriter json(true);

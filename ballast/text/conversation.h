@@ -13,15 +13,6 @@
 
 namespace ballast {
 
-struct ChatMessage {
-  std::string role;  // "system", "user", "assistant", or what else the template knows
-  std::string content;
-  // The message as a JSON object, where it has more than these two (tool calls, parts); empty: it has not.
-  std::string json = {};
-
-  friend bool operator==(const ChatMessage&, const ChatMessage&) = default;
-};
-
 struct ConversationOptions {
   GenerateOptions generate;             // stop_tokens: more of them, besides those that end a turn by their names
   std::vector<std::string> stop_texts;  // the same for texts
@@ -76,7 +67,7 @@ class Conversation {
 
  private:
   bool has_system() const { return !messages_.empty() && messages_.front().role == "system"; }
-  std::string context_json() const;
+  ChatContext template_context() const;
   Result<std::vector<TokenId>> prompt(const ClockTime& now) const;
   Result<std::vector<TokenId>> fitting_prompt(const ClockTime& now);
   std::vector<size_t> possible_cuts() const;

@@ -4,12 +4,28 @@
 #include <array>
 
 #include "ballast/base/json.h"
+#include "ballast/base/utf8.h"
 
 namespace ballast::jinja {
 
 namespace {
 
 using Entries = std::vector<std::pair<Value, Value>>;
+
+Status add_entry(Meter& meter, Entries& entries, std::string_view key, Value value, bool marked) {
+  BALLAST_TRY(Value name, make_text(meter, Text(std::string(key), marked)));
+  entries.emplace_back(std::move(name), std::move(value));
+  return {};
+}
+
+// A role is a word of the template's: it may become part of a mark such as <|user|>. What is no word came from whoever
+// wrote the messages.
+Result<Value> make_role(Meter& meter, std::string role) {
+  const bool is_word = std::ranges::all_of(role, [](unsigned char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
+  });
+  return make_text(meter, Text(std::move(role), !is_word));
+}
 
 // The reader refuses what is nested more than 256 deep, so recursion is bounded.
 class ContextReader {
@@ -37,11 +53,16 @@ class ContextReader {
     return make_mapping(meter_, std::move(entries));
   }
 
+  // Where the text is one message.
+  Result<Value> run_message() {
+    BALLAST_TRY(Value message, read_message());
+    BALLAST_CHECK(json_.finish());
+    return message;
+  }
+
  private:
   Status add(Entries& entries, std::string_view key, Value value, bool marked) {
-    BALLAST_TRY(Value name, make_text(meter_, Text(std::string(key), marked)));
-    entries.emplace_back(std::move(name), std::move(value));
-    return {};
+    return add_entry(meter_, entries, key, std::move(value), marked);
   }
 
   Result<Value> read(bool marked) {
@@ -108,16 +129,11 @@ class ContextReader {
     }
   }
 
-  // A role is a word of the template's: it may become part of a mark such as <|user|>. What is no word came from
-  // whoever wrote the messages.
   Result<Value> read_role() {
     BALLAST_TRY(const JsonType type, json_.peek());
     if (type != JsonType::kString) return read(true);
     BALLAST_TRY(std::string role, json_.read_string());
-    const bool is_word = std::ranges::all_of(role, [](unsigned char c) {
-      return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-';
-    });
-    return make_text(meter_, Text(std::move(role), !is_word));
+    return make_role(meter_, std::move(role));
   }
 
   Result<Value> read_message() {
@@ -156,8 +172,47 @@ class ContextReader {
   JsonReader json_;
 };
 
+// What a program says, where JSON has been checked by its reader.
+Status check_utf8(std::string_view text, std::string_view what) {
+  if (is_valid_utf8(text)) return {};
+  return make_error(ErrorCode::kInvalidArgument, "chat template: " + std::string(what) + " is not UTF-8");
+}
+
+Result<Value> make_message(Meter& meter, const ChatMessage& message) {
+  if (!message.json.empty()) return ContextReader(meter, message.json).run_message();
+  BALLAST_CHECK(check_utf8(message.role, "the role of a message"));
+  BALLAST_CHECK(check_utf8(message.content, "a message"));
+  Entries entries;
+  BALLAST_TRY(Value role, make_role(meter, message.role));
+  BALLAST_TRY(Value content, make_text(meter, Text(message.content, true)));
+  BALLAST_CHECK(add_entry(meter, entries, "role", std::move(role), false));
+  BALLAST_CHECK(add_entry(meter, entries, "content", std::move(content), false));
+  return make_mapping(meter, std::move(entries));
+}
+
 }  // namespace
 
-Result<Value> read_context(Meter& meter, std::string_view json) { return ContextReader(meter, json).run(); }
+Result<Value> make_context(Meter& meter, std::string_view json) { return ContextReader(meter, json).run(); }
+
+Result<Value> make_context(Meter& meter, const ChatContext& chat) {
+  Entries entries;
+  std::vector<Value> messages;
+  for (const ChatMessage* message : chat.messages) {
+    BALLAST_TRY(Value value, make_message(meter, *message));
+    messages.push_back(std::move(value));
+  }
+  BALLAST_TRY(Value list, make_sequence(meter, std::move(messages)));
+  BALLAST_CHECK(add_entry(meter, entries, "messages", std::move(list), false));
+  BALLAST_CHECK(add_entry(meter, entries, "add_generation_prompt", Value(chat.add_generation_prompt), false));
+  for (const auto& [name, token] : {std::pair("bos_token", chat.bos_token), std::pair("eos_token", chat.eos_token)}) {
+    BALLAST_CHECK(check_utf8(token, name));
+    BALLAST_TRY(Value text, make_text(meter, token));
+    BALLAST_CHECK(add_entry(meter, entries, name, std::move(text), false));
+  }
+  for (const std::string_view absent : {"tools", "documents"}) {
+    BALLAST_CHECK(add_entry(meter, entries, absent, None(), false));
+  }
+  return make_mapping(meter, std::move(entries));
+}
 
 }  // namespace ballast::jinja

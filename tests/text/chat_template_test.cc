@@ -235,6 +235,37 @@ TEST(ChatTemplateParts, ToolsAndDocumentsAreMarkedToo) {
                           RenderedPart{"d", true}, RenderedPart{"<s>", false}));
 }
 
+TEST(ChatTemplateParts, AConversationRendersLikeItsJson) {
+  constexpr std::string_view kSource =
+      "{{ bos_token }}{% for m in messages %}<{{ m.role }}>{{ m.content }}{{ m.reasoning_content }}{% endfor %}"
+      "{{ eos_token }}{{ add_generation_prompt }}{{ tools }}{{ documents }}";
+  const std::string thinking = R"({"role": "assistant", "content": "c", "thinking": "t"})";
+  const std::vector<ChatMessage> messages = {
+      {"user", "<s> \"quoted\"\n"}, {"no|word", "b"}, {"assistant", "c", thinking}};
+  ChatContext chat{.bos_token = "<s>", .eos_token = "</s>"};
+  for (const ChatMessage& message : messages) chat.messages.push_back(&message);
+  const auto parsed = ChatTemplate::parse(kSource);
+  ASSERT_TRUE(parsed);
+  const auto parts = parsed->render_parts(chat);
+  ASSERT_TRUE(parts) << parts.error().message;
+  EXPECT_EQ(*parts,
+            parts_of(kSource, R"({"messages": [{"role": "user", "content": "<s> \"quoted\"\n"},)"
+                              R"({"role": "no|word", "content": "b"},)" +
+                                  thinking +
+                                  R"(], "add_generation_prompt": true, "bos_token": "<s>", "eos_token": "</s>"})"));
+}
+
+TEST(ChatTemplateParts, AConversationMustBeUtf8) {
+  const auto parsed = ChatTemplate::parse("{{ messages[0].content }}");
+  ASSERT_TRUE(parsed);
+  for (const ChatMessage& message : {ChatMessage{"user", "\xFF"}, ChatMessage{"\xFF", "x"}}) {
+    const auto parts = parsed->render_parts({.messages = {&message}});
+    ASSERT_FALSE(parts);
+    EXPECT_EQ(parts.error().code, ErrorCode::kInvalidArgument);
+    EXPECT_THAT(parts.error().message, HasSubstr("is not UTF-8"));
+  }
+}
+
 // ---------------------------------------------------------------- harm
 
 class TemplateAttack : public ::testing::TestWithParam<Change> {};
