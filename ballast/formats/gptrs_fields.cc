@@ -40,4 +40,10 @@ Error GptrsFields::ends_inside(std::string_view what) const {
                   is_file ? "it was probably cut short" : "its length or a count is wrong"));
 }
 
+Shape load_gptrs_shape(ByteSpan bytes) {
+  std::vector<uint64_t> dims(bytes.size() / sizeof(uint64_t));
+  for (size_t i = 0; i < dims.size(); ++i) dims[i] = load_le<uint64_t>(bytes.data() + i * sizeof(uint64_t));
+  return Shape(dims);
+}
+
 }  // namespace ballast

@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "ballast/base/byte_source.h"
+#include "ballast/base/shape.h"
 
 namespace ballast {
 
@@ -41,5 +42,8 @@ class GptrsFields {
   ByteVector window_;
   uint64_t window_begin_;
 };
+
+// 64-bit dimensions, one after the other.
+Shape load_gptrs_shape(ByteSpan bytes);
 
 }  // namespace ballast

@@ -10,6 +10,7 @@
 #include "ballast/base/json.h"
 #include "ballast/base/param_id.h"
 #include "ballast/base/utf8.h"
+#include "ballast/formats/gptrs_early_index.h"
 #include "ballast/formats/gptrs_fields.h"
 #include "ballast/formats/tie.h"
 
@@ -27,12 +28,6 @@ constexpr uint64_t kHeapBlock = 32;  // what an allocation costs beyond its size
 
 // In the order of their tags.
 constexpr std::array kTags = {DType::kF32, DType::kF16, DType::kBF16, DType::kI32};
-
-Shape load_shape(ByteSpan bytes) {
-  std::vector<uint64_t> dims(bytes.size() / sizeof(uint64_t));
-  for (size_t i = 0; i < dims.size(); ++i) dims[i] = load_le<uint64_t>(bytes.data() + i * sizeof(uint64_t));
-  return Shape(dims);
-}
 
 // Names and shapes as error texts show them: a hostile one may be as long as the file.
 std::string shown(std::string_view name) {
@@ -55,43 +50,6 @@ Error not_the_magic(const ByteSource& source, const GptrsKind& kind) {
   return make_error(ErrorCode::kCorrupt, fmt::format("{}: does not begin with \"{}\"; it is no {} file", source.name(),
                                                      kind.magic, kind.format));
 }
-
-// One day's builds of gpt.rs (27 December 2025) wrote version 2 with an index of 64-bit counts. Read as the final
-// layout its first name has length 0, which a sound file may have too; so the first entry is read the other way.
-class EarlyIndexProbe {
- public:
-  EarlyIndexProbe(const ByteSource& source, const GptrsKind& kind, uint64_t begin, uint64_t end)
-      : fields_(source, begin, end, kRecordWindow), kind_(kind), file_size_(source.size()) {}
-
-  bool matches() {
-    const auto first = entry_is_sound();
-    return first && *first;
-  }
-
- private:
-  Result<bool> entry_is_sound() {
-    BALLAST_TRY(const uint64_t count, fields_.take_le<uint64_t>("the count"));
-    if (count == 0 || count >> 32 != 0) return false;
-    BALLAST_TRY(const uint64_t name_length, fields_.take_le<uint64_t>("a length"));
-    BALLAST_TRY([[maybe_unused]] const ByteSpan name, fields_.take(name_length, "a name"));
-    const uint64_t id_size = kind_.is_checkpoint ? sizeof(Id128) : 0;
-    BALLAST_TRY([[maybe_unused]] const ByteSpan id, fields_.take(id_size, "an id"));
-    BALLAST_TRY(const uint64_t rank, fields_.take_le<uint64_t>("a rank"));
-    if (rank > fields_.remaining() / sizeof(uint64_t)) return false;
-    BALLAST_TRY(const ByteSpan dims, fields_.take(rank * sizeof(uint64_t), "a shape"));
-    const Shape shape = load_shape(dims);
-    BALLAST_TRY(const uint32_t tag, fields_.take_le<uint32_t>("a dtype"));
-    BALLAST_TRY([[maybe_unused]] const uint8_t flag, fields_.take_le<uint8_t>("a flag"));
-    BALLAST_TRY(const uint64_t offset, fields_.take_le<uint64_t>("an offset"));
-    BALLAST_TRY(const uint64_t length, fields_.take_le<uint64_t>("a length"));
-    const auto dtype = gptrs_dtype(tag);
-    return dtype && packed_size(shape, *dtype) == length && range_fits(offset, length, file_size_);
-  }
-
-  GptrsFields fields_;
-  const GptrsKind& kind_;
-  uint64_t file_size_;
-};
 
 class ContentsParser {
  public:
@@ -241,7 +199,7 @@ class ContentsParser {
     BALLAST_TRY(const ByteSpan bytes, fields_.take(uint64_t{rank} * sizeof(uint64_t), "a shape"));
     constexpr uint32_t kInside = 4;  // dimensions that Shape holds without an allocation
     if (rank > kInside) BALLAST_CHECK(charge(bytes.size() + kHeapBlock));
-    info.shape = load_shape(bytes);
+    info.shape = load_gptrs_shape(bytes);
     if (rank == 0) {
       findings_.warning("rank_0", rank_offset, info.name, [&] {
         return fmt::format("{}: tensor {} has no dimensions; gpt.rs dies when it reads such a tensor", source_.name(),
@@ -441,16 +399,6 @@ class ContentsParser {
   uint64_t memory_ = 0;
 };
 
-Status refuse_early_index(const ByteSource& source, const GptrsKind& kind, uint64_t begin, uint64_t end) {
-  if (end - begin < 2 * sizeof(uint32_t)) return {};
-  BALLAST_TRY(const uint32_t first_name_length, read_gptrs_u32(source, begin + sizeof(uint32_t), "the index"));
-  if (first_name_length != 0 || !EarlyIndexProbe(source, kind, begin, end).matches()) return {};
-  return make_error(ErrorCode::kUnsupported,
-                    fmt::format("{}: its index has the layout of one day's builds of gpt.rs (27 December 2025), which "
-                                "is not supported; write it again with a later gpt.rs",
-                                source.name()));
-}
-
 }  // namespace
 
 std::optional<DType> gptrs_dtype(uint32_t tag) {
@@ -495,7 +443,7 @@ Result<GptrsContents> parse_gptrs_contents(const ByteSource& source, const Gptrs
                                                        "probably cut short",
                                                        source.name(), length, source.size() - begin));
   }
-  BALLAST_CHECK(refuse_early_index(source, kind, begin, begin + length));
+  BALLAST_CHECK(refuse_early_gptrs_index(source, kind, begin, begin + length));
   return ContentsParser(source, kind, version, begin, begin + length, findings).parse();
 }
 

@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 
 #include "ballast/base/utf8.h"
 #include "ballast/formats/pickle_opcodes.h"
+#include "ballast/formats/pickle_runs.h"
 
 namespace ballast {
 
@@ -28,73 +28,8 @@ std::string printable(std::string_view text) {
   return text.size() > kShown ? shown + "..." : shown;
 }
 
-std::string opcode_text(uint8_t code) {
-  for (const pickle::RefusedOpcode& row : pickle::kRefusedOpcodes) {
-    if (row.code == code) return fmt::format("opcode {} is not read: {}", row.name, row.why);
-  }
-  return fmt::format("there is no opcode {:#04x}", code);
-}
-
-// The two's complement of `negative` numbers is undone; little-endian words of 32 bits.
-std::vector<uint32_t> magnitude(std::string_view little_endian, bool negative) {
-  std::vector<uint32_t> words((little_endian.size() + 3) / 4, negative ? 0xFFFFFFFFU : 0U);
-  for (size_t i = 0; i < little_endian.size(); ++i) {
-    const auto byte = static_cast<uint32_t>(static_cast<unsigned char>(little_endian[i]));
-    const unsigned shift = 8 * (i % 4);
-    words[i / 4] = (words[i / 4] & ~(0xFFU << shift)) | byte << shift;
-  }
-  bool carry = negative;
-  for (uint32_t& word : words) {
-    if (negative) word = ~word + (carry ? 1 : 0);
-    carry = carry && word == 0;
-  }
-  return words;
-}
-
 }  // namespace
 
-double PickleTree::real(PickleValue value) const { return std::bit_cast<double>(nodes_[value].number); }
-
-std::string_view PickleTree::text(PickleValue value) const {
-  const Node& node = nodes_[value];
-  return as_text(bytes_.subspan(static_cast<size_t>(node.number), node.count));
-}
-
-std::string PickleTree::digits(PickleValue value) const {
-  const std::string_view stored = text(value);
-  const bool negative = !stored.empty() && static_cast<unsigned char>(stored.back()) >= 0x80;
-  std::vector<uint32_t> words = magnitude(stored, negative);
-  constexpr uint32_t kGroup = 1'000'000'000;
-  std::vector<uint32_t> groups;  // of nine digits, the lowest first
-  while (!words.empty()) {
-    uint64_t rest = 0;
-    for (size_t i = words.size(); i-- > 0;) {
-      const uint64_t now = rest << 32 | words[i];
-      words[i] = static_cast<uint32_t>(now / kGroup);
-      rest = now % kGroup;
-    }
-    groups.push_back(static_cast<uint32_t>(rest));
-    while (!words.empty() && words.back() == 0) words.pop_back();
-  }
-  std::string out = negative ? "-" : "";
-  out += fmt::format("{}", groups.empty() ? 0 : groups.back());
-  for (size_t i = groups.size(); i-- > 1;) out += fmt::format("{:09}", groups[i - 1]);
-  return out;
-}
-
-std::span<const PickleValue> PickleTree::items(PickleValue value) const {
-  const Node& node = nodes_[value];
-  if (node.kind == PickleKind::kCall) return items(static_cast<PickleValue>(node.number));
-  return std::span(places_).subspan(static_cast<size_t>(node.number), node.count);
-}
-
-std::optional<PickleValue> PickleTree::state(PickleValue value) const {
-  const auto found = std::ranges::lower_bound(states_, value, {}, &std::pair<PickleValue, PickleValue>::first);
-  if (found == states_.end() || found->first != value) return std::nullopt;
-  return found->second;
-}
-
-// Lists, dicts and sets grow in runs while the pickle is read, which finish() puts together.
 class PickleMachine {
  public:
   PickleMachine(ByteSpan bytes, const PickleOptions& options) : cursor_(bytes), options_(options) {
@@ -125,14 +60,6 @@ class PickleMachine {
   static constexpr PickleValue kNoneValue = 0;
   static constexpr PickleValue kFalseValue = 1;
   static constexpr PickleValue kTrueValue = 2;
-  static constexpr uint32_t kNoRun = UINT32_MAX;
-
-  // Places that follow each other, part of a container that grows.
-  struct Run {
-    uint32_t first;
-    uint32_t count;
-    uint32_t next;
-  };
 
   // ---------------------------------------------------------------- errors
 
@@ -205,7 +132,7 @@ class PickleMachine {
       case pickle::kBinPersId: return push_persistent();
       case pickle::kProto: return check_protocol();
       case pickle::kFrame: return check_frame();
-      default: return fail(opcode_text(code), ErrorCode::kUnsupported);
+      default: return fail(pickle::why_not_read(code), ErrorCode::kUnsupported);
     }
   }
 
@@ -345,13 +272,12 @@ class PickleMachine {
     return push_tuple(count);
   }
 
-  static Node empty_container(PickleKind kind) { return {.kind = kind, .number = join_runs(kNoRun, kNoRun)}; }
-  Status push_container(PickleKind kind) { return push_new(empty_container(kind)); }
+  Status push_container(PickleKind kind) { return push_new(PickleRuns::empty(kind)); }
 
   Status push_frozen_set() {
     BALLAST_TRY(const size_t count, pop_mark());
     BALLAST_TRY(const uint32_t first, pop_to_places(count));
-    BALLAST_TRY(const PickleValue set, add(empty_container(PickleKind::kSet)));
+    BALLAST_TRY(const PickleValue set, add(PickleRuns::empty(PickleKind::kSet)));
     BALLAST_CHECK(add_run(set, first, count));
     return push(set);
   }
@@ -385,61 +311,19 @@ class PickleMachine {
     return {};
   }
 
-  static uint64_t join_runs(uint32_t first, uint32_t last) { return uint64_t{last} << 32 | first; }
-
   Status add_run(PickleValue container, uint32_t first, size_t count) {
-    Node& node = tree_.nodes_[container];
-    const auto last = static_cast<uint32_t>(node.number >> 32);
-    node.count += static_cast<uint32_t>(count);
-    if (last != kNoRun && runs_[last].first + runs_[last].count == first) {
-      runs_[last].count += static_cast<uint32_t>(count);
-      return {};
-    }
-    if (count == 0) return {};
-    if (runs_.size() >= options_.max_values) return too_much(fmt::format("{} additions", options_.max_values));
-    const auto run = static_cast<uint32_t>(runs_.size());
-    runs_.push_back({first, static_cast<uint32_t>(count), kNoRun});
-    if (last != kNoRun) runs_[last].next = run;
-    node.number = join_runs(last == kNoRun ? run : static_cast<uint32_t>(node.number), run);
-    return {};
+    if (runs_.add(tree_.nodes_[container], first, count, options_.max_values)) return {};
+    return too_much(fmt::format("{} additions", options_.max_values));
   }
 
-  // What a container holds so far, one after the other.
   std::vector<PickleValue> held(PickleValue container) const {
-    const Node& node = tree_.nodes_[container];
-    std::vector<PickleValue> found;
-    if (node.kind == PickleKind::kTuple) {
-      const auto begin = tree_.places_.begin() + static_cast<ptrdiff_t>(node.number);
-      found.assign(begin, begin + node.count);
-      return found;
-    }
-    found.reserve(node.count);
-    for (auto run = static_cast<uint32_t>(node.number); run != kNoRun; run = runs_[run].next) {
-      const auto begin = tree_.places_.begin() + runs_[run].first;
-      found.insert(found.end(), begin, begin + runs_[run].count);
-    }
-    return found;
+    return runs_.held(tree_.nodes_[container], tree_.places_);
   }
 
-  // From here on a container's `number` is its first place.
   void finish() {
     stack_ = {};
     memo_ = {};
-    for (Node& node : tree_.nodes_) {
-      if (node.kind != PickleKind::kList && node.kind != PickleKind::kDict && node.kind != PickleKind::kSet) continue;
-      const auto first = static_cast<uint32_t>(node.number);
-      const auto last = static_cast<uint32_t>(node.number >> 32);
-      node.number = first == kNoRun ? 0 : runs_[first].first;
-      if (first == last) continue;
-      const size_t moved = tree_.places_.size();
-      for (uint32_t run = first; run != kNoRun; run = runs_[run].next) {
-        for (uint32_t i = 0; i < runs_[run].count; ++i) {
-          const PickleValue place = tree_.places_[runs_[run].first + i];
-          tree_.places_.push_back(place);
-        }
-      }
-      node.number = moved;
-    }
+    runs_.join(tree_.nodes_, tree_.places_);
     std::ranges::sort(tree_.states_);
   }
 
@@ -531,7 +415,7 @@ class PickleMachine {
   Status push_dict(const Node& name, PickleValue arguments) {
     const std::vector<PickleValue> given = held(arguments);
     if (given.size() > 1) return fail("a dict is made from more than one argument");
-    Node node = empty_container(PickleKind::kDict);
+    Node node = PickleRuns::empty(PickleKind::kDict);
     node.takes_state = name.takes_state;
     BALLAST_TRY(const PickleValue dict, add(node));
     if (!given.empty()) BALLAST_CHECK(fill_dict(dict, given.front()));
@@ -604,7 +488,7 @@ class PickleMachine {
   PickleTree tree_;
   std::vector<PickleValue> stack_;
   std::vector<uint32_t> marks_;  // heights of the stack
-  std::vector<Run> runs_;
+  PickleRuns runs_;
   std::vector<PickleValue> memo_;
   uint64_t memo_puts_ = 0;
   size_t start_ = 0;  // of the opcode at hand

@@ -91,6 +91,7 @@ class PickleTree {
 
  private:
   friend class PickleMachine;
+  friend class PickleRuns;
   struct Node {
     PickleKind kind = PickleKind::kNone;
     PickleRole role = PickleRole::kName;
