@@ -35,7 +35,7 @@ class Bigrams final : public Model {
  public:
   Bigrams(Param table, Head head) : table_(std::move(table)), head_(std::move(head)) {}
 
-  static Result<std::unique_ptr<Model>> build(std::string_view /*config*/, ParamLoader& params) {
+  static Result<std::unique_ptr<Model>> build(const KindConfig& /*config*/, ParamLoader& params) {
     BALLAST_TRY(Param table, params.get_rank("tok_embeddings.weight", 2));
     BALLAST_TRY(Head head, Head::take(params, table.shape()[1]));
     return std::unique_ptr<Model>(std::make_unique<Bigrams>(std::move(table), std::move(head)));

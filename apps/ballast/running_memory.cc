@@ -4,7 +4,6 @@
 #include "ballast/engine/generator.h"
 #include "ballast/models/config_schema.h"
 #include "ballast/models/decoder_config.h"
-#include "ballast/models/model_config.h"
 
 namespace ballast::cli {
 
@@ -13,7 +12,7 @@ namespace {
 std::optional<KvLayout> decoder_past_of(const Description& file) {
   const auto config = runnable_config(file);
   if (!config) return std::nullopt;
-  const auto model = parse_model_config(find_config_schema(config->schema)->to_model_config(config->text, "null"), "");
+  const auto model = describe_model(*config, std::nullopt, "");
   if (!model || model->kind != "decoder") return std::nullopt;
   const auto description = describe_decoder(model->config);
   if (!description) return std::nullopt;

@@ -3,11 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <initializer_list>
-#include <map>
 
 #include "ballast/archive/model_folder.h"
 #include "ballast/base/checked.h"
-#include "ballast/base/json.h"
+#include "ballast/base/json_object.h"
 
 namespace ballast {
 
@@ -94,60 +93,38 @@ std::optional<uint64_t> cache_bytes(const ModelSummary& summary, std::optional<u
 
 // ---------------------------------------------------------------- config.json
 
-// What stands at the top of a config.json; what is damaged says nothing, for loading the model says it better.
-class SummaryConfig {
- public:
-  explicit SummaryConfig(std::string_view text) {
-    JsonReader reader(text, "", 0, JsonReader::Dialect::kPython);
-    std::string key;
-    if (!reader.enter_object()) return;
-    for (;;) {
-      const auto more = reader.next_key(key);
-      if (!more || !*more) return;
-      const auto raw = reader.read_raw();
-      if (!raw) return;
-      fields_[key] = *raw;
-    }
-  }
+// What is damaged or of another type says nothing: loading the model says it better.
+std::string config_text(const JsonObject& config, std::string_view key) {
+  auto text = config.find_text(key);
+  return text ? std::move(*text).value_or("") : "";
+}
 
-  std::string text(std::string_view key) const {
-    JsonReader reader(raw(key), "");
-    auto text = reader.read_string();
-    return text ? std::move(*text) : "";
+// Of the first of these names that has a whole number.
+std::optional<uint64_t> config_count(const JsonObject& config, std::initializer_list<std::string_view> names) {
+  for (const std::string_view name : names) {
+    if (const auto number = config.find_count(name); number && *number) return *number;
   }
-  // Of the first of these names that has a whole number.
-  std::optional<uint64_t> count(std::initializer_list<std::string_view> names) const {
-    for (const std::string_view name : names) {
-      JsonReader reader(raw(name), "");
-      if (const auto number = reader.read_u64()) return *number;
-    }
-    return std::nullopt;
-  }
-  std::string_view raw(std::string_view key) const {
-    const auto found = fields_.find(key);
-    return found == fields_.end() ? std::string_view() : found->second;
-  }
-
- private:
-  std::map<std::string, std::string_view, std::less<>> fields_;
-};
+  return std::nullopt;
+}
 
 std::optional<ModelSummary> summarise_config(const Description& description) {
   if (!description.config || description.config->schema != kHuggingFaceSchema) return std::nullopt;
-  SummaryConfig config(description.config->text);
+  const auto outer = JsonObject::parse(description.config->text, "config.json", kConfigRules);
+  if (!outer) return std::nullopt;
   ModelSummary summary;
-  summary.architecture = config.text("model_type");
+  summary.architecture = config_text(*outer, "model_type");
   if (summary.architecture.empty()) return std::nullopt;
-  summary.name = config.text("_name_or_path");
+  summary.name = config_text(*outer, "_name_or_path");
   // Models that also see keep what the part that reads needs to itself.
-  if (!config.raw("text_config").empty()) config = SummaryConfig(config.raw("text_config"));
-  summary.context = config.count({"max_position_embeddings", "n_positions"});
-  summary.layers = config.count({"num_hidden_layers", "n_layer"});
-  summary.width = config.count({"hidden_size", "n_embd"});
-  summary.heads = config.count({"num_attention_heads", "n_head"});
-  summary.kv_heads = config.count({"num_key_value_heads"});
-  summary.experts = config.count({"num_experts", "num_local_experts"});
-  summary.vocabulary = config.count({"vocab_size"});
+  const auto inner = outer->find_object("text_config");
+  const JsonObject& config = inner && *inner ? **inner : *outer;
+  summary.context = config_count(config, {"max_position_embeddings", "n_positions"});
+  summary.layers = config_count(config, {"num_hidden_layers", "n_layer"});
+  summary.width = config_count(config, {"hidden_size", "n_embd"});
+  summary.heads = config_count(config, {"num_attention_heads", "n_head"});
+  summary.kv_heads = config_count(config, {"num_key_value_heads"});
+  summary.experts = config_count(config, {"num_experts", "num_local_experts"});
+  summary.vocabulary = config_count(config, {"vocab_size"});
   add_tensors(description, summary);
   return summary;
 }

@@ -106,6 +106,10 @@ class JsonReader {
 // Appends `text` in quotes, escaping only what JSON demands (as serde_json does).
 void append_json_string(std::string& out, std::string_view text);
 
+// A number as Python writes it: the shortest text that gives the same value back, with a point or an exponent; or NaN,
+// Infinity, -Infinity.
+std::string python_real(double value);
+
 // Writes one JSON value, compact or indented by two spaces. Keys appear in the order they are given.
 class JsonWriter {
  public:

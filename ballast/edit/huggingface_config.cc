@@ -101,16 +101,16 @@ class HuggingFaceWriter {
     if (field.huggingface.empty()) return {};
     const std::string key(field.huggingface);
     if (field.type == kReal) {
-      BALLAST_TRY(const auto value, values_.real(field.gptrs));
+      BALLAST_TRY(const auto value, values_.find_real(field.gptrs));
       // The raw text, so that no digit changes.
       if (value) texts_[key] = *values_.find(field.gptrs);
       return {};
     }
-    BALLAST_TRY(const auto value, values_.whole(field.gptrs));
+    BALLAST_TRY(const auto value, values_.find_count(field.gptrs));
     if (!value) return {};
     uint64_t number = *value;
     if (field.type == kRatio) {
-      BALLAST_TRY(const auto width, values_.whole("embed_dim"));
+      BALLAST_TRY(const auto width, values_.find_count("embed_dim"));
       if (!width || __builtin_mul_overflow(number, *width, &number)) return {};
     }
     texts_[key] = std::to_string(number);
@@ -139,8 +139,8 @@ class HuggingFaceWriter {
     notes_.push_back(
         "config.json says mistral without a window, which computes what gpt.rs computes; Ministral 3's scaling of "
         "queries (llama_4_scaling_beta) is not in a gpt.rs file");
-    BALLAST_TRY(const auto rotary, values_.whole("rotary_dim"));
-    BALLAST_TRY(const auto head, values_.whole("head_dim"));
+    BALLAST_TRY(const auto rotary, values_.find_count("rotary_dim"));
+    BALLAST_TRY(const auto head, values_.find_count("head_dim"));
     if (rotary && head && *rotary != *head) {
       notes_.push_back(
           fmt::format("gpt.rs rotates {} of {} channels; transformers' mistral rotates all", *rotary, *head));
@@ -150,9 +150,9 @@ class HuggingFaceWriter {
 
   Status add_rope() {
     texts_["rope_scaling"] = "null";
-    BALLAST_TRY(const auto rope, values_.object("rope_scaling"));
+    BALLAST_TRY(const auto rope, values_.find_object("rope_scaling"));
     if (!rope) return {};
-    BALLAST_TRY(const auto kind, rope->text("kind"));
+    BALLAST_TRY(const auto kind, rope->find_text("kind"));
     if (!kind) return bad_config(rope->where(), "has no \"kind\"");
     if (*kind == "none") return {};
     JsonTexts members;
@@ -201,7 +201,7 @@ class HuggingFaceWriter {
 Result<JsonObject> parse_language_config(const HuggingFaceConfig& config) {
   if (config.text.empty()) return JsonObject::parse("{}", "no config");
   BALLAST_TRY(JsonObject outer, JsonObject::parse(config.text, config.name));
-  BALLAST_TRY(auto inner, outer.object("text_config"));
+  BALLAST_TRY(auto inner, outer.find_object("text_config"));
   if (inner) return *std::move(inner);
   return outer;
 }
@@ -234,11 +234,11 @@ class GptrsWriter {
   Status find(const ConfigField& field) {
     if (field.type == kDerived) return {};
     if (field.type == kReal) {
-      BALLAST_TRY(const auto value, config_.real(field.huggingface));
+      BALLAST_TRY(const auto value, config_.find_real(field.huggingface));
       if (value) texts_[field.gptrs] = python_real(*value);
       return {};
     }
-    BALLAST_TRY(const auto said, config_.whole(field.huggingface));
+    BALLAST_TRY(const auto said, config_.find_count(field.huggingface));
     std::optional<uint64_t> seen;
     if (field.type == kLayers) seen = layers_;
     else if (!field.tensor.empty()) seen = dimension_(field.tensor, field.axis);
@@ -268,15 +268,15 @@ class GptrsWriter {
   // ---- what gpt.rs computes otherwise
 
   Status check_gpt2() {
-    BALLAST_TRY(const auto scale, config_.boolean("scale_attn_weights"));
-    BALLAST_TRY(const auto by_layer, config_.boolean("scale_attn_by_inverse_layer_idx"));
+    BALLAST_TRY(const auto scale, config_.find_truth("scale_attn_weights"));
+    BALLAST_TRY(const auto by_layer, config_.find_truth("scale_attn_by_inverse_layer_idx"));
     if (!scale.value_or(true) || by_layer.value_or(false)) {
       return make_error(ErrorCode::kUnsupported,
                         config_.where() +
                             ": gpt.rs has no other scaling of attention than by the root of the head's "
                             "size");
     }
-    BALLAST_TRY(const auto activation, config_.text("activation_function"));
+    BALLAST_TRY(const auto activation, config_.find_text("activation_function"));
     if (name_gelu_) return find_gelu(activation.value_or("gelu_new"));  // transformers' own default
     if (activation && *activation != "gelu") {
       notes_.push_back(
@@ -303,20 +303,20 @@ class GptrsWriter {
 
   Status check_mistral() {
     constexpr std::string_view kSame[] = {"llama", "mistral", "ministral", "ministral3"};
-    BALLAST_TRY(const auto type, config_.text("model_type"));
+    BALLAST_TRY(const auto type, config_.find_text("model_type"));
     if (type && std::ranges::find(kSame, *type) == std::end(kSame)) {
       return make_error(ErrorCode::kUnsupported,
                         fmt::format("{}: model_type \"{}\" has the names of a Llama but may compute something else; a "
                                     "ministral of gpt.rs computes what {} do",
                                     config_.where(), *type, fmt::join(kSame, ", ")));
     }
-    BALLAST_TRY(const auto activation, config_.text("hidden_act"));
+    BALLAST_TRY(const auto activation, config_.find_text("hidden_act"));
     if (activation && *activation != "silu") {
       return make_error(
           ErrorCode::kUnsupported,
           fmt::format("{}: hidden_act \"{}\": a ministral of gpt.rs computes silu", config_.where(), *activation));
     }
-    BALLAST_TRY(const auto window, config_.whole("sliding_window"));
+    BALLAST_TRY(const auto window, config_.find_count("sliding_window"));
     if (window) {
       notes_.push_back(
           fmt::format("gpt.rs has no window: results differ beyond {} positions (sliding_window)", *window));
@@ -331,8 +331,8 @@ class GptrsWriter {
     const auto all = dimension_("blocks.0.attention.w_qkv", 1);
     if (!queries || !all) return {};
     const uint64_t keys = (*all - *queries) / 2;
-    BALLAST_TRY(auto heads, config_.whole("num_attention_heads"));
-    BALLAST_TRY(auto size, config_.whole("head_dim"));
+    BALLAST_TRY(auto heads, config_.find_count("num_attention_heads"));
+    BALLAST_TRY(auto size, config_.find_count("head_dim"));
     if (!heads && size && *size != 0) heads = *queries / *size;
     if (heads && !size && *heads != 0) size = *queries / *heads;
     if (!heads || !size || *size == 0) return {};
@@ -340,7 +340,7 @@ class GptrsWriter {
       return bad_config(config_.where(),
                         fmt::format("{} heads of {} do not make the {} rows of q_proj", *heads, *size, *queries));
     }
-    BALLAST_TRY(const auto said, config_.whole("num_key_value_heads"));
+    BALLAST_TRY(const auto said, config_.find_count("num_key_value_heads"));
     const uint64_t seen = keys / *size;
     if (keys % *size != 0 || (said && *said != seen)) {
       return bad_config(config_.where(), fmt::format("key and value heads of {} do not make the {} rows of k_proj: "
@@ -354,7 +354,7 @@ class GptrsWriter {
   }
 
   Status find_rotary(uint64_t head_size) {
-    BALLAST_TRY(const auto part, config_.real("partial_rotary_factor"));
+    BALLAST_TRY(const auto part, config_.find_real("partial_rotary_factor"));
     const double rotated = static_cast<double>(head_size) * part.value_or(1.0);
     if (!(rotated >= 0) || rotated > static_cast<double>(head_size)) {
       return bad_config(config_.where(), "\"partial_rotary_factor\" is not between 0 and 1");
@@ -366,16 +366,16 @@ class GptrsWriter {
   // ---- rope: transformers 4 says rope_theta and rope_scaling, transformers 5 one object rope_parameters
 
   Status find_rope() {
-    BALLAST_TRY(auto rope, config_.object("rope_parameters"));
-    if (!rope) BALLAST_CHECK(assign(rope, config_.object("rope_scaling")));
+    BALLAST_TRY(auto rope, config_.find_object("rope_parameters"));
+    if (!rope) BALLAST_CHECK(assign(rope, config_.find_object("rope_scaling")));
     if (!rope) {
       texts_["rope_scaling"] = R"({"kind":"none"})";
       return {};
     }
-    BALLAST_TRY(const auto theta, rope->real("rope_theta"));
+    BALLAST_TRY(const auto theta, rope->find_real("rope_theta"));
     if (theta) texts_["rope_theta"] = python_real(*theta);
-    BALLAST_TRY(auto type, rope->text("rope_type"));
-    if (!type) BALLAST_CHECK(assign(type, rope->text("type")));
+    BALLAST_TRY(auto type, rope->find_text("rope_type"));
+    if (!type) BALLAST_CHECK(assign(type, rope->find_text("type")));
     BALLAST_CHECK(note_query_scaling(*rope));
     const std::string name = type.value_or("default");
     if (name == "default") texts_["rope_scaling"] = R"({"kind":"none"})";
@@ -389,8 +389,8 @@ class GptrsWriter {
   }
 
   Status note_query_scaling(const JsonObject& rope) {
-    BALLAST_TRY(const auto beta, rope.real("llama_4_scaling_beta"));
-    BALLAST_TRY(const auto original, rope.whole("original_max_position_embeddings"));
+    BALLAST_TRY(const auto beta, rope.find_real("llama_4_scaling_beta"));
+    BALLAST_TRY(const auto original, rope.find_count("original_max_position_embeddings"));
     if (beta.value_or(0) == 0) return {};
     notes_.push_back(
         fmt::format("gpt.rs does not scale queries (llama_4_scaling_beta {}): results differ from position "
@@ -400,7 +400,7 @@ class GptrsWriter {
   }
 
   Status add_scaling(const JsonObject& rope, const std::string& kind) {
-    BALLAST_TRY(const auto factor, rope.real("factor"));
+    BALLAST_TRY(const auto factor, rope.find_real("factor"));
     if (!factor) return bad_config(rope.where(), "has no \"factor\"");
     JsonWriter json;
     json.begin_object().key("kind").string(kind).key("factor").raw(python_real(*factor));
@@ -408,13 +408,13 @@ class GptrsWriter {
       if (rope.find("attention_factor")) {
         return make_error(ErrorCode::kUnsupported, rope.where() + ": gpt.rs has no \"attention_factor\"");
       }
-      BALLAST_TRY(const auto original, rope.whole(kYarnKeys[0]));
+      BALLAST_TRY(const auto original, rope.find_count(kYarnKeys[0]));
       if (original) json.key(kYarnKeys[0]).number(*original);
       for (const std::string_view key : std::span(kYarnKeys).subspan(1)) {
-        BALLAST_TRY(const auto value, rope.real(key));
+        BALLAST_TRY(const auto value, rope.find_real(key));
         if (value) json.key(key).raw(python_real(*value));
       }
-      BALLAST_TRY(const auto truncate, rope.boolean("truncate"));
+      BALLAST_TRY(const auto truncate, rope.find_truth("truncate"));
       if (truncate) json.key("truncate").boolean(*truncate);
     }
     texts_["rope_scaling"] = json.end_object().take();
@@ -458,7 +458,7 @@ class GptrsWriter {
 
 Result<GptrsModelConfig> read_gptrs_model_config(std::string_view text, const std::string& where) {
   BALLAST_TRY(const JsonObject whole, JsonObject::parse(text, where));
-  BALLAST_TRY(auto kind, whole.text("kind"));
+  BALLAST_TRY(auto kind, whole.find_text("kind"));
   if (!kind) return GptrsModelConfig{"gpt", text};
   return GptrsModelConfig{*std::move(kind), whole.find("config").value_or("{}")};
 }
@@ -484,10 +484,10 @@ Result<std::string> make_gptrs_config(const NamedModel& kind, const HuggingFaceC
 Result<std::optional<bool>> says_tied(const HuggingFaceConfig& config) {
   if (config.text.empty()) return std::optional<bool>();
   BALLAST_TRY(const JsonObject outer, JsonObject::parse(config.text, config.name));
-  BALLAST_TRY(const auto here, outer.boolean("tie_word_embeddings"));
+  BALLAST_TRY(const auto here, outer.find_truth("tie_word_embeddings"));
   if (here) return here;
   BALLAST_TRY(const JsonObject inner, parse_language_config(config));
-  return inner.boolean("tie_word_embeddings");
+  return inner.find_truth("tie_word_embeddings");
 }
 
 }  // namespace ballast

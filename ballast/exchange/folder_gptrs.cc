@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "ballast/base/json.h"
+#include "ballast/base/json_object.h"
 #include "ballast/edit/huggingface.h"
 #include "ballast/exchange/folder_tensors.h"
 #include "ballast/exchange/runnable.h"
@@ -15,7 +16,6 @@
 #include "ballast/models/config_schema.h"
 #include "ballast/models/decoder_config.h"
 #include "ballast/models/model_config.h"
-#include "ballast/text/json_fields.h"
 #include "ballast/text/load_tokenizer.h"
 
 namespace ballast {
@@ -43,7 +43,7 @@ constexpr uint64_t kGpt2End = 50256;
 // Says what transformers would otherwise assume of any GPT-2.
 Status name_gpt2_defaults(std::string& config) {
   if (config.find("GPT2LMHeadModel") == std::string::npos) return {};
-  BALLAST_TRY(const ConfigReader fields, ConfigReader::parse("gpt2", config));
+  BALLAST_TRY(const JsonObject fields, parse_kind_config("gpt2", config));
   BALLAST_TRY(const uint64_t vocab, fields.count("vocab_size"));
   std::string said;
   if (!fields.has(kGeluKey)) said += fmt::format("\n  \"{}\": \"gelu\",", kGeluKey);
@@ -69,7 +69,7 @@ Status to_folder(WritePlan& plan, std::vector<std::string>& notes) {
 
 // Their configs are those of transformers, but for the keys that gpt.rs does not read.
 Result<std::string> with_model_type(const std::string& config, std::string_view type, std::string_view class_name) {
-  BALLAST_TRY(const ConfigReader fields, ConfigReader::parse(type, config));
+  BALLAST_TRY(const JsonObject fields, parse_kind_config(type, config));
   if (fields.has("model_type")) return config + '\n';
   const size_t brace = config.find('{');
   const bool is_empty = config.find('"') == std::string::npos;
@@ -87,7 +87,7 @@ Status keep_names(WritePlan& plan, std::vector<std::string>&) {
   return {};
 }
 
-Status add_newer_gpt(const ExchangeSource& source, const std::string& model, ExchangePlan& plan) {
+Status add_newer_gpt(const ExchangeSource& source, const KindConfig& model, ExchangePlan& plan) {
   BALLAST_TRY(const DecoderDescription d, describe_decoder(model));
   const FolderLayout layout{.naming = &kGpt2Naming, .prefix = "transformer.", .fused_qkv = true, .transposed = true};
   BALLAST_TRY(FolderTensors tensors, plan_decoder_tensors(d, layout, source.archive));
@@ -95,21 +95,18 @@ Status add_newer_gpt(const ExchangeSource& source, const std::string& model, Exc
   return {};
 }
 
-// `file_config`: as the file has it; `model`: {"gptrs": {"kind", "config"}}
-Result<ExchangePlan> plan_newer(const ExchangeSource& source, const std::string& file_config,
-                                const std::string& model) {
+// `file_config`: as the file has it
+Result<ExchangePlan> plan_newer(const ExchangeSource& source, const std::string& file_config, const KindConfig& model) {
   ExchangePlan plan;
-  BALLAST_TRY(const ConfigReader outer, ConfigReader::parse("decoder", model));
-  BALLAST_TRY(const ConfigReader gptrs, outer.object("gptrs"));
-  BALLAST_TRY(const std::string kind, gptrs.text("kind"));
-  const std::string config(gptrs.raw("config").value_or("{}"));
+  const std::string& kind = model.gptrs_kind;
+  const std::string config = model.text == "null" ? "{}" : model.text;
   const bool is_gpt = kind == "gpt";
   BALLAST_TRY(std::string text, is_gpt ? with_model_type(config, "gpt2", "GPT2LMHeadModel")
                                        : with_model_type(config, "llama", "LlamaForCausalLM"));
   plan.companions.push_back({"config.json", std::move(text)});
   if (is_gpt) BALLAST_CHECK(add_newer_gpt(source, model, plan));
   else plan.edits.emplace_back(keep_names);
-  BALLAST_TRY(const ConfigReader file, ConfigReader::parse(kind, file_config));
+  BALLAST_TRY(const JsonObject file, parse_kind_config(kind, file_config));
   if (!file.has("eos_token_ids")) return plan;
   BALLAST_TRY(const auto ends, file.counts("eos_token_ids"));
   plan.companions.push_back(
@@ -243,11 +240,11 @@ Result<std::string> gptrs_tokenizer_json(const std::string& json, const std::str
   if (merges != nullptr) {
     return byte_level_document({json, merges_list(*merges), std::string(kEndOfText)}, false, where);
   }
-  BALLAST_TRY(const JsonFields fields, JsonFields::parse(json, where));
+  BALLAST_TRY(const JsonObject fields, JsonObject::parse(json, where, kStrictRules));
   if (fields.has("model")) return json;
-  const auto vocab = fields.raw("vocab"), pairs = fields.raw("merges");
+  const auto vocab = fields.find("vocab"), pairs = fields.find("merges");
   if (!vocab || !pairs) return fields.corrupt("it has no vocabulary with merges, so it is no tokenizer");
-  BALLAST_TRY(std::string unknown, fields.text("unk_token", "<unk>"));
+  BALLAST_TRY(std::string unknown, fields.text_or("unk_token", "<unk>"));
   return byte_level_document({*vocab, std::string(*pairs), std::move(unknown)}, true, where);
 }
 

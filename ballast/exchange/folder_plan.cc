@@ -53,7 +53,7 @@ class GgufFolder {
 
   Result<bool> is_encoder() {
     metadata_ = runnable_config(file())->text;
-    BALLAST_TRY(const ConfigReader fields, ConfigReader::parse("gguf", metadata_));
+    BALLAST_TRY(const JsonObject fields, parse_kind_config("gguf", metadata_));
     if (!fields.has("general.architecture")) {
       return make_error(ErrorCode::kUnsupported,
                         fmt::format("{}: it names no model (\"general.architecture\" is missing), so there is no "
@@ -79,7 +79,7 @@ class GgufFolder {
   }
 
   Status plan_bert() {
-    BALLAST_TRY(const BertDescription d, describe_bert(fmt::format(R"({{"gguf": {}}})", metadata_)));
+    BALLAST_TRY(const BertDescription d, describe_bert({.text = metadata_, .words = KindConfig::Words::kGguf}));
     context_ = d.positions;
     BALLAST_TRY(FolderTensors tensors, plan_bert_tensors(d, source_.archive));
     add("config.json", folder_bert_config(d, facts(tensors)));

@@ -124,7 +124,8 @@ Status check_gguf_says_the_same(const DecoderDescription& source, const GgufMode
 }
 
 Status check_gguf_says_the_same(const BertDescription& source, const GgufModel& model) {
-  BALLAST_TRY(const BertDescription file, describe_bert(fmt::format(R"({{"gguf": {}}})", written_config(model))));
+  BALLAST_TRY(const BertDescription file,
+              describe_bert({.text = written_config(model), .words = KindConfig::Words::kGguf}));
   Comparison compare;
   compare.same("the number of layers", source.layers, file.layers);
   compare.same("the width", source.width, file.width);

@@ -6,8 +6,8 @@
 #include <cmath>
 #include <filesystem>
 
+#include "ballast/base/json_object.h"
 #include "ballast/exchange/gguf_model_id.h"
-#include "ballast/text/json_fields.h"
 
 namespace ballast {
 
@@ -39,10 +39,10 @@ constexpr SamplingKey kSamplingKeys[] = {
 // What is not a number there is nobody's business here.
 void add_sampling(const GgufSourceFiles& files, std::vector<MetaEntry>& entries) {
   if (!files.generation_config) return;
-  const auto config = JsonFields::parse(*files.generation_config, "");
+  const auto config = JsonObject::parse(*files.generation_config, "", kStrictRules);
   if (!config) return;
   for (const auto& [field, key, whole] : kSamplingKeys) {
-    const auto raw = config->raw(field);
+    const auto raw = config->find(field);
     const auto number = raw ? JsonReader(*raw, "").read_double() : Result<double>(NAN);
     if (!number || !std::isfinite(*number)) continue;
     if (whole) entries.push_back({std::string(key), static_cast<int64_t>(std::clamp(*number, -1.0, 0x1p30))});
@@ -92,10 +92,10 @@ std::string size_label(const ParameterCount& count) {
 }  // namespace
 
 Result<GgufGeneral> read_gguf_general(const GgufSourceFiles& files, std::string_view config_json) {
-  BALLAST_TRY(const JsonFields config, JsonFields::parse(config_json, files.name_of("config.json")));
+  BALLAST_TRY(const JsonObject config, JsonObject::parse(config_json, files.name_of("config.json"), kStrictRules));
   GgufGeneral general;
   add_sampling(files, general.sampling);
-  const auto raw = config.raw("_name_or_path");
+  const auto raw = config.find("_name_or_path");
   if (raw && raw->starts_with('"')) BALLAST_CHECK(assign(general.said_name, config.text("_name_or_path")));
   if (std::ranges::count(general.said_name, '/') > 1) general.said_name.clear();
   general.folder_name = folder_name(files);

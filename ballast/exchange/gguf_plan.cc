@@ -61,7 +61,7 @@ Result<ExchangePlan> plan_from_config(const ExchangeSource& source, const std::s
   BALLAST_TRY(const GgufSourceFiles files, read_gguf_source_files(source.path));
   ExchangePlan plan;
   auto header = std::make_shared<GgufHeader>();
-  BALLAST_TRY(header->model, describe_gguf_model(config, files.sentence.value_or("null")));
+  BALLAST_TRY(header->model, describe_gguf_model(config, files.sentence));
   BALLAST_TRY(header->general, read_gguf_general(files, config));
   const GgufVocabularyRequest request{
       .files = files, .config_json = config, .architecture = header->model.architecture, .vocab = header->model.vocab};

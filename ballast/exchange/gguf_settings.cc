@@ -8,8 +8,8 @@
 
 #include "ballast/exchange/gguf_check.h"
 #include "ballast/models/bert_config.h"
-#include "ballast/models/config_reader.h"
 #include "ballast/models/decoder_config.h"
+#include "ballast/models/kind_config.h"
 #include "ballast/ops/rotary.h"
 
 namespace ballast {
@@ -31,7 +31,7 @@ namespace {
 using ScalingKind = ops::RopeScaling::Kind;
 
 struct GgufTarget;
-using WriteTarget = Status (*)(const GgufTarget& target, const ConfigReader& config, const DecoderDescription& d,
+using WriteTarget = Status (*)(const GgufTarget& target, const JsonObject& config, const DecoderDescription& d,
                                GgufEntries& entries);
 
 struct GgufTarget {
@@ -46,13 +46,13 @@ struct GgufTarget {
 
 // ---------------------------------------------------------------- parts
 
-Result<ConfigReader> rope_settings(const ConfigReader& config) {
+Result<JsonObject> rope_settings(const JsonObject& config) {
   for (const std::string_view field : {"rope_parameters", "rope_scaling"}) {
     if (!config.has(field)) continue;
-    BALLAST_TRY(ConfigReader rope, config.object(field));
+    BALLAST_TRY(JsonObject rope, config.object(field));
     return rope.has("full_attention") ? rope.object("full_attention") : rope;
   }
-  return ConfigReader::parse("rope", "null");
+  return parse_kind_config("rope", "null");
 }
 
 Status refuse_scaling(const GgufTarget& target, const DecoderDescription& d) {
@@ -70,13 +70,13 @@ Status refuse_scaling(const GgufTarget& target, const DecoderDescription& d) {
   return {};
 }
 
-Status add_rope_scaling(const ConfigReader& config, const DecoderDescription& d, GgufEntries& entries) {
+Status add_rope_scaling(const JsonObject& config, const DecoderDescription& d, GgufEntries& entries) {
   const ops::RopeScaling& scaling = d.rope.scaling;
   if (scaling.kind != ScalingKind::kLinear && scaling.kind != ScalingKind::kYarn) return {};
   entries.text("rope.scaling.type", scaling.kind == ScalingKind::kLinear ? "linear" : "yarn");
   entries.real("rope.scaling.factor", scaling.factor);
   if (scaling.kind == ScalingKind::kLinear) return {};
-  BALLAST_TRY(const ConfigReader rope, rope_settings(config));
+  BALLAST_TRY(const JsonObject rope, rope_settings(config));
   entries.count("rope.scaling.original_context_length", scaling.original_context);
   if (scaling.attention_factor) entries.real("rope.scaling.yarn_attn_factor", *scaling.attention_factor);
   if (rope.has("beta_fast") || scaling.beta_fast != 32) entries.real("rope.scaling.yarn_beta_fast", scaling.beta_fast);
@@ -106,7 +106,7 @@ void add_window_pattern(const DecoderDescription& d, uint64_t assumed, GgufEntri
   if (!as_assumed) entries.truths("attention.sliding_window_pattern", local);
 }
 
-Result<uint64_t> positions_of(const ConfigReader& config, const DecoderDescription& d) {
+Result<uint64_t> positions_of(const JsonObject& config, const DecoderDescription& d) {
   return config.count_or("max_position_embeddings", d.context);
 }
 
@@ -124,7 +124,7 @@ void add_head_length(const DecoderDescription& d, GgufEntries& entries) {
 // ---------------------------------------------------------------- the families
 
 // What most of them have in common.
-Status write_common(const GgufTarget& target, const ConfigReader& config, const DecoderDescription& d,
+Status write_common(const GgufTarget& target, const JsonObject& config, const DecoderDescription& d,
                     GgufEntries& entries) {
   BALLAST_TRY(const uint64_t positions, positions_of(config, d));
   entries.count("block_count", d.layers.size());
@@ -145,7 +145,7 @@ Status write_common(const GgufTarget& target, const ConfigReader& config, const 
   return {};
 }
 
-Status write_llama(const GgufTarget& target, const ConfigReader& config, const DecoderDescription& d,
+Status write_llama(const GgufTarget& target, const JsonObject& config, const DecoderDescription& d,
                    GgufEntries& entries) {
   BALLAST_CHECK(write_common(target, config, d, entries));
   entries.count("vocab_size", d.vocab);
@@ -158,7 +158,7 @@ Status write_llama(const GgufTarget& target, const ConfigReader& config, const D
   return {};
 }
 
-Status write_ministral3(const GgufTarget& target, const ConfigReader& config, const DecoderDescription& d,
+Status write_ministral3(const GgufTarget& target, const JsonObject& config, const DecoderDescription& d,
                         GgufEntries& entries) {
   BALLAST_CHECK(write_llama(target, config, d, entries));
   if (d.family != "ministral3") return {};
@@ -167,7 +167,7 @@ Status write_ministral3(const GgufTarget& target, const ConfigReader& config, co
   return {};
 }
 
-Status write_qwen_experts(const GgufTarget& target, const ConfigReader& config, const DecoderDescription& d,
+Status write_qwen_experts(const GgufTarget& target, const JsonObject& config, const DecoderDescription& d,
                           GgufEntries& entries) {
   BALLAST_CHECK(write_common(target, config, d, entries));
   entries.count("expert_feed_forward_length", d.experts.hidden);
@@ -175,7 +175,7 @@ Status write_qwen_experts(const GgufTarget& target, const ConfigReader& config, 
   return {};
 }
 
-Status write_gemma2(const GgufTarget&, const ConfigReader& config, const DecoderDescription& d, GgufEntries& entries) {
+Status write_gemma2(const GgufTarget&, const JsonObject& config, const DecoderDescription& d, GgufEntries& entries) {
   BALLAST_TRY(const uint64_t positions, positions_of(config, d));
   entries.count("context_length", positions);
   entries.count("embedding_length", d.width);
@@ -194,7 +194,7 @@ Status write_gemma2(const GgufTarget&, const ConfigReader& config, const Decoder
   return add_rope_scaling(config, d, entries);
 }
 
-Status write_gemma3(const GgufTarget& target, const ConfigReader& config, const DecoderDescription& d,
+Status write_gemma3(const GgufTarget& target, const JsonObject& config, const DecoderDescription& d,
                     GgufEntries& entries) {
   BALLAST_CHECK(write_common(target, config, d, entries));
   if (d.logit_cap != 0) entries.real("final_logit_softcapping", d.logit_cap);
@@ -204,7 +204,7 @@ Status write_gemma3(const GgufTarget& target, const ConfigReader& config, const 
   return {};
 }
 
-Status write_phi3(const GgufTarget&, const ConfigReader& config, const DecoderDescription& d, GgufEntries& entries) {
+Status write_phi3(const GgufTarget&, const JsonObject& config, const DecoderDescription& d, GgufEntries& entries) {
   BALLAST_TRY(const uint64_t positions, positions_of(config, d));
   BALLAST_TRY(const uint64_t original, config.count_or("original_max_position_embeddings", 4096));
   entries.count("context_length", positions);
@@ -222,7 +222,7 @@ Status write_phi3(const GgufTarget&, const ConfigReader& config, const DecoderDe
   return {};
 }
 
-Status write_gpt2(const GgufTarget&, const ConfigReader&, const DecoderDescription& d, GgufEntries& entries) {
+Status write_gpt2(const GgufTarget&, const JsonObject&, const DecoderDescription& d, GgufEntries& entries) {
   entries.count("block_count", d.layers.size());
   entries.count("context_length", d.context);
   entries.count("embedding_length", d.width);
@@ -304,11 +304,11 @@ GgufTensorRules tensor_rules(const GgufTarget& target, const DecoderDescription&
   return rules;
 }
 
-Result<GgufModel> describe_decoder_file(const std::string& outer_type, const ConfigReader& outer,
+Result<GgufModel> describe_decoder_file(const std::string& outer_type, const JsonObject& outer,
                                         std::string_view config_json) {
   BALLAST_TRY(const DecoderDescription d, describe_huggingface(config_json));
-  BALLAST_TRY(const ConfigReader config,
-              outer.has("text_config") ? outer.object("text_config") : ConfigReader::parse(d.family, config_json));
+  BALLAST_TRY(const JsonObject config,
+              outer.has("text_config") ? outer.object("text_config") : parse_kind_config(d.family, config_json));
   BALLAST_TRY(const GgufTarget* target, find_target(outer_type, d));
   BALLAST_CHECK(refuse_scaling(*target, d));
   GgufModel model;
@@ -331,9 +331,10 @@ Result<GgufModel> describe_decoder_file(const std::string& outer_type, const Con
 
 // ---------------------------------------------------------------- BERT
 
-Result<GgufModel> describe_bert_file(std::string_view config_json, std::string_view sentence) {
+Result<GgufModel> describe_bert_file(std::string_view config_json, const std::optional<std::string>& sentence) {
   BALLAST_TRY(const BertDescription d,
-              describe_bert(fmt::format(R"({{"huggingface": {}, "sentence": {}}})", config_json, sentence)));
+              describe_bert(
+                  {.text = std::string(config_json), .words = KindConfig::Words::kHuggingFace, .sentence = sentence}));
   GgufModel model;
   model.architecture = "bert";
   model.vocab = d.vocab;
@@ -349,8 +350,7 @@ Result<GgufModel> describe_bert_file(std::string_view config_json, std::string_v
   entries.real("attention.layer_norm_epsilon", d.eps);
   entries.put(std::string(kGgufFileType), uint64_t{0});
   entries.truth("attention.causal", false);
-  if (sentence != "null")
-    entries.count("pooling_type", d.pooling == Pooling::kMean ? 1 : d.pooling == Pooling::kFirst ? 2 : 0);
+  if (sentence) entries.count("pooling_type", d.pooling == Pooling::kMean ? 1 : d.pooling == Pooling::kFirst ? 2 : 0);
   model.vocabulary.push_back({"tokenizer.ggml.token_type_count", d.types});
   model.settings = entries.take();
   BALLAST_CHECK(check_gguf_says_the_same(d, model));
@@ -359,8 +359,8 @@ Result<GgufModel> describe_bert_file(std::string_view config_json, std::string_v
 
 }  // namespace
 
-Result<GgufModel> describe_gguf_model(std::string_view config_json, std::string_view sentence) {
-  BALLAST_TRY(const ConfigReader outer, ConfigReader::parse("huggingface", config_json));
+Result<GgufModel> describe_gguf_model(std::string_view config_json, const std::optional<std::string>& sentence) {
+  BALLAST_TRY(const JsonObject outer, parse_kind_config("huggingface", config_json));
   BALLAST_TRY(const std::string type, outer.text("model_type"));
   if (type == "bert") return describe_bert_file(config_json, sentence);
   return describe_decoder_file(type, outer, config_json);

@@ -1,6 +1,7 @@
 // What a Hugging Face config.json says, in the keys of llama.cpp's converter.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,8 +24,8 @@ struct GgufModel {
 };
 
 // kUnsupported, with the reason, where llama.cpp has no such architecture, or its files cannot say what the config
-// says: what is written is read back and compared. `sentence`: ModelFolder::sentence, or "null".
-Result<GgufModel> describe_gguf_model(std::string_view config_json, std::string_view sentence);
+// says: what is written is read back and compared. `sentence`: ModelFolder::sentence.
+Result<GgufModel> describe_gguf_model(std::string_view config_json, const std::optional<std::string>& sentence);
 
 // Keys and values in order, with the types that the converter gives them.
 class GgufEntries {

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "ballast/text/json_fields.h"
+#include "ballast/base/json_object.h"
 #include "ballast/text/tokenizer_json.h"
 
 namespace ballast {
@@ -19,7 +19,7 @@ class SpecialTokenFinder {
       BALLAST_CHECK(read_config(*files.tokenizer_config, files.name_of("tokenizer_config.json")));
     if (files.tokenizer_json) BALLAST_CHECK(read_document(*files.tokenizer_json, files.name_of("tokenizer.json")));
     if (has_config_) take_named();
-    BALLAST_TRY(const JsonFields config, JsonFields::parse(config_json, files.name_of("config.json")));
+    BALLAST_TRY(const JsonObject config, JsonObject::parse(config_json, files.name_of("config.json"), kStrictRules));
     BALLAST_CHECK(take_numbered(config));
     take_from_template("bos", first_);
     take_from_template("eos", last_);
@@ -30,56 +30,57 @@ class SpecialTokenFinder {
   // ---- tokenizer_config.json: texts of the marks, and whether they are added
 
   Status read_config(std::string_view json, const std::string& where) {
-    BALLAST_TRY(const JsonFields fields, JsonFields::parse(json, where));
+    BALLAST_TRY(const JsonObject fields, JsonObject::parse(json, where, kStrictRules));
     has_config_ = true;
     for (const std::string& type : types_) {
       BALLAST_TRY(std::string text, mark_text(fields, type + "_token"));
       if (!text.empty()) texts_[type] = std::move(text);
-      const auto flag = fields.raw("add_" + type + "_token");
+      const auto flag = fields.find("add_" + type + "_token");
       if (flag == "true" || flag == "false") flags_[type] = flag == "true";
     }
     return {};
   }
 
-  static Result<std::string> mark_text(const JsonFields& fields, const std::string& key) {
-    const auto raw = fields.raw(key);
+  static Result<std::string> mark_text(const JsonObject& fields, const std::string& key) {
+    const auto raw = fields.find(key);
     if (!raw) return std::string();
     if (raw->starts_with('"')) return fields.text(key);
     if (!raw->starts_with('{')) return std::string();
-    BALLAST_TRY(const JsonFields token, JsonFields::parse(*raw, fields.where()));
-    return token.text("content", "");
+    BALLAST_TRY(const JsonObject token, JsonObject::parse(*raw, fields.where(), kStrictRules));
+    return token.text_or("content", "");
   }
 
   // ---- tokenizer.json: what is put around a text
 
   Status read_document(std::string_view json, const std::string& where) {
-    BALLAST_TRY(const JsonFields fields, JsonFields::parse(json, where));
-    if (const auto raw = fields.raw("normalizer")) BALLAST_CHECK(read_normalizer(*raw, where));
+    BALLAST_TRY(const JsonObject fields, JsonObject::parse(json, where, kStrictRules));
+    if (const auto raw = fields.find("normalizer")) BALLAST_CHECK(read_normalizer(*raw, where));
     if (has_config_) {
       if (!texts_.contains("bos") && texts_.contains("cls")) texts_["bos"] = texts_["cls"];
       if (!texts_.contains("eos") && texts_.contains("sep")) texts_["eos"] = texts_["sep"];
     }
-    const auto raw = fields.raw("post_processor");
+    const auto raw = fields.find("post_processor");
     if (!raw) return {};
     BALLAST_TRY(const auto processors, flatten_sequence(*raw, "processors", where));
-    for (const JsonFields& processor : processors) BALLAST_CHECK(read_processor(processor));
+    for (const JsonObject& processor : processors) BALLAST_CHECK(read_processor(processor));
     return {};
   }
 
   Status read_normalizer(std::string_view json, const std::string& where) {
     BALLAST_TRY(const auto members, flatten_sequence(json, "normalizers", where));
-    for (const JsonFields& member : members) {
+    for (const JsonObject& member : members) {
       BALLAST_TRY(const std::string type, member.text("type"));
       if (type == "Lowercase") found_.lower_case = true;
       if (type == "StripAccents") found_.strip_accents = true;
       if (type != "BertNormalizer") continue;
-      if (member.has("lowercase")) BALLAST_CHECK(assign(found_.lower_case, member.flag("lowercase", false)));
-      if (member.has("strip_accents")) BALLAST_CHECK(assign(found_.strip_accents, member.flag("strip_accents", false)));
+      if (member.has("lowercase")) BALLAST_CHECK(assign(found_.lower_case, member.truth_or("lowercase", false)));
+      if (member.has("strip_accents"))
+        BALLAST_CHECK(assign(found_.strip_accents, member.truth_or("strip_accents", false)));
     }
     return {};
   }
 
-  Status read_processor(const JsonFields& processor) {
+  Status read_processor(const JsonObject& processor) {
     BALLAST_TRY(const std::string type, processor.text("type"));
     if (type == "ByteLevel") {
       for (const char* name : {"bos", "eos"}) {
@@ -90,9 +91,9 @@ class SpecialTokenFinder {
     } else if (type == "RobertaProcessing") {
       for (const char* name : {"bos", "eos", "sep"}) set_added(name, true);
     } else if (type == "TemplateProcessing") {
-      BALLAST_TRY(const auto single, processor.list("single"));
+      BALLAST_TRY(const auto single, processor.elements("single"));
       if (single.size() > 1) BALLAST_CHECK(read_template(single, processor.where()));
-      BALLAST_TRY(const auto pair, processor.list("pair"));
+      BALLAST_TRY(const auto pair, processor.elements("pair"));
       BALLAST_CHECK(read_pair(pair, processor.where()));
     }
     return {};
@@ -100,11 +101,11 @@ class SpecialTokenFinder {
 
   // The text of a token in a template; empty where a sequence stands there.
   static Result<std::string> template_token(std::string_view json, const std::string& where) {
-    BALLAST_TRY(const JsonFields part, JsonFields::parse(json, where));
-    const auto raw = part.raw("SpecialToken");
+    BALLAST_TRY(const JsonObject part, JsonObject::parse(json, where, kStrictRules));
+    const auto raw = part.find("SpecialToken");
     if (!raw) return std::string();
-    BALLAST_TRY(const JsonFields token, JsonFields::parse(*raw, where));
-    return token.text("id", "");
+    BALLAST_TRY(const JsonObject token, JsonObject::parse(*raw, where, kStrictRules));
+    return token.text_or("id", "");
   }
 
   Status read_template(const std::vector<std::string_view>& parts, const std::string& where) {
@@ -172,15 +173,15 @@ class SpecialTokenFinder {
   }
 
   // config.json's own; of a list, where nothing else is said, the first.
-  Status take_numbered(const JsonFields& config) {
-    std::optional<JsonFields> inner;
-    if (const auto raw = config.raw("text_config"); raw && raw->starts_with('{')) {
-      BALLAST_TRY(inner, JsonFields::parse(*raw, config.where()));
+  Status take_numbered(const JsonObject& config) {
+    std::optional<JsonObject> inner;
+    if (const auto raw = config.find("text_config"); raw && raw->starts_with('{')) {
+      BALLAST_TRY(inner, JsonObject::parse(*raw, config.where(), kStrictRules));
     }
     for (const std::string& type : types_) {
       const std::string key = type + "_token_id";
-      auto raw = config.raw(key);
-      if (!raw && inner) raw = inner->raw(key);
+      auto raw = config.find(key);
+      if (!raw && inner) raw = inner->find(key);
       if (!raw) continue;
       std::vector<std::string_view> numbers{*raw};
       if (raw->starts_with('[')) BALLAST_CHECK(assign(numbers, json_elements(*raw, config.where())));

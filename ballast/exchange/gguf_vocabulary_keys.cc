@@ -102,8 +102,8 @@ class VocabularyWriter {
   Status read_added_tokens() {
     if (!files_.tokenizer_json) return {};
     const std::string where = files_.name_of("tokenizer.json");
-    BALLAST_TRY(const JsonFields fields, JsonFields::parse(*files_.tokenizer_json, where));
-    if (const auto raw = fields.raw("added_tokens")) BALLAST_CHECK(assign(listed_, parse_added_tokens(*raw, where)));
+    BALLAST_TRY(const JsonObject fields, JsonObject::parse(*files_.tokenizer_json, where, kStrictRules));
+    if (const auto raw = fields.find("added_tokens")) BALLAST_CHECK(assign(listed_, parse_added_tokens(*raw, where)));
     added_ = listed_;
     return {};
   }
@@ -145,8 +145,8 @@ class VocabularyWriter {
 
   Status write_document() {
     const std::string where = files_.name_of("tokenizer.json");
-    BALLAST_TRY(const JsonFields fields, JsonFields::parse(*files_.tokenizer_json, where));
-    const auto raw = fields.raw("model");
+    BALLAST_TRY(const JsonObject fields, JsonObject::parse(*files_.tokenizer_json, where, kStrictRules));
+    const auto raw = fields.find("model");
     if (!raw) return fields.corrupt("there is no \"model\"");
     BALLAST_TRY(const TokenModel model, parse_token_model(*raw, where + ": model"));
     if (const auto* pairs = std::get_if<CharPairVocabulary>(&model)) {
@@ -159,7 +159,7 @@ class VocabularyWriter {
         "llama.cpp has byte pairs for models that write and WordPiece for BERT, and this tokenizer is another kind");
   }
 
-  Status write_byte_pairs(const CharPairVocabulary& pairs, const JsonFields& fields) {
+  Status write_byte_pairs(const CharPairVocabulary& pairs, const JsonObject& fields) {
     BALLAST_TRY(std::string pre, pre_tokenizer_name(fields, pairs));
     pad();
     for (const auto& [text, id] : pairs.tokens) BALLAST_CHECK(set(id, text, Type::kNormal));
@@ -181,11 +181,11 @@ class VocabularyWriter {
   }
 
   // The expressions that a text is cut by, one after the other, as llama.cpp's names stand for them.
-  Result<std::string> pre_tokenizer_name(const JsonFields& fields, const CharPairVocabulary& pairs) const {
+  Result<std::string> pre_tokenizer_name(const JsonObject& fields, const CharPairVocabulary& pairs) const {
     std::vector<std::string> expressions;
-    if (const auto raw = fields.raw("pre_tokenizer")) {
+    if (const auto raw = fields.find("pre_tokenizer")) {
       BALLAST_TRY(const auto stages, flatten_sequence(*raw, "pretokenizers", fields.where()));
-      for (const JsonFields& stage : stages) BALLAST_CHECK(add_expression(stage, expressions));
+      for (const JsonObject& stage : stages) BALLAST_CHECK(add_expression(stage, expressions));
     }
     const bool whole = pairs.whole_pieces == CharPairVocabulary::WholePieces::kAlways;
     if (auto name = gguf_pre_tokenizer_name(expressions, whole)) return *std::move(name);
@@ -193,27 +193,27 @@ class VocabularyWriter {
                                           fmt::join(expressions, "\", \"")));
   }
 
-  static Status add_expression(const JsonFields& stage, std::vector<std::string>& expressions) {
+  static Status add_expression(const JsonObject& stage, std::vector<std::string>& expressions) {
     BALLAST_TRY(const std::string type, stage.text("type"));
     if (type == "ByteLevel") {
-      BALLAST_TRY(const bool prefix, stage.flag("add_prefix_space", true));
-      BALLAST_TRY(const bool cuts, stage.flag("use_regex", true));
+      BALLAST_TRY(const bool prefix, stage.truth_or("add_prefix_space", true));
+      BALLAST_TRY(const bool cuts, stage.truth_or("use_regex", true));
       if (prefix) return stage.unsupported("llama.cpp puts no space in front of texts of such a tokenizer");
       if (cuts) expressions.push_back(gguf_pre_tokenizer("gpt-2").expressions.front());
       return {};
     }
     if (type == "Digits") {
-      BALLAST_TRY(const bool individual, stage.flag("individual_digits", false));
+      BALLAST_TRY(const bool individual, stage.truth_or("individual_digits", false));
       expressions.emplace_back(individual ? R"(\p{N})" : R"(\p{N}+)");
       return {};
     }
     if (type != "Split") return stage.unsupported(fmt::format("llama.cpp has no pre-tokenizer \"{}\"", type));
     BALLAST_TRY(const std::string behavior, stage.text("behavior"));
-    BALLAST_TRY(const bool invert, stage.flag("invert", false));
+    BALLAST_TRY(const bool invert, stage.truth_or("invert", false));
     const bool keeps_matches = invert ? behavior == "Removed" || behavior == "Isolated" : behavior == "Isolated";
-    const auto raw = stage.raw("pattern");
+    const auto raw = stage.find("pattern");
     if (!keeps_matches || !raw) return stage.unsupported(fmt::format("llama.cpp does not split as \"{}\"", behavior));
-    BALLAST_TRY(const JsonFields pattern, JsonFields::parse(*raw, stage.where()));
+    BALLAST_TRY(const JsonObject pattern, JsonObject::parse(*raw, stage.where(), kStrictRules));
     BALLAST_TRY(std::string expression, pattern.text("Regex"));
     expressions.push_back(std::move(expression));
     return {};
@@ -240,8 +240,8 @@ class VocabularyWriter {
   Status read_added_decoder() {
     if (!files_.tokenizer_config) return {};
     const std::string where = files_.name_of("tokenizer_config.json");
-    BALLAST_TRY(const JsonFields config, JsonFields::parse(*files_.tokenizer_config, where));
-    const auto raw = config.raw("added_tokens_decoder");
+    BALLAST_TRY(const JsonObject config, JsonObject::parse(*files_.tokenizer_config, where, kStrictRules));
+    const auto raw = config.find("added_tokens_decoder");
     if (!raw) return {};
     added_.clear();
     JsonReader reader(*raw, where);
@@ -251,18 +251,18 @@ class VocabularyWriter {
       BALLAST_TRY(const bool more, reader.next_key(key));
       if (!more) return {};
       BALLAST_TRY(const std::string_view value, reader.read_raw());
-      BALLAST_TRY(const JsonFields fields, JsonFields::parse(value, where));
+      BALLAST_TRY(const JsonObject fields, JsonObject::parse(value, where, kStrictRules));
       AddedToken token;
       JsonReader number(key, where);
       BALLAST_TRY(token.id, read_token_id(number));
       BALLAST_TRY(token.text, fields.text("content"));
-      BALLAST_TRY(token.special, fields.flag("special", false));
+      BALLAST_TRY(token.special, fields.truth_or("special", false));
       added_.push_back(std::move(token));
     }
   }
 
   // The same model in tokenizer.json: what is merged earlier scores higher.
-  Status write_char_pairs(const CharPairVocabulary& pairs, const JsonFields& fields) {
+  Status write_char_pairs(const CharPairVocabulary& pairs, const JsonObject& fields) {
     pad();
     scores_.assign(tokens_.size(), kUnusedScore);
     std::unordered_map<std::string_view, TokenId> ids;
@@ -282,18 +282,18 @@ class VocabularyWriter {
   }
 
   // Whether a space is put in front of a text.
-  static Result<bool> adds_space_prefix(const JsonFields& fields) {
+  static Result<bool> adds_space_prefix(const JsonObject& fields) {
     for (const auto& [part, members] :
          {std::pair{"normalizer", "normalizers"}, std::pair{"pre_tokenizer", "pretokenizers"}}) {
-      const auto raw = fields.raw(part);
+      const auto raw = fields.find(part);
       if (!raw) continue;
       BALLAST_TRY(const auto stages, flatten_sequence(*raw, members, fields.where()));
-      for (const JsonFields& stage : stages) {
+      for (const JsonObject& stage : stages) {
         BALLAST_TRY(const std::string type, stage.text("type"));
         if (type == "Prepend") return true;
         if (type != "Metaspace") continue;
-        BALLAST_TRY(const std::string scheme, stage.text("prepend_scheme", "always"));
-        BALLAST_TRY(const bool adds, stage.flag("add_prefix_space", true));
+        BALLAST_TRY(const std::string scheme, stage.text_or("prepend_scheme", "always"));
+        BALLAST_TRY(const bool adds, stage.truth_or("add_prefix_space", true));
         return adds && scheme != "never";
       }
     }
@@ -346,8 +346,8 @@ class VocabularyWriter {
     constexpr std::string_view kLlamas[] = {"llama", "mistral3", "smollm3"};
     const bool is_llama = std::ranges::find(kLlamas, request_.architecture) != std::end(kLlamas);
     if (!files_.tokenizer_config || !is_llama) return;
-    const auto fields = JsonFields::parse(*files_.tokenizer_config, "");
-    const auto raw = fields ? fields->raw("add_prefix_space") : std::nullopt;
+    const auto fields = JsonObject::parse(*files_.tokenizer_config, "", kStrictRules);
+    const auto raw = fields ? fields->find("add_prefix_space") : std::nullopt;
     if (raw == "true" || raw == "false") put("add_space_prefix", raw == "true");
   }
 

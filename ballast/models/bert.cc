@@ -120,7 +120,7 @@ class BertLoader {
 
 class Bert final : public Model, public TextEmbedder {
  public:
-  static Result<std::unique_ptr<Model>> build(std::string_view config, ParamLoader& params) {
+  static Result<std::unique_ptr<Model>> build(const KindConfig& config, ParamLoader& params) {
     auto model = std::make_unique<Bert>();
     BALLAST_TRY(model->d_, describe_bert(config));
     BALLAST_TRY(model->p_, BertLoader(model->d_, params).load());

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <array>
 
-#include "ballast/models/config_reader.h"
 #include "ballast/models/decoder_config.h"
 #include "ballast/models/hf_parts.h"
+#include "ballast/models/kind_config.h"
 
 namespace ballast {
 
@@ -26,14 +26,14 @@ constexpr PoolingMode kPoolingModes[] = {
 };
 
 // Newer files have one word instead of a switch for each way.
-Result<Pooling> pooling_word(const ConfigReader& config) {
+Result<Pooling> pooling_word(const JsonObject& config) {
   BALLAST_TRY(const std::string word, config.text("pooling_mode"));
   if (word == "mean") return Pooling::kMean;
   if (word == "cls") return Pooling::kFirst;
   return config.error("pooling_mode", fmt::format("is \"{}\": mean and cls are what there is", word));
 }
 
-Result<Pooling> pooling_of(const ConfigReader& config) {
+Result<Pooling> pooling_of(const JsonObject& config) {
   if (config.has("pooling_mode")) return pooling_word(config);
   std::optional<Pooling> chosen;
   for (const PoolingMode& mode : kPoolingModes) {
@@ -46,18 +46,18 @@ Result<Pooling> pooling_of(const ConfigReader& config) {
   return chosen.value_or(Pooling::kMean);
 }
 
-Status set_pooling_module(const ConfigReader& configs, BertDescription& d) {
+Status set_pooling_module(const JsonObject& configs, BertDescription& d) {
   if (!configs.has("Pooling")) return {};
-  BALLAST_TRY(const ConfigReader config, configs.object("Pooling"));
+  BALLAST_TRY(const JsonObject config, configs.object("Pooling"));
   BALLAST_TRY(d.pooling, pooling_of(config));
   BALLAST_TRY(const uint64_t width, config.count_or("word_embedding_dimension", d.width));
   if (width == d.width) return {};
   return config.error("word_embedding_dimension", fmt::format("is {}, the model's hidden_size {}", width, d.width));
 }
 
-Status set_transformer_module(const ConfigReader& configs, BertDescription& d) {
+Status set_transformer_module(const JsonObject& configs, BertDescription& d) {
   if (!configs.has("Transformer")) return {};
-  BALLAST_TRY(const ConfigReader config, configs.object("Transformer"));
+  BALLAST_TRY(const JsonObject config, configs.object("Transformer"));
   BALLAST_TRY(const uint64_t length, config.count_or("max_seq_length", d.max_length));
   if (length == 0) return config.error("max_seq_length", "is 0");
   d.max_length = std::min(d.max_length, length);
@@ -65,9 +65,9 @@ Status set_transformer_module(const ConfigReader& configs, BertDescription& d) {
 }
 
 // Words in front of every text would have to be put there by whoever makes tokens of it.
-Status refuse_prompt(const ConfigReader& sentence) {
+Status refuse_prompt(const JsonObject& sentence) {
   if (!sentence.has("settings")) return {};
-  BALLAST_TRY(const ConfigReader settings, sentence.object("settings"));
+  BALLAST_TRY(const JsonObject settings, sentence.object("settings"));
   if (!settings.has("default_prompt_name")) return {};
   BALLAST_TRY(const std::string name, settings.text("default_prompt_name"));
   return settings.error(
@@ -77,7 +77,9 @@ Status refuse_prompt(const ConfigReader& sentence) {
                   name));
 }
 
-Status set_sentence(const ConfigReader& sentence, BertDescription& d) {
+Status set_sentence(std::string_view text, BertDescription& d) {
+  BALLAST_TRY(const JsonObject sentence,
+              JsonObject::parse(text, "config of the bert model: sentence-transformers", kConfigRules));
   BALLAST_CHECK(refuse_prompt(sentence));
   BALLAST_TRY(const auto modules, sentence.texts("modules"));
   for (const std::string& module : modules) {
@@ -87,14 +89,14 @@ Status set_sentence(const ConfigReader& sentence, BertDescription& d) {
                             fmt::format("has a \"{}\": Transformer, Pooling and Normalize are what there is", module));
     }
   }
-  BALLAST_TRY(const ConfigReader configs, sentence.object("configs"));
+  BALLAST_TRY(const JsonObject configs, sentence.object("configs"));
   BALLAST_CHECK(set_pooling_module(configs, d));
   return set_transformer_module(configs, d);
 }
 
 // ---------------------------------------------------------------- config.json
 
-Status refuse_other_berts(const ConfigReader& config) {
+Status refuse_other_berts(const JsonObject& config) {
   BALLAST_TRY(const bool is_decoder, config.truth_or("is_decoder", false));
   if (is_decoder) return config.error("is_decoder", "is true: only encoders are known of this family");
   BALLAST_TRY(const std::string positions, config.text_or("position_embedding_type", "absolute"));
@@ -103,7 +105,7 @@ Status refuse_other_berts(const ConfigReader& config) {
 }
 
 Result<BertDescription> describe_hf_bert(std::string_view text) {
-  BALLAST_TRY(const ConfigReader config, ConfigReader::parse("bert", text));
+  BALLAST_TRY(const JsonObject config, parse_kind_config("bert", text));
   BALLAST_CHECK(refuse_hf_switches(config));
   BALLAST_CHECK(refuse_other_berts(config));
   BertDescription d;
@@ -124,7 +126,7 @@ Result<BertDescription> describe_hf_bert(std::string_view text) {
 
 // ---------------------------------------------------------------- GGUF
 
-Result<Pooling> gguf_pooling(const ConfigReader& config) {
+Result<Pooling> gguf_pooling(const JsonObject& config) {
   constexpr std::string_view kField = "bert.pooling_type";
   constexpr std::array kTypes = {Pooling::kNone, Pooling::kMean, Pooling::kFirst};
   BALLAST_TRY(const uint64_t type, config.count_or(kField, 1));
@@ -134,7 +136,7 @@ Result<Pooling> gguf_pooling(const ConfigReader& config) {
 
 // The activation is not in the file; what these models were trained with is.
 Result<BertDescription> describe_gguf_bert(std::string_view metadata) {
-  BALLAST_TRY(const ConfigReader config, ConfigReader::parse("bert", metadata));
+  BALLAST_TRY(const JsonObject config, parse_kind_config("bert", metadata));
   BertDescription d;
   d.naming = &kBertGgufNaming;
   BALLAST_TRY(d.least_vocab, config.count_or(kGgufTokenCount, 0));
@@ -170,19 +172,17 @@ Status check_bert(const BertDescription& d) {
 
 }  // namespace
 
-Result<BertDescription> describe_bert(std::string_view config) {
-  BALLAST_TRY(const ConfigReader fields, ConfigReader::parse("bert", config));
+Result<BertDescription> describe_bert(const KindConfig& config) {
   BertDescription d;
-  if (const auto text = fields.raw("huggingface")) BALLAST_CHECK(assign(d, describe_hf_bert(*text)));
-  else if (const auto metadata = fields.raw("gguf")) BALLAST_CHECK(assign(d, describe_gguf_bert(*metadata)));
-  else {
+  if (config.words == KindConfig::Words::kHuggingFace) {
+    BALLAST_CHECK(assign(d, describe_hf_bert(config.text)));
+    if (config.sentence) BALLAST_CHECK(set_sentence(*config.sentence, d));
+  } else if (config.words == KindConfig::Words::kGguf) {
+    BALLAST_CHECK(assign(d, describe_gguf_bert(config.text)));
+  } else {
     return make_error(ErrorCode::kInvalidArgument,
                       "config of the bert model: it must hold what a config.json says, as \"huggingface\", or the "
                       "metadata of a GGUF file, as \"gguf\"");
-  }
-  if (fields.has("sentence")) {
-    BALLAST_TRY(const ConfigReader sentence, fields.object("sentence"));
-    BALLAST_CHECK(set_sentence(sentence, d));
   }
   BALLAST_CHECK(check_bert(d));
   return d;

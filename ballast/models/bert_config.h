@@ -5,6 +5,7 @@
 #include <string_view>
 
 #include "ballast/models/decoder_names.h"
+#include "ballast/models/kind_config.h"
 #include "ballast/ops/ops.h"
 
 namespace ballast {
@@ -30,8 +31,7 @@ struct BertDescription {
   const DecoderNaming* naming = nullptr;
 };
 
-// `config` of a model of kind "bert": {"huggingface": the text of a config.json, "sentence": ModelFolder::sentence}, or
-// {"gguf": the metadata of a file as one object}. kInvalidArgument, with the numbers, where sizes cannot be.
-Result<BertDescription> describe_bert(std::string_view config);
+// A model of kind "bert": of another program's words. kInvalidArgument, with the numbers, where sizes cannot be.
+Result<BertDescription> describe_bert(const KindConfig& config);
 
 }  // namespace ballast

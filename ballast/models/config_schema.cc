@@ -24,7 +24,7 @@ constexpr ArchitectureKind kOtherKinds[] = {{"bert", "bert"}};
 
 // What is wrong with the text is for the kind to say.
 std::string_view kind_of(const std::string& text, std::string_view field) {
-  const auto fields = ConfigReader::parse("", text);
+  const auto fields = parse_kind_config("", text);
   if (!fields) return "decoder";
   const auto architecture = fields->text_or(field, "");
   const auto found = architecture ? std::ranges::find(kOtherKinds, *architecture, &ArchitectureKind::architecture)
@@ -32,22 +32,44 @@ std::string_view kind_of(const std::string& text, std::string_view field) {
   return found == std::end(kOtherKinds) ? "decoder" : found->kind;
 }
 
-std::string as_it_is(const std::string& text, const std::string&) { return text; }
-
-std::string from_huggingface(const std::string& text, const std::string& sentence) {
-  return fmt::format(R"({{"kind": "{}", "config": {{"huggingface": {}, "sentence": {}}}}})",
-                     kind_of(text, "model_type"), text, sentence);
+ModelDescription describe_foreign(KindConfig::Words words, std::string_view architecture_field, const std::string& text,
+                                  const std::optional<std::string>& sentence) {
+  ModelDescription model;
+  model.kind = kind_of(text, architecture_field);
+  model.config = {.text = text, .words = words, .sentence = sentence};
+  return model;
 }
 
-std::string from_gguf(const std::string& text, const std::string&) {
-  return fmt::format(R"({{"kind": "{}", "config": {{"gguf": {}}}}})", kind_of(text, "general.architecture"), text);
+Result<ModelDescription> describe_own(const std::string& text, const std::optional<std::string>&,
+                                      const std::string& where) {
+  return parse_model_config(text, where);
 }
 
-constexpr ConfigSchema kSchemas[] = {
-    {"gptrs", as_it_is},
-    {kHuggingFaceSchema, from_huggingface},
-    {kGgufSchema, from_gguf},
+Result<ModelDescription> describe_config_json(const std::string& text, const std::optional<std::string>& sentence,
+                                              const std::string&) {
+  return describe_foreign(KindConfig::Words::kHuggingFace, "model_type", text, sentence);
+}
+
+Result<ModelDescription> describe_metadata(const std::string& text, const std::optional<std::string>&,
+                                           const std::string&) {
+  return describe_foreign(KindConfig::Words::kGguf, "general.architecture", text, std::nullopt);
+}
+
+struct ConfigSchema {
+  std::string_view name;
+  Result<ModelDescription> (*describe)(const std::string& text, const std::optional<std::string>& sentence,
+                                       const std::string& where);
 };
+constexpr ConfigSchema kSchemas[] = {
+    {"gptrs", describe_own},
+    {kHuggingFaceSchema, describe_config_json},
+    {kGgufSchema, describe_metadata},
+};
+
+const ConfigSchema* find_config_schema(std::string_view name) {
+  const auto found = std::ranges::find(kSchemas, name, &ConfigSchema::name);
+  return found == std::end(kSchemas) ? nullptr : found;
+}
 
 // What a list says about a model has a number for each layer.
 void write_list(JsonWriter& json, const MetaArray& list) {
@@ -88,9 +110,13 @@ std::string gguf_metadata_json(const Description& file) {
 
 }  // namespace
 
-const ConfigSchema* find_config_schema(std::string_view name) {
-  const auto found = std::ranges::find(kSchemas, name, &ConfigSchema::name);
-  return found == std::end(kSchemas) ? nullptr : found;
+Result<ModelDescription> describe_model(const ModelConfig& config, const std::optional<std::string>& sentence,
+                                        const std::string& where) {
+  if (const ConfigSchema* schema = find_config_schema(config.schema)) {
+    return schema->describe(config.text, sentence, where);
+  }
+  return make_error(ErrorCode::kUnsupported,
+                    fmt::format("{}: its config is of {}, which says nothing that can be run", where, config.schema));
 }
 
 std::string other_architectures() {

@@ -7,20 +7,17 @@
 
 #include "ballast/base/result.h"
 #include "ballast/formats/description.h"
+#include "ballast/models/model_config.h"
 
 namespace ballast {
 
 // The metadata entry of a safetensors file that holds gpt.rs's config of the model: {"kind", "config", "runtime"}.
 inline constexpr std::string_view kModelConfigKey = "ballast.model";
 
-// A row of the table: whose rules a ModelConfig follows, and how its text becomes {"kind", "config"}.
-struct ConfigSchema {
-  std::string_view name;  // ModelConfig::schema
-  // `sentence`: ModelFolder::sentence, or "null".
-  std::string (*to_model_config)(const std::string& text, const std::string& sentence);
-};
-// Null where nobody knows how to run such a file.
-const ConfigSchema* find_config_schema(std::string_view name);
+// What a file whose config follows these rules (ModelConfig::schema) is: gptrs, huggingface or gguf; others are
+// kUnsupported. `sentence`: ModelFolder::sentence. `where` names the file in errors.
+Result<ModelDescription> describe_model(const ModelConfig& config, const std::optional<std::string>& sentence,
+                                        const std::string& where);
 
 // ", bert": what can be run and is no decoder, behind a list of those.
 std::string other_architectures();

@@ -29,8 +29,8 @@ class Decoder final : public CausalModel {
   Decoder(std::string_view kind, DecoderDescription description, DecoderParams params)
       : kind_(kind), d_(std::move(description)), p_(std::move(params)) {}
 
-  using Describe = Result<DecoderDescription> (*)(std::string_view config);
-  static Result<std::unique_ptr<Model>> build(std::string_view kind, Describe describe, std::string_view config,
+  using Describe = Result<DecoderDescription> (*)(const KindConfig& config);
+  static Result<std::unique_ptr<Model>> build(std::string_view kind, Describe describe, const KindConfig& config,
                                               ParamLoader& loader) {
     BALLAST_TRY(DecoderDescription d, describe(config));
     BALLAST_TRY(DecoderParams params, load_decoder_params(d, loader));
@@ -289,16 +289,16 @@ class Decoder final : public CausalModel {
 }  // namespace
 
 const ModelKind kDecoderKind = {"decoder", "Decoders from Hugging Face and GGUF: llama, qwen, gemma, phi, mixtral, ...",
-                                [](std::string_view config, ParamLoader& params) {
+                                [](const KindConfig& config, ParamLoader& params) {
                                   return Decoder::build("decoder", describe_decoder, config, params);
                                 }};
 
-const ModelKind kGptKind = {"gpt", "GPT-2: text, learned positions", [](std::string_view config, ParamLoader& params) {
+const ModelKind kGptKind = {"gpt", "GPT-2: text, learned positions", [](const KindConfig& config, ParamLoader& params) {
                               return Decoder::build("gpt", describe_gpt, config, params);
                             }};
 
 const ModelKind kMinistralKind = {"ministral", "Ministral: text, rotary positions, grouped-query attention",
-                                  [](std::string_view config, ParamLoader& params) {
+                                  [](const KindConfig& config, ParamLoader& params) {
                                     return Decoder::build("ministral", describe_ministral, config, params);
                                   }};
 

@@ -88,14 +88,12 @@ Status check_decoder(const DecoderDescription& d) {
   return check_experts(d);
 }
 
-Result<DecoderDescription> describe_decoder(std::string_view config) {
-  BALLAST_TRY(const ConfigReader fields, ConfigReader::parse("decoder", config));
-  if (const auto text = fields.raw("huggingface")) return describe_huggingface(*text);
-  if (const auto metadata = fields.raw("gguf")) return describe_gguf(*metadata);
-  if (fields.has("gptrs")) {
-    BALLAST_TRY(const ConfigReader model, fields.object("gptrs"));
-    BALLAST_TRY(const std::string kind, model.text("kind"));
-    return describe_gptrs(kind, model.raw("config").value_or("null"));
+Result<DecoderDescription> describe_decoder(const KindConfig& config) {
+  switch (config.words) {
+    case KindConfig::Words::kHuggingFace: return describe_huggingface(config.text);
+    case KindConfig::Words::kGguf: return describe_gguf(config.text);
+    case KindConfig::Words::kNewerGptrs: return describe_gptrs(config.gptrs_kind, config.text);
+    default: break;
   }
   return make_error(ErrorCode::kInvalidArgument,
                     "config of the decoder model: it must hold what a config.json says, as \"huggingface\", or the "

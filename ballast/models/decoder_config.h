@@ -4,14 +4,13 @@
 #include <string>
 #include <string_view>
 
-#include "ballast/models/config_reader.h"
 #include "ballast/models/decoder_description.h"
+#include "ballast/models/kind_config.h"
 
 namespace ballast {
 
-// `config` of a model of kind "decoder": {"huggingface": the text of a config.json}, {"gguf": the metadata of a file as
-// one object}, or {"gptrs": {"kind", "config"}} of a later generation of gpt.rs.
-Result<DecoderDescription> describe_decoder(std::string_view config);
+// A model of kind "decoder": of another program's words.
+Result<DecoderDescription> describe_decoder(const KindConfig& config);
 
 // hf_config.cc: one row per model_type.
 Result<DecoderDescription> describe_huggingface(std::string_view config_json);
@@ -19,8 +18,8 @@ Result<DecoderDescription> describe_huggingface(std::string_view config_json);
 // reads.
 Result<DecoderDescription> describe_gptrs(std::string_view kind, std::string_view config_json);
 // gptrs_config.cc: the kinds "gpt" and "ministral" of gpt.rs's checkpoints.
-Result<DecoderDescription> describe_gpt(std::string_view config);
-Result<DecoderDescription> describe_ministral(std::string_view config);
+Result<DecoderDescription> describe_gpt(const KindConfig& config);
+Result<DecoderDescription> describe_ministral(const KindConfig& config);
 // gguf_config.cc: one row per architecture.
 Result<DecoderDescription> describe_gguf(std::string_view metadata_json);
 // How many tokens the file's own list of them has: a key among the metadata that stands for the list.

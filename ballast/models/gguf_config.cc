@@ -36,10 +36,9 @@ struct GgufFamily {
 // Keys under the name of the architecture.
 class GgufFields {
  public:
-  GgufFields(ConfigReader all, std::string architecture)
-      : all_(std::move(all)), architecture_(std::move(architecture)) {}
+  GgufFields(JsonObject all, std::string architecture) : all_(std::move(all)), architecture_(std::move(architecture)) {}
 
-  const ConfigReader& all() const { return all_; }
+  const JsonObject& all() const { return all_; }
   std::string key(std::string_view name) const { return fmt::format("{}.{}", architecture_, name); }
   bool has(std::string_view name) const { return all_.has(key(name)); }
   Error error(std::string_view name, std::string_view what) const { return all_.error(key(name), what); }
@@ -51,7 +50,7 @@ class GgufFields {
   }
   // One number, or a list with one for each layer, which must all be the same here.
   Result<uint64_t> count(std::string_view name) const {
-    const auto raw = all_.raw(key(name));
+    const auto raw = all_.find(key(name));
     if (!raw || !raw->starts_with('[')) return all_.count(key(name));
     BALLAST_TRY(const auto each, all_.counts(key(name)));
     const bool same = !each.empty() && std::ranges::count(each, each.front()) == std::ssize(each);
@@ -63,7 +62,7 @@ class GgufFields {
   }
 
  private:
-  ConfigReader all_;
+  JsonObject all_;
   std::string architecture_;
 };
 
@@ -105,7 +104,7 @@ Status set_experts(const GgufFamily& family, const GgufFields& fields, DecoderDe
 // Layers that see only a window. The pattern is a number, or a list that says it of each layer.
 Result<std::vector<uint64_t>> local_layers(const GgufFields& fields, uint64_t layers, uint64_t otherwise) {
   constexpr std::string_view kKey = "attention.sliding_window_pattern";
-  const auto raw = fields.all().raw(fields.key(kKey));
+  const auto raw = fields.all().find(fields.key(kKey));
   std::vector<uint64_t> local;
   if (raw && raw->starts_with('[')) {
     BALLAST_TRY(local, fields.all().counts(fields.key(kKey)));
@@ -280,10 +279,10 @@ Result<const GgufFamily*> find_gguf_family(const std::string& architecture) {
 }  // namespace
 
 Result<DecoderDescription> describe_gguf(std::string_view metadata_json) {
-  BALLAST_TRY(const ConfigReader outer, ConfigReader::parse("gguf", metadata_json));
+  BALLAST_TRY(const JsonObject outer, parse_kind_config("gguf", metadata_json));
   BALLAST_TRY(const std::string architecture, outer.text("general.architecture"));
   BALLAST_TRY(const GgufFamily* family, find_gguf_family(architecture));
-  BALLAST_TRY(ConfigReader all, ConfigReader::parse(architecture, metadata_json));
+  BALLAST_TRY(JsonObject all, parse_kind_config(architecture, metadata_json));
   const GgufFields fields(std::move(all), architecture);
   DecoderDescription d;
   d.family = architecture;

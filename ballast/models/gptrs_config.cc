@@ -13,7 +13,7 @@ namespace ballast {
 namespace {
 
 // What both kinds have in common.
-Result<DecoderDescription> describe_checkpoint(const ConfigReader& fields, std::string_view kind) {
+Result<DecoderDescription> describe_checkpoint(const JsonObject& fields, std::string_view kind) {
   DecoderDescription d;
   d.family = kind;
   BALLAST_TRY(d.vocab, fields.count("vocab_size"));
@@ -33,7 +33,7 @@ Result<DecoderDescription> describe_checkpoint(const ConfigReader& fields, std::
 
 // ---------------------------------------------------------------- gpt
 
-Status read_gpt_sizes(const ConfigReader& fields, DecoderDescription& d) {
+Status read_gpt_sizes(const JsonObject& fields, DecoderDescription& d) {
   BALLAST_TRY(const uint64_t heads, fields.count("num_heads"));
   BALLAST_TRY(const uint64_t ratio, fields.count("mlp_ratio"));
   if (heads == 0 || d.width % heads != 0) {
@@ -48,7 +48,7 @@ Status read_gpt_sizes(const ConfigReader& fields, DecoderDescription& d) {
 }
 
 // gpt.rs computes GELU by erf; GPT-2 itself was trained with tanh.
-Result<Activation> read_gelu(const ConfigReader& fields) {
+Result<Activation> read_gelu(const JsonObject& fields) {
   BALLAST_TRY(const std::string gelu, fields.text_or("gelu", "erf"));
   if (gelu == "erf") return Activation::kGeluErf;
   if (gelu == "tanh") return Activation::kGeluTanh;
@@ -57,7 +57,7 @@ Result<Activation> read_gelu(const ConfigReader& fields) {
 
 // ---------------------------------------------------------------- ministral
 
-Status read_ministral_heads(const ConfigReader& fields, DecoderDescription& d) {
+Status read_ministral_heads(const JsonObject& fields, DecoderDescription& d) {
   BALLAST_TRY(d.q_heads, fields.count("num_heads"));
   BALLAST_TRY(d.kv_heads, fields.count("num_kv_heads"));
   if (d.q_heads == 0) return fields.error("num_heads", "is 0");
@@ -79,7 +79,7 @@ Status read_ministral_heads(const ConfigReader& fields, DecoderDescription& d) {
   return {};
 }
 
-Result<ops::RopeScaling> read_yarn(const ConfigReader& fields, uint64_t context) {
+Result<ops::RopeScaling> read_yarn(const JsonObject& fields, uint64_t context) {
   ops::RopeScaling scaling;
   scaling.kind = ops::RopeScaling::Kind::kYarn;
   BALLAST_TRY(scaling.factor, fields.number("factor"));
@@ -96,9 +96,9 @@ Result<ops::RopeScaling> read_yarn(const ConfigReader& fields, uint64_t context)
   return scaling;
 }
 
-Result<ops::RopeScaling> read_ministral_scaling(const ConfigReader& config, uint64_t context) {
-  if (!config.raw("rope_scaling")) return ops::RopeScaling{};
-  BALLAST_TRY(const ConfigReader fields, config.object("rope_scaling"));
+Result<ops::RopeScaling> read_ministral_scaling(const JsonObject& config, uint64_t context) {
+  if (!config.mentions("rope_scaling")) return ops::RopeScaling{};
+  BALLAST_TRY(const JsonObject fields, config.object("rope_scaling"));
   BALLAST_TRY(const std::string kind, fields.text("kind"));
   if (kind == "none") return ops::RopeScaling{};
   BALLAST_TRY(const double factor, fields.number("factor"));
@@ -111,7 +111,7 @@ Result<ops::RopeScaling> read_ministral_scaling(const ConfigReader& config, uint
   return scaling;
 }
 
-Status read_ministral_rope(const ConfigReader& fields, DecoderDescription& d) {
+Status read_ministral_rope(const JsonObject& fields, DecoderDescription& d) {
   BALLAST_TRY(d.rope.theta, fields.number("rope_theta"));
   BALLAST_TRY(d.rope.rotary_dim, fields.count("rotary_dim"));
   if (d.rope.rotary_dim % 2 != 0 || d.rope.rotary_dim > d.head_dim) {
@@ -123,8 +123,8 @@ Status read_ministral_rope(const ConfigReader& fields, DecoderDescription& d) {
 
 }  // namespace
 
-Result<DecoderDescription> describe_gpt(std::string_view config) {
-  BALLAST_TRY(const ConfigReader fields, ConfigReader::parse("gpt", config));
+Result<DecoderDescription> describe_gpt(const KindConfig& config) {
+  BALLAST_TRY(const JsonObject fields, parse_kind_config("gpt", config.text));
   BALLAST_TRY(DecoderDescription d, describe_checkpoint(fields, "gpt"));
   BALLAST_CHECK(read_gpt_sizes(fields, d));
   BALLAST_TRY(const double dropout, fields.number("dropout"));
@@ -142,8 +142,8 @@ Result<DecoderDescription> describe_gpt(std::string_view config) {
   return d;
 }
 
-Result<DecoderDescription> describe_ministral(std::string_view config) {
-  BALLAST_TRY(const ConfigReader fields, ConfigReader::parse("ministral", config));
+Result<DecoderDescription> describe_ministral(const KindConfig& config) {
+  BALLAST_TRY(const JsonObject fields, parse_kind_config("ministral", config.text));
   BALLAST_TRY(DecoderDescription d, describe_checkpoint(fields, "ministral"));
   BALLAST_TRY(d.hidden, fields.count("mlp_hidden_dim"));
   BALLAST_CHECK(read_ministral_heads(fields, d));

@@ -14,7 +14,7 @@ namespace ballast {
 
 namespace {
 
-Result<uint64_t> layer_count(const ConfigReader& config, std::string_view field, uint64_t otherwise) {
+Result<uint64_t> layer_count(const JsonObject& config, std::string_view field, uint64_t otherwise) {
   BALLAST_TRY(const uint64_t layers, config.count_or(field, otherwise));
   if (layers != 0 && layers <= kMostDecoderLayers) return layers;
   return config.error(field, fmt::format("is {}: from 1 to {} is what there is", layers, kMostDecoderLayers));
@@ -22,10 +22,10 @@ Result<uint64_t> layer_count(const ConfigReader& config, std::string_view field,
 
 // ---------------------------------------------------------------- parts
 
-Status set_heads(const HfFamily& family, const ConfigReader& config, DecoderDescription& d) {
+Status set_heads(const HfFamily& family, const JsonObject& config, DecoderDescription& d) {
   BALLAST_TRY(d.q_heads, config.count_or("num_attention_heads", family.sizes.heads));
   if (d.q_heads == 0) return config.error("num_attention_heads", "is 0");
-  const bool is_said = config.raw("num_key_value_heads").has_value();
+  const bool is_said = config.mentions("num_key_value_heads");
   const uint64_t otherwise = is_said || family.kv_heads == 0 ? d.q_heads : family.kv_heads;
   BALLAST_TRY(d.kv_heads, config.count_or("num_key_value_heads", otherwise));
   if (d.kv_heads == 0 || d.q_heads % d.kv_heads != 0) {
@@ -41,7 +41,7 @@ Status set_heads(const HfFamily& family, const ConfigReader& config, DecoderDesc
   return {};
 }
 
-Status set_biases(const HfFamily& family, const ConfigReader& config, DecoderDescription& d) {
+Status set_biases(const HfFamily& family, const JsonObject& config, DecoderDescription& d) {
   const auto presence = [](bool is_there) { return is_there ? Presence::kRequired : Presence::kAbsent; };
   switch (family.bias) {
     case BiasRule::kNone: return {};
@@ -64,7 +64,7 @@ Status set_biases(const HfFamily& family, const ConfigReader& config, DecoderDes
   return {};
 }
 
-Result<DecoderDescription> describe_like_llama(const HfFamily& family, const ConfigReader& config) {
+Result<DecoderDescription> describe_like_llama(const HfFamily& family, const JsonObject& config) {
   DecoderDescription d;
   d.family = family.model_type;
   d.naming = family.naming;
@@ -87,7 +87,7 @@ Result<DecoderDescription> describe_like_llama(const HfFamily& family, const Con
 
 // ---------------------------------------------------------------- what only some families have
 
-Status refine_gemma(const HfFamily&, const ConfigReader& config, DecoderDescription& d) {
+Status refine_gemma(const HfFamily&, const JsonObject& config, DecoderDescription& d) {
   d.norm_shift = 1;
   d.post_norms = true;
   d.embedding_scale = std::sqrt(static_cast<float>(d.width));
@@ -102,30 +102,30 @@ Status refine_gemma(const HfFamily&, const ConfigReader& config, DecoderDescript
 }
 
 // A cap that is null is none; without a word it is what the family has.
-Result<float> cap_of(const ConfigReader& config, std::string_view field, double otherwise) {
-  if (config.raw(field)) otherwise = 0;
+Result<float> cap_of(const JsonObject& config, std::string_view field, double otherwise) {
+  if (config.mentions(field)) otherwise = 0;
   BALLAST_TRY(const double cap, config.number_or(field, otherwise));
   return static_cast<float>(cap);
 }
 
-Status refine_gemma2(const HfFamily& family, const ConfigReader& config, DecoderDescription& d) {
+Status refine_gemma2(const HfFamily& family, const JsonObject& config, DecoderDescription& d) {
   BALLAST_TRY(d.soft_cap, cap_of(config, "attn_logit_softcapping", 50));
   BALLAST_TRY(d.logit_cap, cap_of(config, "final_logit_softcapping", 30));
   return refine_gemma(family, config, d);
 }
 
-Status refine_gemma3(const HfFamily& family, const ConfigReader& config, DecoderDescription& d) {
+Status refine_gemma3(const HfFamily& family, const JsonObject& config, DecoderDescription& d) {
   BALLAST_TRY(d.logit_cap, cap_of(config, "final_logit_softcapping", 0));
   return refine_gemma(family, config, d);
 }
 
-Status refine_phi3(const HfFamily&, const ConfigReader&, DecoderDescription& d) {
+Status refine_phi3(const HfFamily&, const JsonObject&, DecoderDescription& d) {
   d.fused_qkv = d.fused_gate_up = Presence::kRequired;
   return {};
 }
 
-Status refine_ministral3(const HfFamily& family, const ConfigReader& config, DecoderDescription& d) {
-  BALLAST_TRY(const ConfigReader rope, hf_rope_settings(family.rope, config));
+Status refine_ministral3(const HfFamily& family, const JsonObject& config, DecoderDescription& d) {
+  BALLAST_TRY(const JsonObject rope, hf_rope_settings(family.rope, config));
   BALLAST_TRY(const double temperature, rope.number_or("llama_4_scaling_beta", 0));
   d.temperature = static_cast<double>(static_cast<float>(temperature));  // as transformers computes with it
   BALLAST_TRY(d.temperature_every, rope.count_or("original_max_position_embeddings", d.context));
@@ -133,11 +133,11 @@ Status refine_ministral3(const HfFamily& family, const ConfigReader& config, Dec
 }
 
 // Either key, in files of either family.
-Result<uint64_t> expert_count(const ConfigReader& config, uint64_t otherwise) {
+Result<uint64_t> expert_count(const JsonObject& config, uint64_t otherwise) {
   return config.has("num_experts") ? config.count("num_experts") : config.count_or("num_local_experts", otherwise);
 }
 
-Status refine_mixtral(const HfFamily&, const ConfigReader& config, DecoderDescription& d) {
+Status refine_mixtral(const HfFamily&, const JsonObject& config, DecoderDescription& d) {
   BALLAST_TRY(d.experts.count, expert_count(config, 8));
   BALLAST_TRY(d.experts.used, config.count_or("num_experts_per_tok", 2));
   d.experts.hidden = d.hidden;
@@ -147,7 +147,7 @@ Status refine_mixtral(const HfFamily&, const ConfigReader& config, DecoderDescri
 }
 
 // `unsaid`: how many experts there are, are used, and their width.
-Status set_qwen_experts(const ConfigReader& config, const DecoderExperts& unsaid, DecoderDescription& d) {
+Status set_qwen_experts(const JsonObject& config, const DecoderExperts& unsaid, DecoderDescription& d) {
   BALLAST_TRY(d.experts.count, expert_count(config, unsaid.count));
   BALLAST_TRY(d.experts.used, config.count_or("num_experts_per_tok", unsaid.used));
   BALLAST_TRY(d.experts.hidden, config.count_or("moe_intermediate_size", unsaid.hidden));
@@ -162,22 +162,22 @@ Status set_qwen_experts(const ConfigReader& config, const DecoderExperts& unsaid
   return {};
 }
 
-Status refine_qwen3_moe(const HfFamily&, const ConfigReader& config, DecoderDescription& d) {
+Status refine_qwen3_moe(const HfFamily&, const JsonObject& config, DecoderDescription& d) {
   return set_qwen_experts(config, {.count = 128, .used = 8, .hidden = 768}, d);
 }
 
-Status refine_qwen2_moe(const HfFamily&, const ConfigReader& config, DecoderDescription& d) {
+Status refine_qwen2_moe(const HfFamily&, const JsonObject& config, DecoderDescription& d) {
   BALLAST_TRY(d.experts.shared_hidden, config.count_or("shared_expert_intermediate_size", 5632));
   return set_qwen_experts(config, {.count = 60, .used = 4, .hidden = 1408}, d);
 }
 
 // GPT-2's own name for a size, or the one that all families have.
-Result<uint64_t> gpt2_size(const ConfigReader& config, std::string_view own, std::string_view common,
+Result<uint64_t> gpt2_size(const JsonObject& config, std::string_view own, std::string_view common,
                            uint64_t otherwise) {
   return config.has(own) ? config.count(own) : config.count_or(common, otherwise);
 }
 
-Result<DecoderDescription> describe_gpt2(const HfFamily& family, const ConfigReader& config) {
+Result<DecoderDescription> describe_gpt2(const HfFamily& family, const JsonObject& config) {
   DecoderDescription d;
   d.family = family.model_type;
   d.naming = family.naming;
@@ -347,7 +347,7 @@ std::string known_families() {
 }
 
 Result<DecoderDescription> describe_family(const std::string& type, std::string_view config_json) {
-  BALLAST_TRY(const ConfigReader config, ConfigReader::parse(type, config_json));
+  BALLAST_TRY(const JsonObject config, parse_kind_config(type, config_json));
   const auto found = std::ranges::find(kHfFamilies, type, &HfFamily::model_type);
   if (found == std::end(kHfFamilies)) {
     return make_error(ErrorCode::kUnsupported, fmt::format("there is no model_type \"{}\" here; there are: {}", type,
@@ -363,11 +363,11 @@ Result<DecoderDescription> describe_family(const std::string& type, std::string_
 }
 
 // The output matrix belongs to the whole, which says whether it is tied.
-Result<DecoderDescription> describe_wrapped(const HfWrapper& wrapper, const ConfigReader& outer) {
+Result<DecoderDescription> describe_wrapped(const HfWrapper& wrapper, const JsonObject& outer) {
   BALLAST_CHECK(refuse_hf_switches(outer));
-  BALLAST_TRY(const ConfigReader inner, outer.object("text_config"));
+  BALLAST_TRY(const JsonObject inner, outer.object("text_config"));
   BALLAST_TRY(const std::string type, inner.text_or("model_type", std::string(wrapper.inner)));
-  BALLAST_TRY(DecoderDescription d, describe_family(type, *outer.raw("text_config")));
+  BALLAST_TRY(DecoderDescription d, describe_family(type, *outer.find("text_config")));
   BALLAST_TRY(const bool tied, outer.truth_or("tie_word_embeddings", wrapper.tied));
   d.tied = d.tied || tied;
   return d;
@@ -385,16 +385,16 @@ Result<DecoderDescription> describe_gptrs_gpt(std::string_view config_json) {
 }  // namespace
 
 Result<DecoderDescription> describe_gptrs(std::string_view kind, std::string_view config_json) {
-  BALLAST_TRY(const ConfigReader config, ConfigReader::parse(kind, config_json));
-  const std::string text(config.has("text_config") ? *config.raw("text_config") : config_json);
+  BALLAST_TRY(const JsonObject config, parse_kind_config(kind, config_json));
+  const std::string text(config.has("text_config") ? *config.find("text_config") : config_json);
   if (kind == "gpt") return describe_gptrs_gpt(text);
-  BALLAST_TRY(const ConfigReader inner, ConfigReader::parse(kind, text));
+  BALLAST_TRY(const JsonObject inner, parse_kind_config(kind, text));
   // gpt.rs's own writer keeps only the keys that it reads: those of a llama.
   return inner.has("model_type") ? describe_huggingface(text) : describe_family("llama", text);
 }
 
 Result<DecoderDescription> describe_huggingface(std::string_view config_json) {
-  BALLAST_TRY(const ConfigReader config, ConfigReader::parse("huggingface", config_json));
+  BALLAST_TRY(const JsonObject config, parse_kind_config("huggingface", config_json));
   BALLAST_TRY(const std::string type, config.text("model_type"));
   const auto wrapper = std::ranges::find(kHfWrappers, type, &HfWrapper::model_type);
   return wrapper != std::end(kHfWrappers) ? describe_wrapped(*wrapper, config) : describe_family(type, config_json);

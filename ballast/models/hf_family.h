@@ -33,8 +33,8 @@ struct HfSizes {
 };
 
 struct HfFamily;
-using DescribeHf = Result<DecoderDescription> (*)(const HfFamily& family, const ConfigReader& config);
-using RefineHf = Status (*)(const HfFamily& family, const ConfigReader& config, DecoderDescription& d);
+using DescribeHf = Result<DecoderDescription> (*)(const HfFamily& family, const JsonObject& config);
+using RefineHf = Status (*)(const HfFamily& family, const JsonObject& config, DecoderDescription& d);
 
 struct HfFamily {
   std::string_view model_type;
@@ -58,6 +58,6 @@ struct HfFamily {
 };
 
 // hf_layers.cc: which layers have a window, and which no rope.
-Status set_hf_layers(const HfFamily& family, const ConfigReader& config, uint64_t layers, DecoderDescription& d);
+Status set_hf_layers(const HfFamily& family, const JsonObject& config, uint64_t layers, DecoderDescription& d);
 
 }  // namespace ballast

@@ -6,13 +6,13 @@ namespace ballast {
 
 namespace {
 
-Result<uint64_t> window_of(const HfFamily& family, const ConfigReader& config) {
+Result<uint64_t> window_of(const HfFamily& family, const JsonObject& config) {
   const WindowRule rule = family.window_rule;
   const bool needs_switch = rule == WindowRule::kFromLayer || rule == WindowRule::kEveryIfUsed ||
                             rule == WindowRule::kEvenBelow || rule == WindowRule::kNope;
   BALLAST_TRY(const bool used, config.truth_or("use_sliding_window", !needs_switch));
   if (rule == WindowRule::kNever || (needs_switch && !used)) return uint64_t{0};
-  if (!config.raw("sliding_window")) return family.window;
+  if (!config.mentions("sliding_window")) return family.window;
   return config.count_or("sliding_window", 0);
 }
 
@@ -23,7 +23,7 @@ struct WindowPattern {
   uint64_t pattern = 0;  // sliding_window_pattern
   uint64_t window = 0;
 
-  static Result<WindowPattern> parse(const HfFamily& family, const ConfigReader& config) {
+  static Result<WindowPattern> parse(const HfFamily& family, const JsonObject& config) {
     WindowPattern p;
     p.rule = family.window_rule;
     BALLAST_TRY(p.window, window_of(family, config));
@@ -51,7 +51,7 @@ struct WindowPattern {
 // "layer_types": one word per layer; empty where there is none.
 class LayerTypes {
  public:
-  static Result<LayerTypes> parse(const ConfigReader& config, uint64_t layers) {
+  static Result<LayerTypes> parse(const JsonObject& config, uint64_t layers) {
     LayerTypes types;
     if (!config.has(kField)) return types;
     BALLAST_TRY(types.words_, config.texts(kField));
@@ -60,7 +60,7 @@ class LayerTypes {
   }
 
   // `by_rule`: what holds without a list.
-  Result<bool> is_local(const HfFamily& family, const ConfigReader& config, uint64_t layer, uint64_t window,
+  Result<bool> is_local(const HfFamily& family, const JsonObject& config, uint64_t layer, uint64_t window,
                         bool by_rule) const {
     if (words_.empty()) return by_rule;
     const std::string& word = words_[layer];
@@ -89,7 +89,7 @@ class LayerTypes {
 // Layers without rope, of families that have such.
 class NopeLayers {
  public:
-  static Result<NopeLayers> parse(const HfFamily& family, const ConfigReader& config, uint64_t layers) {
+  static Result<NopeLayers> parse(const HfFamily& family, const JsonObject& config, uint64_t layers) {
     NopeLayers nope;
     if (family.window_rule != WindowRule::kNope) return nope;
     BALLAST_TRY(nope.interval_, config.count_or("no_rope_layer_interval", 4));
@@ -112,7 +112,7 @@ class NopeLayers {
 
 }  // namespace
 
-Status set_hf_layers(const HfFamily& family, const ConfigReader& config, uint64_t layers, DecoderDescription& d) {
+Status set_hf_layers(const HfFamily& family, const JsonObject& config, uint64_t layers, DecoderDescription& d) {
   BALLAST_TRY(const WindowPattern pattern, WindowPattern::parse(family, config));
   BALLAST_TRY(const LayerTypes types, LayerTypes::parse(config, layers));
   BALLAST_TRY(const NopeLayers nope, NopeLayers::parse(family, config, layers));

@@ -26,10 +26,10 @@ constexpr ActivationWord kActivationWords[] = {
     {"gelu_python_tanh", Activation::kGeluTanh},
 };
 
-Status refuse_quantised(const ConfigReader& config) {
+Status refuse_quantised(const JsonObject& config) {
   constexpr std::string_view kField = "quantization_config";
   if (!config.has(kField)) return {};
-  BALLAST_TRY(const ConfigReader how, config.object(kField));
+  BALLAST_TRY(const JsonObject how, config.object(kField));
   BALLAST_TRY(const std::string method, how.text_or("quant_method", "no method"));
   return config.error(kField, fmt::format("says {}: weights that were quantised so are not read; a folder with f32, "
                                           "f16 or bf16 weights is, and so is a GGUF file",
@@ -38,14 +38,14 @@ Status refuse_quantised(const ConfigReader& config) {
 
 }  // namespace
 
-Result<Activation> hf_activation(const ConfigReader& config, std::string_view field, std::string_view otherwise) {
+Result<Activation> hf_activation(const JsonObject& config, std::string_view field, std::string_view otherwise) {
   BALLAST_TRY(const std::string name, config.text_or(field, std::string(otherwise)));
   const auto found = std::ranges::find(kActivationWords, name, &ActivationWord::word);
   if (found != std::end(kActivationWords)) return found->activation;
   return config.error(field, fmt::format("is \"{}\": silu, gelu, gelu_new, gelu_pytorch_tanh or relu", name));
 }
 
-Status refuse_hf_switches(const ConfigReader& config) {
+Status refuse_hf_switches(const JsonObject& config) {
   BALLAST_CHECK(refuse_quantised(config));
   if (!config.has("per_layer_config")) return {};
   return config.error("per_layer_config", "gives layers settings of their own: all of a model have the same here");

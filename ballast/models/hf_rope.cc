@@ -17,7 +17,7 @@ double in_single(double value) { return static_cast<double>(static_cast<float>(v
 // One set of settings: its own object first, then the top of config.json.
 class RopeFields {
  public:
-  RopeFields(const HfRopeRules& rules, const ConfigReader& top, ConfigReader own, uint64_t context)
+  RopeFields(const HfRopeRules& rules, const JsonObject& top, JsonObject own, uint64_t context)
       : rules_(rules), top_(top), own_(std::move(own)), context_(context) {}
 
   Result<ops::RopeConfig> parse(uint64_t head_dim, double theta) const {
@@ -36,7 +36,7 @@ class RopeFields {
 
   Result<double> rotary_part() const {
     constexpr std::string_view kField = "partial_rotary_factor";
-    const ConfigReader& says = own_.has(kField) ? own_ : top_;
+    const JsonObject& says = own_.has(kField) ? own_ : top_;
     BALLAST_TRY(const double part, says.number_or(kField, 1));
     if (part != 1 && !rules_.is_partial) {
       return says.error(kField, fmt::format("is {}: heads of this family turn as a whole", part));
@@ -109,17 +109,17 @@ class RopeFields {
   }
 
   const HfRopeRules& rules_;
-  const ConfigReader& top_;
-  ConfigReader own_;
+  const JsonObject& top_;
+  JsonObject own_;
   uint64_t context_;
 };
 
-Result<ConfigReader> object_or_nothing(const ConfigReader& config, std::string_view field) {
-  return config.has(field) ? config.object(field) : ConfigReader::parse(field, "null");
+Result<JsonObject> object_or_nothing(const JsonObject& config, std::string_view field) {
+  return config.has(field) ? config.object(field) : parse_kind_config(field, "null");
 }
 
-bool has_settings(const ConfigReader& config, std::string_view field) {
-  return config.has(field) && *config.raw(field) != "{}";
+bool has_settings(const JsonObject& config, std::string_view field) {
+  return config.has(field) && *config.find(field) != "{}";
 }
 
 // A text may be longer than the positions that the file speaks of, where scaling stretches them on the way.
@@ -132,47 +132,47 @@ uint64_t stretched(uint64_t context, const ops::RopeScaling& scaling) {
 
 // Settings for layers that see everything, and for those with a window.
 struct RopePair {
-  ConfigReader full, local;
+  JsonObject full, local;
   double local_theta;
 };
 
 // One object for each, in the new spelling; in the old one layers with a window have a theta and nothing else.
-Result<RopePair> rope_pair(const ConfigReader& config) {
+Result<RopePair> rope_pair(const JsonObject& config) {
   BALLAST_TRY(const double local_theta, config.number_or("rope_local_base_freq", 10'000));
-  BALLAST_TRY(ConfigReader nothing, ConfigReader::parse("rope_parameters", "null"));
+  BALLAST_TRY(JsonObject nothing, parse_kind_config("rope_parameters", "null"));
   if (!has_settings(config, "rope_parameters")) {
-    BALLAST_TRY(ConfigReader full, object_or_nothing(config, "rope_scaling"));
+    BALLAST_TRY(JsonObject full, object_or_nothing(config, "rope_scaling"));
     return RopePair{std::move(full), std::move(nothing), local_theta};
   }
   if (has_settings(config, "rope_scaling")) {
     return config.error("rope_scaling", "stands beside \"rope_parameters\", which says the same: one of them too many");
   }
-  BALLAST_TRY(const ConfigReader both, config.object("rope_parameters"));
+  BALLAST_TRY(const JsonObject both, config.object("rope_parameters"));
   if (!both.has("full_attention") && !both.has("sliding_attention")) {
     return config.error("rope_parameters",
                         "has neither \"full_attention\" nor \"sliding_attention\", each with settings");
   }
-  BALLAST_TRY(ConfigReader full, object_or_nothing(both, "full_attention"));
-  BALLAST_TRY(ConfigReader local, object_or_nothing(both, "sliding_attention"));
+  BALLAST_TRY(JsonObject full, object_or_nothing(both, "full_attention"));
+  BALLAST_TRY(JsonObject local, object_or_nothing(both, "sliding_attention"));
   return RopePair{std::move(full), std::move(local), local_theta};
 }
 
 }  // namespace
 
-Result<ConfigReader> hf_rope_settings(const HfRopeRules& rules, const ConfigReader& config) {
+Result<JsonObject> hf_rope_settings(const HfRopeRules& rules, const JsonObject& config) {
   for (const std::string_view field : {"rope_scaling", "rope_parameters"}) {
     if (!has_settings(config, field)) continue;
-    BALLAST_TRY(ConfigReader settings, config.object(field));
+    BALLAST_TRY(JsonObject settings, config.object(field));
     if (!settings.has("full_attention") && !settings.has("sliding_attention")) return settings;
     return config.error(field, "has settings for kinds of layers: all of this family turn alike");
   }
-  return ConfigReader::parse("rope_parameters", rules.unsaid.empty() ? "null" : rules.unsaid);
+  return parse_kind_config("rope_parameters", rules.unsaid.empty() ? "null" : rules.unsaid);
 }
 
-Status set_hf_rope(const HfRopeRules& rules, const ConfigReader& config, const HfRopeDefaults& defaults,
+Status set_hf_rope(const HfRopeRules& rules, const JsonObject& config, const HfRopeDefaults& defaults,
                    DecoderDescription& d) {
   BALLAST_TRY(const uint64_t context, config.count_or("max_position_embeddings", defaults.context));
-  const auto parse = [&](ConfigReader own) {
+  const auto parse = [&](JsonObject own) {
     return RopeFields(rules, config, std::move(own), context).parse(d.head_dim, defaults.theta);
   };
   if (rules.has_local) {
@@ -182,7 +182,7 @@ Status set_hf_rope(const HfRopeRules& rules, const ConfigReader& config, const H
     if (!has_theta) d.local_rope.theta = pair.local_theta;
     BALLAST_TRY(d.rope, parse(std::move(pair.full)));
   } else {
-    BALLAST_TRY(ConfigReader settings, hf_rope_settings(rules, config));
+    BALLAST_TRY(JsonObject settings, hf_rope_settings(rules, config));
     BALLAST_TRY(d.rope, parse(std::move(settings)));
   }
   d.context = stretched(context, d.rope.scaling);

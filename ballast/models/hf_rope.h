@@ -1,8 +1,8 @@
 // Rope settings of config.json, in both spellings that there are.
 #pragma once
 
-#include "ballast/models/config_reader.h"
 #include "ballast/models/decoder_description.h"
+#include "ballast/models/kind_config.h"
 
 namespace ballast {
 
@@ -21,10 +21,10 @@ struct HfRopeDefaults {
 };
 
 // The one object with settings that counts, in either spelling.
-Result<ConfigReader> hf_rope_settings(const HfRopeRules& rules, const ConfigReader& config);
+Result<JsonObject> hf_rope_settings(const HfRopeRules& rules, const JsonObject& config);
 
 // Also sets the context, which scaling depends on.
-Status set_hf_rope(const HfRopeRules& rules, const ConfigReader& config, const HfRopeDefaults& defaults,
+Status set_hf_rope(const HfRopeRules& rules, const JsonObject& config, const HfRopeDefaults& defaults,
                    DecoderDescription& d);
 
 }  // namespace ballast

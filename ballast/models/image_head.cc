@@ -5,7 +5,7 @@
 #include <array>
 
 #include "ballast/base/json.h"
-#include "ballast/models/config_reader.h"
+#include "ballast/models/kind_config.h"
 
 namespace ballast {
 
@@ -51,9 +51,9 @@ Result<Tensor> to_nhwc(Context& context, const Tensor& pixels, std::string_view 
 
 Result<std::vector<std::string>> parse_labels(std::string_view kind, std::string_view config, uint64_t classes) {
   std::vector<std::string> labels;
-  BALLAST_TRY(const ConfigReader fields, ConfigReader::parse(kind, config));
+  BALLAST_TRY(const JsonObject fields, parse_kind_config(kind, config));
   if (!fields.has("labels")) return labels;
-  JsonReader reader(*fields.raw("labels"), fmt::format("labels of the {} model", kind));
+  JsonReader reader(*fields.find("labels"), fmt::format("labels of the {} model", kind));
   BALLAST_CHECK(reader.enter_array());
   for (;;) {
     BALLAST_TRY(const bool more, reader.next_element());

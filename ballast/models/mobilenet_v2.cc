@@ -28,7 +28,7 @@ struct MobileNetBlock {
 
 class MobilenetV2 final : public PictureModel {
  public:
-  static Result<std::unique_ptr<Model>> build(std::string_view config, ParamLoader& params) {
+  static Result<std::unique_ptr<Model>> build(const KindConfig& config, ParamLoader& params) {
     auto model = std::make_unique<MobilenetV2>();
     BALLAST_TRY(model->stem_, load_conv(params, "stem", kMobileNetStemChannels, 3, 3));
     uint64_t in = kMobileNetStemChannels;
@@ -42,7 +42,7 @@ class MobilenetV2 final : public PictureModel {
     }
     BALLAST_TRY(model->last_, load_conv(params, "head", kHeadChannels, in, 1));
     BALLAST_TRY(model->head_, load_classifier(params, "classifier", kHeadChannels));
-    BALLAST_TRY(model->labels_, parse_labels("mobilenet_v2", config, model->head_.classes));
+    BALLAST_TRY(model->labels_, parse_labels("mobilenet_v2", config.text, model->head_.classes));
     return std::unique_ptr<Model>(std::move(model));
   }
 

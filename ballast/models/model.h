@@ -13,6 +13,7 @@
 
 #include "ballast/base/token_id.h"
 #include "ballast/models/image_input.h"
+#include "ballast/models/kind_config.h"
 #include "ballast/ops/ops.h"
 
 namespace ballast {
@@ -159,8 +160,7 @@ class ParamLoader {
 struct ModelKind {
   std::string_view name;
   std::string_view summary;
-  // `config`: the "config" object of the model's JSON, as text ("null" where absent).
-  Result<std::unique_ptr<Model>> (*build)(std::string_view config, ParamLoader& params);
+  Result<std::unique_ptr<Model>> (*build)(const KindConfig& config, ParamLoader& params);
 };
 std::span<const ModelKind> all_model_kinds();
 

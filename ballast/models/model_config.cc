@@ -2,16 +2,17 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "ballast/base/json.h"
-#include "ballast/models/config_reader.h"
 
 namespace ballast {
 
 namespace {
 
-Status parse_overrides(const ConfigReader& runtime, ModelDescription& model) {
-  const auto raw = runtime.raw("functional_overrides");
-  if (!raw || *raw == "null") return {};
+Status parse_overrides(const JsonObject& runtime, ModelDescription& model) {
+  const auto raw = runtime.find("functional_overrides");
+  if (!raw) return {};
   JsonReader reader(*raw, "functional_overrides");
   BALLAST_CHECK(reader.enter_object());
   std::string key;
@@ -24,14 +25,14 @@ Status parse_overrides(const ConfigReader& runtime, ModelDescription& model) {
 }
 
 template <typename T, typename Read>
-Status read_knob(const ConfigReader& fields, std::string_view name, std::optional<T>& knob, Read&& read) {
+Status read_knob(const JsonObject& fields, std::string_view name, std::optional<T>& knob, Read&& read) {
   if (!fields.has(name)) return {};
   return assign(knob, read(name));
 }
 
-Status parse_streaming(const ConfigReader& runtime, WeightStreaming& streaming) {
+Status parse_streaming(const JsonObject& runtime, WeightStreaming& streaming) {
   if (!runtime.has("weight_streaming")) return {};
-  BALLAST_TRY(const ConfigReader fields, runtime.object("weight_streaming"));
+  BALLAST_TRY(const JsonObject fields, runtime.object("weight_streaming"));
   BALLAST_TRY(streaming.enabled, fields.truth_or("enabled", false));
   const auto count = [&](std::string_view name) { return fields.count(name); };
   const auto number = [&](std::string_view name) { return fields.number(name); };
@@ -52,24 +53,30 @@ Status parse_streaming(const ConfigReader& runtime, WeightStreaming& streaming) 
 }
 
 // Later generations of gpt.rs keep the config of Hugging Face's model, and its names and layouts.
-bool has_huggingface_fields(std::string_view config) {
-  const auto fields = ConfigReader::parse("", config);
+bool has_huggingface_fields(std::string_view text) {
+  const auto fields = parse_kind_config("", text);
   if (!fields || fields->has("embed_dim")) return false;
   return fields->has("hidden_size") || fields->has("n_embd") || fields->has("text_config");
 }
 
 void recognise_generation(ModelDescription& model) {
-  if ((model.kind != "gpt" && model.kind != "ministral") || !has_huggingface_fields(model.config)) return;
-  model.config = fmt::format(R"({{"gptrs": {{"kind": "{}", "config": {}}}}})", model.kind, model.config);
-  model.kind = "decoder";
+  if ((model.kind != "gpt" && model.kind != "ministral") || !has_huggingface_fields(model.config.text)) return;
+  model.config.words = KindConfig::Words::kNewerGptrs;
+  model.config.gptrs_kind = std::exchange(model.kind, "decoder");
+}
+
+// Only these kinds know other words than their own.
+Result<KindConfig> config_of(std::string_view kind, std::string_view text) {
+  if (kind == "decoder" || kind == "bert") return KindConfig::from_own(text);
+  return KindConfig{.text = std::string(text)};
 }
 
 Result<ModelDescription> parse_config(std::string_view json) {
   ModelDescription model;
-  BALLAST_TRY(const ConfigReader unnamed, ConfigReader::parse("", json));
-  if (!unnamed.raw("kind") && unnamed.has("vocab_size") && unnamed.has("embed_dim")) {
+  BALLAST_TRY(const JsonObject unnamed, parse_kind_config("", json));
+  if (!unnamed.mentions("kind") && unnamed.has("vocab_size") && unnamed.has("embed_dim")) {
     model.kind = "gpt";
-    model.config = json;
+    model.config.text = json;
     BALLAST_CHECK(parse_overrides(unnamed, model));
     return model;
   }
@@ -77,10 +84,10 @@ Result<ModelDescription> parse_config(std::string_view json) {
     return make_error(ErrorCode::kUnsupported, "its config names no model kind, so it cannot be run as it is");
   }
   BALLAST_TRY(model.kind, unnamed.text("kind"));
-  BALLAST_TRY(const ConfigReader fields, ConfigReader::parse(model.kind, json));
-  if (const auto config = fields.raw("config")) model.config = *config;
+  BALLAST_TRY(const JsonObject fields, parse_kind_config(model.kind, json));
+  if (const auto config = fields.find("config")) BALLAST_CHECK(assign(model.config, config_of(model.kind, *config)));
   if (fields.has("runtime")) {
-    BALLAST_TRY(const ConfigReader runtime, fields.object("runtime"));
+    BALLAST_TRY(const JsonObject runtime, fields.object("runtime"));
     BALLAST_CHECK(parse_overrides(runtime, model));
     BALLAST_CHECK(parse_streaming(runtime, model.streaming));
   }

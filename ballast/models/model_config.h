@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ballast/base/result.h"
+#include "ballast/models/kind_config.h"
 
 namespace ballast {
 
@@ -22,7 +23,7 @@ struct WeightStreaming {
 
 struct ModelDescription {
   std::string kind;
-  std::string config = "null";  // JSON
+  KindConfig config;
   std::vector<std::pair<std::string, std::string>> functional_overrides;
   WeightStreaming streaming;
 };

@@ -35,7 +35,7 @@ ops::Conv2dParams conv_params(uint64_t stride, uint64_t pad, Activation activati
 
 class Resnet34 final : public PictureModel {
  public:
-  static Result<std::unique_ptr<Model>> build(std::string_view config, ParamLoader& params) {
+  static Result<std::unique_ptr<Model>> build(const KindConfig& config, ParamLoader& params) {
     auto model = std::make_unique<Resnet34>();
     BALLAST_TRY(model->stem_, load_conv(params, "conv1", kResNetStemChannels, 3, 7));
     uint64_t in = kResNetStemChannels;
@@ -47,7 +47,7 @@ class Resnet34 final : public PictureModel {
       }
     }
     BALLAST_TRY(model->head_, load_classifier(params, "fc", in));
-    BALLAST_TRY(model->labels_, parse_labels("resnet34", config, model->head_.classes));
+    BALLAST_TRY(model->labels_, parse_labels("resnet34", config.text, model->head_.classes));
     return std::unique_ptr<Model>(std::move(model));
   }
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "ballast/models/config_reader.h"
+#include "ballast/models/kind_config.h"
 #include "ballast/models/kinds.h"
 #include "ballast/models/token_input.h"
 #include "ballast/nn/about.h"
@@ -22,7 +22,7 @@ struct ImageSize {
 };
 
 uint64_t arg(const nn::Layer& layer, std::string_view name, uint64_t otherwise) {
-  const auto reader = ConfigReader::parse("sequential", layer.args());
+  const auto reader = parse_kind_config("sequential", layer.args());
   const auto value = reader ? reader->count_or(name, otherwise) : Result<uint64_t>(otherwise);
   return value ? *value : otherwise;
 }
@@ -100,17 +100,30 @@ StoredInput stored_input(const nn::About& about) {
   return stored;
 }
 
+// {"layers", "separator", "about"}
+Result<nn::LayerListing> parse_own_listing(std::string_view config) {
+  BALLAST_TRY(const JsonObject fields, parse_kind_config("sequential", config));
+  const auto layers = fields.find("layers");
+  if (!layers) return fields.error("layers", "must be a list of layers");
+  BALLAST_TRY(const std::string separator, fields.text_or("separator", "."));
+  if (separator.size() != 1) return fields.error("separator", "must be one character");
+  nn::LayerListing listing;
+  listing.layers = *layers;
+  listing.separator = separator.front();
+  listing.about = fields.find("about").value_or("");
+  return listing;
+}
+
 class SequentialModel final : public Model, public ImageClassifier {
  public:
-  static Result<std::unique_ptr<Model>> build(std::string_view config, ParamLoader& params) {
-    BALLAST_TRY(const ConfigReader reader, ConfigReader::parse("sequential", config));
-    const auto list = reader.raw("layers");
-    if (!list) return reader.error("layers", "must be a list of layers");
-    BALLAST_TRY(const std::string separator, reader.text_or("separator", "."));
+  static Result<std::unique_ptr<Model>> build(const KindConfig& config, ParamLoader& params) {
+    const bool is_listed = config.words == KindConfig::Words::kLayers;
+    BALLAST_TRY(const nn::LayerListing listing,
+                is_listed ? Result<nn::LayerListing>(config.layers) : parse_own_listing(config.text));
     auto model = std::make_unique<SequentialModel>();
-    BALLAST_TRY(model->layers_, nn::LayerTable().build_all(*list, "the model's layers"));
-    BALLAST_CHECK(model->take_params(params, separator));
-    BALLAST_TRY(nn::About about, nn::parse_about(reader.raw("about").value_or("null")));
+    BALLAST_TRY(model->layers_, nn::LayerTable().build_all(listing.layers, "the model's layers"));
+    BALLAST_CHECK(model->take_params(params, listing.separator));
+    BALLAST_TRY(nn::About about, nn::parse_about(listing.about));
     const StoredInput input = stored_input(about);
     model->image_ = input.known ? input.image : find_image_size(model->layers_);
     model->divide_by_ = input.divide_by;
@@ -158,7 +171,7 @@ class SequentialModel final : public Model, public ImageClassifier {
     BALLAST_TRY(const nn::Value y, nn::run_layers(pass, layers_, nn::Value{x}));
     return nn::as_given(context, y);
   }
-  Status take_params(ParamLoader& params, const std::string& separator) {
+  Status take_params(ParamLoader& params, char separator) {
     std::vector<Param> taken;
     for (size_t i = 0; i < layers_.size(); ++i) {
       for (const nn::LayerTensor& tensor : layers_[i]->tensors()) {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "ballast/base/json.h"
-#include "ballast/base/json_object.h"
 #include "ballast/base/near_miss.h"
 
 namespace ballast::nn {

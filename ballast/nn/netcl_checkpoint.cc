@@ -202,7 +202,7 @@ Result<LoadedCheckpoint> parse_checkpoint(const std::optional<std::string>& json
 
 Status check_pair(const LoadedCheckpoint& loaded, const ReadParams& read, const std::string& path) {
   BALLAST_TRY(const JsonObject object, JsonObject::parse(loaded.json, path));
-  BALLAST_TRY(const auto expected, object.text(kDigestKey));
+  BALLAST_TRY(const auto expected, object.find_text(kDigestKey));
   if (!expected || *expected == read.digest) return {};
   return make_error(ErrorCode::kCorrupt,
                     fmt::format("{}: the .npz and the .json are of two different saves, as after a crash between the "

@@ -5,7 +5,7 @@
 #include <array>
 #include <cstring>
 
-#include "ballast/base/json_object.h"
+#include "ballast/base/json.h"
 #include "ballast/io/guard.h"
 #include "ballast/nn/initialize.h"
 #include "ballast/tensor/cast.h"

@@ -7,6 +7,7 @@
 
 #include "ballast/archive/write.h"
 #include "ballast/formats/archive.h"
+#include "ballast/nn/layer_listing.h"
 #include "ballast/nn/sequential.h"
 
 namespace ballast::nn {
@@ -14,13 +15,6 @@ namespace ballast::nn {
 // The metadata entry of a safetensors file that holds the model's JSON.
 inline constexpr std::string_view kSequentialKey = "ballast.sequential";
 
-// What a file says about its layers.
-struct LayerListing {
-  std::string layers;    // JSON list of {"type", "args"}
-  std::string version;   // as the file has it; empty where it says none
-  char separator = ':';  // of tensor names: "{i}:{key}" in netcl's files, "{i}.{key}" in safetensors
-  std::string about;     // see nn/about.h; empty where the file says nothing
-};
 // nullopt where the archive holds no such model. A legacy pair's convolutions without bias say so here.
 Result<std::optional<LayerListing>> read_layer_listing(const Description& description);
 

@@ -43,29 +43,44 @@ Result<const ModelKind*> choose_kind(const std::string& name, std::span<const Mo
                     fmt::format("there is no model kind \"{}\"; there are: {}", name, fmt::join(names, ", ")));
 }
 
-// The layers of a netcl file, or of one of ours that holds the same, as a model config.
-Result<std::optional<std::string>> layers_config(const Description& description) {
-  BALLAST_TRY(const auto listing, nn::read_layer_listing(description));
-  if (!listing) return std::optional<std::string>();
-  return std::optional(
-      fmt::format(R"({{"kind": "sequential", "config": {{"separator": "{}", "layers": {}, "about": {}}}}})",
-                  listing->separator, listing->layers, listing->about.empty() ? "null" : listing->about));
-}
-
 Result<ModelConfig> find_config(const Description& file, const ModelFolder& folder, const std::string& path,
                                 const LoadOptions& options) {
   if (options.config_text) {
     return ModelConfig{std::string(is_huggingface_config(*options.config_text) ? kHuggingFaceSchema : kOurSchema),
                        *options.config_text};
   }
-  auto layers = layers_config(file);
-  if (!layers) return std::move(layers).error().with_context(path);
-  if (*layers) return ModelConfig{std::string(kOurSchema), **std::move(layers)};
   if (auto config = runnable_config(file)) return *std::move(config);
   if (folder.config) return *folder.config;
   return make_error(
       ErrorCode::kUnsupported,
       fmt::format("{}: the file holds weights but no model config that says how to compute with them", path));
+}
+
+struct FoundModel {
+  ModelDescription description{};
+  std::string config_text{};
+};
+
+// The layers of a netcl file, or of one of ours that holds the same, are its config.
+Result<std::optional<FoundModel>> find_layers(const Description& file, const std::string& path) {
+  auto listing = nn::read_layer_listing(file);
+  if (!listing) return std::move(listing).error().with_context(path);
+  if (!*listing) return std::optional<FoundModel>();
+  FoundModel found{.config_text = (*listing)->layers};
+  found.description.kind = "sequential";
+  found.description.config = {.words = KindConfig::Words::kLayers, .layers = **std::move(listing)};
+  return std::optional(std::move(found));
+}
+
+Result<FoundModel> find_model(const Description& file, const ModelFolder& folder, const std::string& path,
+                              const LoadOptions& options) {
+  if (!options.config_text) {
+    BALLAST_TRY(auto layers, find_layers(file, path));
+    if (layers) return *std::move(layers);
+  }
+  BALLAST_TRY(ModelConfig config, find_config(file, folder, path, options));
+  BALLAST_TRY(ModelDescription description, describe_model(config, folder.sentence, path));
+  return FoundModel{std::move(description), std::move(config.text)};
 }
 
 Result<ModelFolder> find_model_folder(const ModelSource& source, const Description& file) {
@@ -230,13 +245,10 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelSource& source, const
     BALLAST_TRY(auto archive, source.archive(wants_budget ? FileAccess::kPositional : FileAccess::kMapped));
     const Description& file = archive->description();
     BALLAST_TRY(const ModelFolder folder, find_model_folder(source, file));
-    BALLAST_TRY(const ModelConfig config, find_config(file, folder, path, options));
-    BALLAST_TRY(
-        const ModelDescription model,
-        parse_model_config(
-            find_config_schema(config.schema)->to_model_config(config.text, folder.sentence.value_or("null")), path));
+    BALLAST_TRY(FoundModel found, find_model(file, folder, path, options));
+    const ModelDescription& model = found.description;
     BALLAST_TRY(state->stop_tokens, find_stop_tokens(folder, file));
-    state->config_text = config.text;
+    state->config_text = std::move(found.config_text);
     BALLAST_TRY(const ModelKind* kind, choose_kind(model.kind, options.more_kinds));
     BALLAST_CHECK(extend_registry(state->execution->registry(), model, options, path));
     const auto is_wide = [](const TensorInfo& info) { return info.dtype == DType::kF64; };

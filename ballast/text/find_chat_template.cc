@@ -19,11 +19,11 @@ Result<std::string> mark_text(const JsonObject& config, std::string_view key) {
   const auto raw = config.find(key);
   if (!raw) return std::string();
   if (!raw->starts_with('{')) {
-    BALLAST_TRY(const auto text, config.text(key));
+    BALLAST_TRY(const auto text, config.find_text(key));
     return text.value_or("");
   }
-  BALLAST_TRY(const auto object, config.object(key));
-  BALLAST_TRY(const auto text, object->text("content"));
+  BALLAST_TRY(const auto object, config.find_object(key));
+  BALLAST_TRY(const auto text, object->find_text("content"));
   return text.value_or("");
 }
 
@@ -37,8 +37,8 @@ Result<std::string> default_of_list(std::string_view raw, const std::string& whe
     if (!more) return first;
     BALLAST_TRY(const std::string_view element, json.read_raw());
     BALLAST_TRY(const JsonObject entry, JsonObject::parse(element, where));
-    BALLAST_TRY(const auto name, entry.text("name"));
-    BALLAST_TRY(const auto text, entry.text("template"));
+    BALLAST_TRY(const auto name, entry.find_text("name"));
+    BALLAST_TRY(const auto text, entry.find_text("template"));
     if (text && (first.empty() || name == "default")) first = *text;
   }
 }
@@ -47,7 +47,7 @@ Result<std::string> template_in(const JsonObject& config) {
   const auto raw = config.find("chat_template");
   if (!raw) return std::string();
   if (raw->starts_with('[')) return default_of_list(*raw, config.where());
-  BALLAST_TRY(const auto text, config.text("chat_template"));
+  BALLAST_TRY(const auto text, config.find_text("chat_template"));
   return text.value_or("");
 }
 

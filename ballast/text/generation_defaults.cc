@@ -51,12 +51,12 @@ SamplerOptions usual_sampling(bool has_chat_template) {
 
 Result<std::optional<SamplerOptions>> sampling_in_config(std::string_view text, const std::string& where) {
   BALLAST_TRY(const JsonObject config, JsonObject::parse(text, where));
-  BALLAST_TRY(const auto samples, config.boolean("do_sample"));
-  BALLAST_TRY(const auto temperature, config.real("temperature"));
-  BALLAST_TRY(const auto top_k, config.whole("top_k"));
-  BALLAST_TRY(const auto top_p, config.real("top_p"));
-  BALLAST_TRY(const auto min_p, config.real("min_p"));
-  BALLAST_TRY(const auto penalty, config.real("repetition_penalty"));
+  BALLAST_TRY(const auto samples, config.find_truth("do_sample"));
+  BALLAST_TRY(const auto temperature, config.find_real("temperature"));
+  BALLAST_TRY(const auto top_k, config.find_count("top_k"));
+  BALLAST_TRY(const auto top_p, config.find_real("top_p"));
+  BALLAST_TRY(const auto min_p, config.find_real("min_p"));
+  BALLAST_TRY(const auto penalty, config.find_real("repetition_penalty"));
   if (!samples && !temperature && !top_k && !top_p && !min_p && !penalty) return std::optional<SamplerOptions>();
   SamplerOptions options;
   // transformers draws from the whole distribution where the file asks to draw and says no more.

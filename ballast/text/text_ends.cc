@@ -3,8 +3,8 @@
 #include <array>
 #include <limits>
 
-#include "ballast/models/config_reader.h"
 #include "ballast/models/config_schema.h"
+#include "ballast/models/kind_config.h"
 
 namespace ballast {
 
@@ -23,9 +23,9 @@ constexpr std::string_view kEndKey = "eos_token_id";
 constexpr std::string_view kGptrsEnds = "eos_token_ids";  // beside "kind" and "config", by later generations
 
 Result<std::vector<uint64_t>> end_tokens(std::string_view name, std::string_view text, std::string_view key = kEndKey) {
-  BALLAST_TRY(const ConfigReader config, ConfigReader::parse(name, text));
+  BALLAST_TRY(const JsonObject config, parse_kind_config(name, text));
   if (!config.has(key)) return std::vector<uint64_t>();
-  if (config.raw(key)->starts_with('[')) return config.counts(key);
+  if (config.find(key)->starts_with('[')) return config.counts(key);
   BALLAST_TRY(const uint64_t id, config.count(key));
   return std::vector<uint64_t>{id};
 }

@@ -16,34 +16,34 @@ constexpr std::string_view kEndOfText = "<|endoftext|>";
 
 // ---------------------------------------------------------------- the document
 
-Status check_version(const JsonFields& fields) {
-  BALLAST_TRY(const std::string version, fields.text("version", "1.0"));
+Status check_version(const JsonObject& fields) {
+  BALLAST_TRY(const std::string version, fields.text_or("version", "1.0"));
   if (version == "1.0") return {};
   return fields.unsupported(fmt::format("version \"{}\" of tokenizer.json; only 1.0 is known", version));
 }
 
-Status read_stages(const JsonFields& fields, TokenizerDescription& description) {
+Status read_stages(const JsonObject& fields, TokenizerDescription& description) {
   const auto named = [&](std::string_view part) { return fmt::format("{}: {}", fields.where(), part); };
-  if (const auto raw = fields.raw("added_tokens")) {
+  if (const auto raw = fields.find("added_tokens")) {
     BALLAST_TRY(description.added, parse_added_tokens(*raw, named("added token")));
   }
-  if (const auto raw = fields.raw("normalizer")) {
+  if (const auto raw = fields.find("normalizer")) {
     BALLAST_TRY(description.normalizers, parse_normalizer(*raw, named("normalizer")));
   }
-  if (const auto raw = fields.raw("pre_tokenizer")) {
+  if (const auto raw = fields.find("pre_tokenizer")) {
     BALLAST_TRY(description.pre_tokenizers, parse_pre_tokenizer(*raw, named("pre-tokenizer")));
   }
-  if (const auto raw = fields.raw("post_processor")) {
+  if (const auto raw = fields.find("post_processor")) {
     BALLAST_TRY(description.post_processor, parse_post_processor(*raw, named("post-processor")));
   }
   description.decoders = {DecodeJoin{}};
-  if (const auto raw = fields.raw("decoder")) {
+  if (const auto raw = fields.find("decoder")) {
     BALLAST_TRY(description.decoders, parse_token_decoder(*raw, named("decoder")));
   }
-  if (const auto raw = fields.raw("truncation")) {
+  if (const auto raw = fields.find("truncation")) {
     BALLAST_TRY(description.truncation, parse_truncation(*raw, named("truncation")));
   }
-  if (const auto raw = fields.raw("padding")) {
+  if (const auto raw = fields.find("padding")) {
     BALLAST_TRY(description.padding, parse_padding(*raw, named("padding")));
   }
   return {};
@@ -57,11 +57,11 @@ bool is_byte_level(const TokenizerDescription& description) {
          std::holds_alternative<DecodeBytes>(description.decoders[0]);
 }
 
-Result<TokenizerDescription> read_document(const JsonFields& fields) {
+Result<TokenizerDescription> read_document(const JsonObject& fields) {
   TokenizerDescription description;
   BALLAST_CHECK(check_version(fields));
   BALLAST_CHECK(read_stages(fields, description));
-  BALLAST_TRY(description.model, parse_token_model(*fields.raw("model"), fields.where() + ": model"));
+  BALLAST_TRY(description.model, parse_token_model(*fields.find("model"), fields.where() + ": model"));
   auto* pairs = std::get_if<CharPairVocabulary>(&description.model);
   if (pairs == nullptr || !is_byte_level(description)) return description;
   description.model = as_byte_pairs(std::move(*pairs));
@@ -72,7 +72,7 @@ Result<TokenizerDescription> read_document(const JsonFields& fields) {
 }
 
 // gpt.rs's own: its mark for the unknown is the end of text in GPT-2's files, and <unk> where none is named.
-Result<TokenizerDescription> read_flat(std::string_view json, const JsonFields& fields) {
+Result<TokenizerDescription> read_flat(std::string_view json, const JsonObject& fields) {
   BALLAST_TRY(TokenModel model, parse_token_model(json, fields.where()));
   auto* pairs = std::get_if<CharPairVocabulary>(&model);
   if (pairs == nullptr) return fields.unsupported("a flat file without merges");
@@ -100,12 +100,12 @@ Result<TokenizerDescription> read_flat(std::string_view json, const JsonFields& 
 // ---------------------------------------------------------------- tokenizer_config.json
 
 // A token is a text, or an object with its content.
-Result<std::string> token_text(const JsonFields& fields, std::string_view key) {
-  const auto raw = fields.raw(key);
+Result<std::string> token_text(const JsonObject& fields, std::string_view key) {
+  const auto raw = fields.find(key);
   if (!raw) return std::string();
   if (!raw->starts_with('{')) return fields.text(key);
-  BALLAST_TRY(const JsonFields token, JsonFields::parse(*raw, fields.where()));
-  return token.text("content", "");
+  BALLAST_TRY(const JsonObject token, JsonObject::parse(*raw, fields.where(), kStrictRules));
+  return token.text_or("content", "");
 }
 
 std::optional<TokenId> id_of_text(const TokenizerDescription& description, std::string_view text) {
@@ -173,14 +173,14 @@ TokenModel as_byte_pairs(CharPairVocabulary vocabulary) {
 }
 
 Result<TokenizerDescription> parse_tokenizer_json(std::string_view json, const std::string& where) {
-  BALLAST_TRY(const JsonFields fields, JsonFields::parse(json, where));
+  BALLAST_TRY(const JsonObject fields, JsonObject::parse(json, where, kStrictRules));
   if (fields.has("model")) return read_document(fields);
   if (fields.has("vocab")) return read_flat(json, fields);
   return fields.corrupt("no vocabulary: this is no tokenizer file");
 }
 
 Status apply_tokenizer_config(std::string_view json, const std::string& where, TokenizerDescription& description) {
-  BALLAST_TRY(const JsonFields fields, JsonFields::parse(json, where));
+  BALLAST_TRY(const JsonObject fields, JsonObject::parse(json, where, kStrictRules));
   TokenMarks& marks = description.marks;
   const auto mark = [&](std::string_view key, std::optional<TokenId>& id) -> Status {
     BALLAST_TRY(const std::string text, token_text(fields, key));
@@ -196,8 +196,8 @@ Status apply_tokenizer_config(std::string_view json, const std::string& where, T
   if (marks.end && marks.stops.empty()) marks.stops = {*marks.end};
   // Where the tokenizer itself says what is around a text, that counts.
   if (description.post_processor.added_count(false) > 0) return {};
-  BALLAST_TRY(const bool begin, fields.flag("add_bos_token", false));
-  BALLAST_TRY(const bool end, fields.flag("add_eos_token", false));
+  BALLAST_TRY(const bool begin, fields.truth_or("add_bos_token", false));
+  BALLAST_TRY(const bool end, fields.truth_or("add_eos_token", false));
   add_begin_and_end(description.post_processor, begin ? marks.begin : std::nullopt, end ? marks.end : std::nullopt);
   return {};
 }

@@ -15,28 +15,28 @@ namespace {
 constexpr size_t kMostNesting = 16;
 
 Status flatten_into(std::string_view json, std::string_view key, const std::string& where, size_t depth,
-                    std::vector<JsonFields>& out) {
+                    std::vector<JsonObject>& out) {
   if (depth > kMostNesting) {
     return make_error(ErrorCode::kUnsupported,
                       fmt::format("{}: Sequences inside Sequences, more than {} deep", where, kMostNesting));
   }
-  BALLAST_TRY(JsonFields fields, JsonFields::parse(json, where));
+  BALLAST_TRY(JsonObject fields, JsonObject::parse(json, where, kStrictRules));
   BALLAST_TRY(const std::string type, fields.text("type"));
   if (type != "Sequence") {
     out.push_back(std::move(fields));
     return {};
   }
   if (!fields.has(key)) return fields.corrupt(fmt::format("a Sequence without \"{}\"", key));
-  BALLAST_TRY(const auto members, fields.list(key));
+  BALLAST_TRY(const auto members, fields.elements(key));
   for (const std::string_view member : members) BALLAST_CHECK(flatten_into(member, key, where, depth + 1, out));
   return {};
 }
 
 }  // namespace
 
-Result<std::vector<JsonFields>> flatten_sequence(std::string_view json, std::string_view key,
+Result<std::vector<JsonObject>> flatten_sequence(std::string_view json, std::string_view key,
                                                  const std::string& where) {
-  std::vector<JsonFields> members;
+  std::vector<JsonObject> members;
   BALLAST_CHECK(flatten_into(json, key, where, 0, members));
   return members;
 }
@@ -47,10 +47,10 @@ Result<TokenId> read_token_id(JsonReader& reader) {
   return static_cast<TokenId>(id);
 }
 
-Result<TextPattern> parse_text_pattern(const JsonFields& fields) {
-  const auto raw = fields.raw("pattern");
+Result<TextPattern> parse_text_pattern(const JsonObject& fields) {
+  const auto raw = fields.find("pattern");
   if (!raw) return fields.corrupt("there is no \"pattern\"");
-  BALLAST_TRY(const JsonFields pattern, JsonFields::parse(*raw, fields.where()));
+  BALLAST_TRY(const JsonObject pattern, JsonObject::parse(*raw, fields.where(), kStrictRules));
   if (pattern.has("String")) {
     BALLAST_TRY(std::string text, pattern.text("String"));
     return TextPattern::exact(std::move(text));
@@ -68,17 +68,17 @@ Result<std::vector<AddedToken>> parse_added_tokens(std::string_view json, const 
   std::vector<AddedToken> tokens;
   BALLAST_TRY(const auto elements, json_elements(json, where));
   for (const std::string_view element : elements) {
-    BALLAST_TRY(const JsonFields fields, JsonFields::parse(element, where));
+    BALLAST_TRY(const JsonObject fields, JsonObject::parse(element, where, kStrictRules));
     AddedToken token;
-    BALLAST_TRY(const uint64_t id, fields.number("id"));
+    BALLAST_TRY(const uint64_t id, fields.count("id"));
     if (id > UINT32_MAX) return fields.corrupt(fmt::format("token id {} does not fit 32 bits", id));
     token.id = static_cast<TokenId>(id);
     BALLAST_TRY(token.text, fields.text("content"));
-    BALLAST_TRY(token.special, fields.flag("special", false));
-    BALLAST_TRY(token.strip_left, fields.flag("lstrip", false));
-    BALLAST_TRY(token.strip_right, fields.flag("rstrip", false));
-    BALLAST_TRY(token.single_word, fields.flag("single_word", false));
-    BALLAST_TRY(token.normalized, fields.flag("normalized", !token.special));
+    BALLAST_TRY(token.special, fields.truth_or("special", false));
+    BALLAST_TRY(token.strip_left, fields.truth_or("lstrip", false));
+    BALLAST_TRY(token.strip_right, fields.truth_or("rstrip", false));
+    BALLAST_TRY(token.single_word, fields.truth_or("single_word", false));
+    BALLAST_TRY(token.normalized, fields.truth_or("normalized", !token.special));
     tokens.push_back(std::move(token));
   }
   return tokens;
@@ -91,9 +91,9 @@ namespace {
 using PostPart = PostProcessor::Part;
 using TokenLists = std::unordered_map<std::string, std::vector<TokenId>>;
 
-Result<TokenLists> parse_template_tokens(const JsonFields& fields) {
+Result<TokenLists> parse_template_tokens(const JsonObject& fields) {
   TokenLists tokens;
-  const auto raw = fields.raw("special_tokens");
+  const auto raw = fields.find("special_tokens");
   if (!raw) return tokens;
   JsonReader reader(*raw, fields.where());
   BALLAST_CHECK(reader.enter_object());
@@ -102,8 +102,8 @@ Result<TokenLists> parse_template_tokens(const JsonFields& fields) {
     BALLAST_TRY(const bool more, reader.next_key(key));
     if (!more) return tokens;
     BALLAST_TRY(const std::string_view value, reader.read_raw());
-    BALLAST_TRY(const JsonFields entry, JsonFields::parse(value, fields.where()));
-    BALLAST_TRY(const auto ids, entry.list("ids"));
+    BALLAST_TRY(const JsonObject entry, JsonObject::parse(value, fields.where(), kStrictRules));
+    BALLAST_TRY(const auto ids, entry.elements("ids"));
     for (const std::string_view id : ids) {
       JsonReader number(id, fields.where());
       BALLAST_TRY(const TokenId token, read_token_id(number));
@@ -112,14 +112,14 @@ Result<TokenLists> parse_template_tokens(const JsonFields& fields) {
   }
 }
 
-Result<PostPart> parse_template_part(std::string_view json, const TokenLists& tokens, const JsonFields& fields) {
-  BALLAST_TRY(const JsonFields part, JsonFields::parse(json, fields.where()));
+Result<PostPart> parse_template_part(std::string_view json, const TokenLists& tokens, const JsonObject& fields) {
+  BALLAST_TRY(const JsonObject part, JsonObject::parse(json, fields.where(), kStrictRules));
   const bool is_text = part.has("Sequence");
-  const auto raw = part.raw(is_text ? "Sequence" : "SpecialToken");
+  const auto raw = part.find(is_text ? "Sequence" : "SpecialToken");
   if (!raw) return fields.unsupported("a template with a part that is neither \"Sequence\" nor \"SpecialToken\"");
-  BALLAST_TRY(const JsonFields entry, JsonFields::parse(*raw, fields.where()));
+  BALLAST_TRY(const JsonObject entry, JsonObject::parse(*raw, fields.where(), kStrictRules));
   BALLAST_TRY(const std::string id, entry.text("id"));
-  BALLAST_TRY(const uint64_t type, entry.number("type_id", 0));
+  BALLAST_TRY(const uint64_t type, entry.count_or("type_id", 0));
   if (type > UINT32_MAX) return fields.corrupt(fmt::format("type id {} does not fit 32 bits", type));
   const auto type_id = static_cast<uint32_t>(type);
   if (is_text) return PostPart{id == "B" ? PostPart::Kind::kSecondText : PostPart::Kind::kFirstText, type_id, {}};
@@ -128,9 +128,9 @@ Result<PostPart> parse_template_part(std::string_view json, const TokenLists& to
   return PostPart{PostPart::Kind::kTokens, type_id, found->second};
 }
 
-Result<std::vector<PostPart>> parse_template(const JsonFields& fields, std::string_view key, size_t texts,
+Result<std::vector<PostPart>> parse_template(const JsonObject& fields, std::string_view key, size_t texts,
                                              const TokenLists& tokens) {
-  BALLAST_TRY(const auto elements, fields.list(key));
+  BALLAST_TRY(const auto elements, fields.elements(key));
   std::vector<PostPart> parts;
   std::array<size_t, 2> seen{};
   constexpr size_t kMostAdded = 65'536;
@@ -148,7 +148,7 @@ Result<std::vector<PostPart>> parse_template(const JsonFields& fields, std::stri
   return parts;
 }
 
-Result<PostProcessor> parse_template_processing(const JsonFields& fields) {
+Result<PostProcessor> parse_template_processing(const JsonObject& fields) {
   PostProcessor processor;
   BALLAST_TRY(const TokenLists tokens, parse_template_tokens(fields));
   BALLAST_TRY(processor.single, parse_template(fields, "single", 1, tokens));
@@ -158,8 +158,8 @@ Result<PostProcessor> parse_template_processing(const JsonFields& fields) {
   return processor;
 }
 
-Result<PostPart> parse_mark(const JsonFields& fields, std::string_view key, uint32_t type_id) {
-  BALLAST_TRY(const auto pair, fields.list(key));
+Result<PostPart> parse_mark(const JsonObject& fields, std::string_view key, uint32_t type_id) {
+  BALLAST_TRY(const auto pair, fields.elements(key));
   if (pair.size() != 2) return fields.corrupt(fmt::format("\"{}\" must be a text and an id", key));
   JsonReader reader(pair[1], fields.where());
   BALLAST_TRY(const TokenId id, read_token_id(reader));
@@ -167,7 +167,7 @@ Result<PostPart> parse_mark(const JsonFields& fields, std::string_view key, uint
 }
 
 // BERT's and RoBERTa's: CLS A SEP and CLS A SEP B SEP; the latter with two SEPs between and no types.
-Result<PostProcessor> parse_cls_sep(const JsonFields& fields, bool roberta) {
+Result<PostProcessor> parse_cls_sep(const JsonObject& fields, bool roberta) {
   BALLAST_TRY(const PostPart cls, parse_mark(fields, "cls", 0));
   BALLAST_TRY(const PostPart sep, parse_mark(fields, "sep", 0));
   const uint32_t second = roberta ? 0 : 1;
@@ -187,7 +187,7 @@ Result<PostProcessor> parse_post_processor(std::string_view json, const std::str
   PostProcessor processor;
   bool found = false;
   BALLAST_TRY(const auto members, flatten_sequence(json, "processors", where));
-  for (const JsonFields& fields : members) {
+  for (const JsonObject& fields : members) {
     BALLAST_TRY(const std::string type, fields.text("type"));
     if (type == "ByteLevel") continue;  // only moves offsets
     if (found) return fields.unsupported("more than one post-processor that adds tokens");
@@ -206,17 +206,17 @@ Result<PostProcessor> parse_post_processor(std::string_view json, const std::str
 // ---------------------------------------------------------------- lengths
 
 Result<Truncation> parse_truncation(std::string_view json, const std::string& where) {
-  BALLAST_TRY(const JsonFields fields, JsonFields::parse(json, where));
+  BALLAST_TRY(const JsonObject fields, JsonObject::parse(json, where, kStrictRules));
   Truncation truncation;
-  BALLAST_TRY(truncation.max_length, fields.number("max_length"));
-  BALLAST_TRY(const uint64_t stride, fields.number("stride", 0));
+  BALLAST_TRY(truncation.max_length, fields.count("max_length"));
+  BALLAST_TRY(const uint64_t stride, fields.count_or("stride", 0));
   if (stride >= truncation.max_length && stride > 0) {
     return fields.corrupt(fmt::format("stride {} must be less than max_length {}", stride, truncation.max_length));
   }
-  BALLAST_TRY(const std::string direction, fields.text("direction", "Right"));
+  BALLAST_TRY(const std::string direction, fields.text_or("direction", "Right"));
   if (direction != "Left" && direction != "Right") return fields.unsupported("a direction but Left and Right");
   truncation.from_left = direction == "Left";
-  BALLAST_TRY(const std::string strategy, fields.text("strategy", "LongestFirst"));
+  BALLAST_TRY(const std::string strategy, fields.text_or("strategy", "LongestFirst"));
   if (strategy == "OnlyFirst") truncation.strategy = Truncation::Strategy::kOnlyFirst;
   else if (strategy == "OnlySecond") truncation.strategy = Truncation::Strategy::kOnlySecond;
   else if (strategy != "LongestFirst") return fields.unsupported(fmt::format("strategy \"{}\" is not known", strategy));
@@ -224,23 +224,23 @@ Result<Truncation> parse_truncation(std::string_view json, const std::string& wh
 }
 
 Result<Padding> parse_padding(std::string_view json, const std::string& where) {
-  BALLAST_TRY(const JsonFields fields, JsonFields::parse(json, where));
+  BALLAST_TRY(const JsonObject fields, JsonObject::parse(json, where, kStrictRules));
   Padding padding;
-  const auto strategy = fields.raw("strategy");
+  const auto strategy = fields.find("strategy");
   if (strategy && strategy->starts_with('{')) {
-    BALLAST_TRY(const JsonFields fixed, JsonFields::parse(*strategy, where));
-    BALLAST_TRY(padding.fixed, fixed.number("Fixed"));
+    BALLAST_TRY(const JsonObject fixed, JsonObject::parse(*strategy, where, kStrictRules));
+    BALLAST_TRY(padding.fixed, fixed.count("Fixed"));
   }
-  BALLAST_TRY(padding.multiple_of, fields.number("pad_to_multiple_of", 0));
+  BALLAST_TRY(padding.multiple_of, fields.count_or("pad_to_multiple_of", 0));
   if (std::max(padding.fixed, padding.multiple_of) > Padding::kMostTokens) {
     return fields.unsupported(fmt::format("padding to {} tokens: more than {} make no sense",
                                           std::max(padding.fixed, padding.multiple_of), Padding::kMostTokens));
   }
   std::string direction;
-  BALLAST_CHECK(assign(direction, fields.text("direction", "Right")));
+  BALLAST_CHECK(assign(direction, fields.text_or("direction", "Right")));
   padding.on_left = direction == "Left";
-  BALLAST_TRY(const uint64_t id, fields.number("pad_id", 0));
-  BALLAST_TRY(const uint64_t type, fields.number("pad_type_id", 0));
+  BALLAST_TRY(const uint64_t id, fields.count_or("pad_id", 0));
+  BALLAST_TRY(const uint64_t type, fields.count_or("pad_type_id", 0));
   if (id > UINT32_MAX || type > UINT32_MAX)
     return fields.corrupt(fmt::format("pad id {} or type {} exceed 32 bits", id, type));
   padding.id = static_cast<TokenId>(id);

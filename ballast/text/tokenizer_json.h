@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "ballast/text/json_fields.h"
+#include "ballast/base/json_object.h"
 #include "ballast/text/tokenizer_description.h"
 
 namespace ballast {
@@ -24,11 +24,11 @@ Result<Padding> parse_padding(std::string_view json, const std::string& where);
 Result<TokenModel> parse_token_model(std::string_view json, const std::string& where);
 
 // {"String": text} or {"Regex": expression}
-Result<TextPattern> parse_text_pattern(const JsonFields& fields);
+Result<TextPattern> parse_text_pattern(const JsonObject& fields);
 
 // The members of a Sequence inside Sequences, in order, or the part itself where it is none. `key` names the list of
 // members.
-Result<std::vector<JsonFields>> flatten_sequence(std::string_view json, std::string_view key, const std::string& where);
+Result<std::vector<JsonObject>> flatten_sequence(std::string_view json, std::string_view key, const std::string& where);
 
 Result<TokenId> read_token_id(JsonReader& reader);
 

@@ -10,8 +10,8 @@ namespace ballast {
 namespace {
 
 template <typename Token>
-Result<std::vector<Token>> parse_vocabulary(const JsonFields& fields) {
-  const auto raw = fields.raw("vocab");
+Result<std::vector<Token>> parse_vocabulary(const JsonObject& fields) {
+  const auto raw = fields.find("vocab");
   if (!raw || !raw->starts_with('{')) return fields.corrupt("there is no \"vocab\" of texts and ids");
   std::vector<Token> tokens;
   JsonReader reader(*raw, fmt::format("{}: \"vocab\"", fields.where()));
@@ -56,9 +56,9 @@ Result<std::optional<Merge>> read_merge_pair(JsonReader& reader) {
   return std::optional(Merge{std::move(sides[0]), std::move(sides[1])});
 }
 
-Result<std::vector<Merge>> parse_merges(const JsonFields& fields) {
+Result<std::vector<Merge>> parse_merges(const JsonObject& fields) {
   std::vector<Merge> merges;
-  const auto raw = fields.raw("merges");
+  const auto raw = fields.find("merges");
   if (!raw) return merges;
   JsonReader reader(*raw, fmt::format("{}: \"merges\"", fields.where()));
   BALLAST_CHECK(reader.enter_array());
@@ -71,18 +71,18 @@ Result<std::vector<Merge>> parse_merges(const JsonFields& fields) {
   }
 }
 
-Result<TokenModel> parse_bpe(const JsonFields& fields) {
+Result<TokenModel> parse_bpe(const JsonObject& fields) {
   CharPairVocabulary model;
   BALLAST_TRY(model.tokens, parse_vocabulary<CharPairVocabulary::Token>(fields));
   BALLAST_TRY(model.merges, parse_merges(fields));
-  BALLAST_TRY(model.unknown, fields.text("unk_token", ""));
-  BALLAST_TRY(model.continuing_prefix, fields.text("continuing_subword_prefix", ""));
-  BALLAST_TRY(model.ending, fields.text("end_of_word_suffix", ""));
-  BALLAST_TRY(model.fuse_unknown, fields.flag("fuse_unk", false));
-  BALLAST_TRY(model.byte_fallback, fields.flag("byte_fallback", false));
-  BALLAST_TRY(const bool whole, fields.flag("ignore_merges", false));
+  BALLAST_TRY(model.unknown, fields.text_or("unk_token", ""));
+  BALLAST_TRY(model.continuing_prefix, fields.text_or("continuing_subword_prefix", ""));
+  BALLAST_TRY(model.ending, fields.text_or("end_of_word_suffix", ""));
+  BALLAST_TRY(model.fuse_unknown, fields.truth_or("fuse_unk", false));
+  BALLAST_TRY(model.byte_fallback, fields.truth_or("byte_fallback", false));
+  BALLAST_TRY(const bool whole, fields.truth_or("ignore_merges", false));
   if (whole) model.whole_pieces = CharPairVocabulary::WholePieces::kAlways;
-  const auto dropout = fields.raw("dropout");
+  const auto dropout = fields.find("dropout");
   if (dropout && *dropout != "0" && *dropout != "0.0") {
     return fields.unsupported(fmt::format("a dropout of {}: it would give other tokens each time", *dropout));
   }
@@ -91,9 +91,9 @@ Result<TokenModel> parse_bpe(const JsonFields& fields) {
 
 // ---------------------------------------------------------------- Unigram
 
-Result<TokenModel> parse_unigram(const JsonFields& fields) {
+Result<TokenModel> parse_unigram(const JsonObject& fields) {
   UnigramVocabulary model;
-  BALLAST_TRY(const auto entries, fields.list("vocab"));
+  BALLAST_TRY(const auto entries, fields.elements("vocab"));
   for (const std::string_view entry : entries) {
     BALLAST_TRY(const auto sides, json_elements(entry, fields.where()));
     if (sides.size() != 2) return fields.corrupt("a token of a Unigram model must be a text and a number");
@@ -104,37 +104,37 @@ Result<TokenModel> parse_unigram(const JsonFields& fields) {
     model.tokens.push_back(std::move(token));
   }
   if (fields.has("unk_id")) {
-    BALLAST_TRY(const uint64_t unknown, fields.number("unk_id"));
+    BALLAST_TRY(const uint64_t unknown, fields.count("unk_id"));
     if (unknown >= model.tokens.size()) {
       return fields.corrupt(fmt::format("unk_id is {}, but there are {} tokens", unknown, model.tokens.size()));
     }
     model.unknown = static_cast<TokenId>(unknown);
   }
-  BALLAST_TRY(model.byte_fallback, fields.flag("byte_fallback", false));
+  BALLAST_TRY(model.byte_fallback, fields.truth_or("byte_fallback", false));
   return TokenModel(std::move(model));
 }
 
 // ---------------------------------------------------------------- words
 
-Result<TokenModel> parse_word_piece(const JsonFields& fields) {
+Result<TokenModel> parse_word_piece(const JsonObject& fields) {
   WordVocabulary model;
   BALLAST_TRY(model.tokens, parse_vocabulary<WordVocabulary::Token>(fields));
-  BALLAST_TRY(model.unknown, fields.text("unk_token", "[UNK]"));
-  BALLAST_TRY(model.continuing_prefix, fields.text("continuing_subword_prefix", "##"));
-  BALLAST_TRY(model.max_chars, fields.number("max_input_chars_per_word", 100));
+  BALLAST_TRY(model.unknown, fields.text_or("unk_token", "[UNK]"));
+  BALLAST_TRY(model.continuing_prefix, fields.text_or("continuing_subword_prefix", "##"));
+  BALLAST_TRY(model.max_chars, fields.count_or("max_input_chars_per_word", 100));
   return TokenModel(std::move(model));
 }
 
-Result<TokenModel> parse_word_level(const JsonFields& fields) {
+Result<TokenModel> parse_word_level(const JsonObject& fields) {
   WordVocabulary model;
   model.whole_words = true;
   BALLAST_TRY(model.tokens, parse_vocabulary<WordVocabulary::Token>(fields));
-  BALLAST_TRY(model.unknown, fields.text("unk_token", "<unk>"));
+  BALLAST_TRY(model.unknown, fields.text_or("unk_token", "<unk>"));
   return TokenModel(std::move(model));
 }
 
 // Old files do not say what they are.
-std::string guess_type(const JsonFields& fields) {
+std::string guess_type(const JsonObject& fields) {
   if (fields.has("merges")) return "BPE";
   if (fields.has("unk_id")) return "Unigram";
   if (fields.has("continuing_subword_prefix") || fields.has("max_input_chars_per_word")) return "WordPiece";
@@ -144,8 +144,8 @@ std::string guess_type(const JsonFields& fields) {
 }  // namespace
 
 Result<TokenModel> parse_token_model(std::string_view json, const std::string& where) {
-  BALLAST_TRY(const JsonFields fields, JsonFields::parse(json, where));
-  BALLAST_TRY(const std::string type, fields.text("type", guess_type(fields)));
+  BALLAST_TRY(const JsonObject fields, JsonObject::parse(json, where, kStrictRules));
+  BALLAST_TRY(const std::string type, fields.text_or("type", guess_type(fields)));
   if (type == "BPE") return parse_bpe(fields);
   if (type == "Unigram") return parse_unigram(fields);
   if (type == "WordPiece") return parse_word_piece(fields);

@@ -11,7 +11,7 @@ namespace {
 
 // ---------------------------------------------------------------- normalizers
 
-Result<Normalizer> parse_charsmap(const JsonFields& fields) {
+Result<Normalizer> parse_charsmap(const JsonObject& fields) {
   BALLAST_TRY(const std::string encoded, fields.text("precompiled_charsmap"));
   auto bytes = decode_base64(encoded);
   if (!bytes) return std::move(bytes).error().with_context(fields.where());
@@ -20,16 +20,16 @@ Result<Normalizer> parse_charsmap(const JsonFields& fields) {
   return Normalizer(ApplyCharsmap{std::move(*map)});
 }
 
-Result<Normalizer> parse_bert_text(const JsonFields& fields) {
+Result<Normalizer> parse_bert_text(const JsonObject& fields) {
   BertText how;
-  BALLAST_TRY(how.clean, fields.flag("clean_text", true));
-  BALLAST_TRY(how.space_ideographs, fields.flag("handle_chinese_chars", true));
-  BALLAST_TRY(how.lower_case, fields.flag("lowercase", true));
-  BALLAST_TRY(how.strip_accents, fields.flag("strip_accents", how.lower_case));
+  BALLAST_TRY(how.clean, fields.truth_or("clean_text", true));
+  BALLAST_TRY(how.space_ideographs, fields.truth_or("handle_chinese_chars", true));
+  BALLAST_TRY(how.lower_case, fields.truth_or("lowercase", true));
+  BALLAST_TRY(how.strip_accents, fields.truth_or("strip_accents", how.lower_case));
   return Normalizer(how);
 }
 
-Result<Normalizer> parse_one_normalizer(const JsonFields& fields) {
+Result<Normalizer> parse_one_normalizer(const JsonObject& fields) {
   BALLAST_TRY(const std::string type, fields.text("type"));
   if (type == "NFC") return Normalizer(NormalForm::kNfc);
   if (type == "NFD") return Normalizer(NormalForm::kNfd);
@@ -43,8 +43,8 @@ Result<Normalizer> parse_one_normalizer(const JsonFields& fields) {
   if (type == "BertNormalizer") return parse_bert_text(fields);
   if (type == "Strip") {
     StripSpaces how;
-    BALLAST_TRY(how.left, fields.flag("strip_left", true));
-    BALLAST_TRY(how.right, fields.flag("strip_right", true));
+    BALLAST_TRY(how.left, fields.truth_or("strip_left", true));
+    BALLAST_TRY(how.right, fields.truth_or("strip_right", true));
     return Normalizer(how);
   }
   if (type == "Prepend") {
@@ -61,8 +61,8 @@ Result<Normalizer> parse_one_normalizer(const JsonFields& fields) {
 
 // ---------------------------------------------------------------- pre-tokenizers
 
-Result<SplitBehavior> parse_behavior(const JsonFields& fields) {
-  BALLAST_TRY(const std::string name, fields.text("behavior", "Isolated"));
+Result<SplitBehavior> parse_behavior(const JsonObject& fields) {
+  BALLAST_TRY(const std::string name, fields.text_or("behavior", "Isolated"));
   if (name == "Removed") return SplitBehavior::kRemoved;
   if (name == "Isolated") return SplitBehavior::kIsolated;
   if (name == "MergedWithPrevious") return SplitBehavior::kMergedWithPrevious;
@@ -71,8 +71,8 @@ Result<SplitBehavior> parse_behavior(const JsonFields& fields) {
   return fields.unsupported(fmt::format("behavior \"{}\" is not known", name));
 }
 
-Result<uint32_t> parse_character(const JsonFields& fields, std::string_view key, const std::string& absent) {
-  BALLAST_TRY(const std::string text, fields.text(key, absent));
+Result<uint32_t> parse_character(const JsonObject& fields, std::string_view key, const std::string& absent) {
+  BALLAST_TRY(const std::string text, fields.text_or(key, absent));
   size_t at = 0;
   const auto code_point = take_code_point(text, at);
   if (!code_point || at != text.size()) {
@@ -82,43 +82,43 @@ Result<uint32_t> parse_character(const JsonFields& fields, std::string_view key,
 }
 
 // Older files say add_prefix_space.
-Result<SplitMetaspace> parse_metaspace(const JsonFields& fields) {
+Result<SplitMetaspace> parse_metaspace(const JsonObject& fields) {
   SplitMetaspace how;
   BALLAST_TRY(const uint32_t mark, parse_character(fields, "replacement", "\u2581"));
   how.mark.clear();
   append_utf8(how.mark, mark);
-  BALLAST_TRY(const bool prefix, fields.flag("add_prefix_space", true));
-  BALLAST_TRY(const std::string scheme, fields.text("prepend_scheme", prefix ? "always" : "never"));
+  BALLAST_TRY(const bool prefix, fields.truth_or("add_prefix_space", true));
+  BALLAST_TRY(const std::string scheme, fields.text_or("prepend_scheme", prefix ? "always" : "never"));
   using Prepend = SplitMetaspace::Prepend;
   if (scheme == "always") how.prepend = Prepend::kAlways;
   else if (scheme == "first") how.prepend = Prepend::kFirst;
   else if (scheme == "never") how.prepend = Prepend::kNever;
   else return fields.unsupported(fmt::format("prepend_scheme \"{}\" is not known", scheme));
-  BALLAST_TRY(how.cut, fields.flag("split", true));
+  BALLAST_TRY(how.cut, fields.truth_or("split", true));
   return how;
 }
 
-Result<PreTokenizer> parse_split(const JsonFields& fields) {
+Result<PreTokenizer> parse_split(const JsonObject& fields) {
   BALLAST_TRY(TextPattern pattern, parse_text_pattern(fields));
   BALLAST_TRY(const SplitBehavior behavior, parse_behavior(fields));
-  BALLAST_TRY(const bool invert, fields.flag("invert", false));
+  BALLAST_TRY(const bool invert, fields.truth_or("invert", false));
   return PreTokenizer(SplitAtPattern{std::move(pattern), behavior, invert});
 }
 
-Result<PreTokenizer> parse_byte_level(const JsonFields& fields) {
+Result<PreTokenizer> parse_byte_level(const JsonObject& fields) {
   SplitBytes how;
-  BALLAST_TRY(how.add_prefix_space, fields.flag("add_prefix_space", true));
-  BALLAST_TRY(how.cut, fields.flag("use_regex", true));
+  BALLAST_TRY(how.add_prefix_space, fields.truth_or("add_prefix_space", true));
+  BALLAST_TRY(how.cut, fields.truth_or("use_regex", true));
   return PreTokenizer(how);
 }
 
-Result<PreTokenizer> parse_fixed_length(const JsonFields& fields) {
-  BALLAST_TRY(const uint64_t length, fields.number("length", 5));
+Result<PreTokenizer> parse_fixed_length(const JsonObject& fields) {
+  BALLAST_TRY(const uint64_t length, fields.count_or("length", 5));
   if (length == 0) return fields.corrupt("pieces of no length");
   return PreTokenizer(SplitFixedLength{length});
 }
 
-Result<PreTokenizer> parse_one_pre_tokenizer(const JsonFields& fields) {
+Result<PreTokenizer> parse_one_pre_tokenizer(const JsonObject& fields) {
   BALLAST_TRY(const std::string type, fields.text("type"));
   if (type == "Split") return parse_split(fields);
   if (type == "ByteLevel") return parse_byte_level(fields);
@@ -127,7 +127,7 @@ Result<PreTokenizer> parse_one_pre_tokenizer(const JsonFields& fields) {
     return PreTokenizer(std::move(how));
   }
   if (type == "Digits") {
-    BALLAST_TRY(const bool individual, fields.flag("individual_digits", false));
+    BALLAST_TRY(const bool individual, fields.truth_or("individual_digits", false));
     return PreTokenizer(SplitDigits{individual});
   }
   if (type == "Punctuation") {
@@ -148,37 +148,37 @@ Result<PreTokenizer> parse_one_pre_tokenizer(const JsonFields& fields) {
 
 // ---------------------------------------------------------------- decoders
 
-Result<TokenDecoder> parse_word_piece_decoder(const JsonFields& fields) {
+Result<TokenDecoder> parse_word_piece_decoder(const JsonObject& fields) {
   DecodeWordPiece how;
-  BALLAST_TRY(how.prefix, fields.text("prefix", "##"));
-  BALLAST_TRY(how.clean_up, fields.flag("cleanup", true));
+  BALLAST_TRY(how.prefix, fields.text_or("prefix", "##"));
+  BALLAST_TRY(how.clean_up, fields.truth_or("cleanup", true));
   return TokenDecoder(std::move(how));
 }
 
-Result<TokenDecoder> parse_metaspace_decoder(const JsonFields& fields) {
+Result<TokenDecoder> parse_metaspace_decoder(const JsonObject& fields) {
   BALLAST_TRY(const SplitMetaspace how, parse_metaspace(fields));
   return TokenDecoder(DecodeMetaspace{how.mark, how.prepend != SplitMetaspace::Prepend::kNever});
 }
 
-Result<TokenDecoder> parse_ctc_decoder(const JsonFields& fields) {
+Result<TokenDecoder> parse_ctc_decoder(const JsonObject& fields) {
   DecodeCtc how;
-  BALLAST_TRY(how.pad, fields.text("pad_token", "<pad>"));
-  BALLAST_TRY(how.word_delimiter, fields.text("word_delimiter_token", "|"));
-  BALLAST_TRY(how.clean_up, fields.flag("cleanup", true));
+  BALLAST_TRY(how.pad, fields.text_or("pad_token", "<pad>"));
+  BALLAST_TRY(how.word_delimiter, fields.text_or("word_delimiter_token", "|"));
+  BALLAST_TRY(how.clean_up, fields.truth_or("cleanup", true));
   return TokenDecoder(std::move(how));
 }
 
-Result<TokenDecoder> parse_strip_decoder(const JsonFields& fields) {
+Result<TokenDecoder> parse_strip_decoder(const JsonObject& fields) {
   DecodeStrip how;
   BALLAST_TRY(const uint32_t character, parse_character(fields, "content", " "));
   how.character.clear();
   append_utf8(how.character, character);
-  BALLAST_TRY(how.start, fields.number("start", 0));
-  BALLAST_TRY(how.stop, fields.number("stop", 0));
+  BALLAST_TRY(how.start, fields.count_or("start", 0));
+  BALLAST_TRY(how.stop, fields.count_or("stop", 0));
   return TokenDecoder(std::move(how));
 }
 
-Result<TokenDecoder> parse_one_decoder(const JsonFields& fields) {
+Result<TokenDecoder> parse_one_decoder(const JsonObject& fields) {
   BALLAST_TRY(const std::string type, fields.text("type"));
   if (type == "ByteLevel") return TokenDecoder(DecodeBytes{});
   if (type == "ByteFallback") return TokenDecoder(DecodeByteTokens{});
@@ -188,7 +188,7 @@ Result<TokenDecoder> parse_one_decoder(const JsonFields& fields) {
   if (type == "CTC") return parse_ctc_decoder(fields);
   if (type == "Strip") return parse_strip_decoder(fields);
   if (type == "BPEDecoder") {
-    BALLAST_TRY(std::string suffix, fields.text("suffix", "</w>"));
+    BALLAST_TRY(std::string suffix, fields.text_or("suffix", "</w>"));
     return TokenDecoder(DecodeSuffix{std::move(suffix)});
   }
   if (type == "Replace") {
@@ -201,10 +201,10 @@ Result<TokenDecoder> parse_one_decoder(const JsonFields& fields) {
 
 template <typename Stage>
 Result<std::vector<Stage>> parse_stages(std::string_view json, std::string_view key, const std::string& where,
-                                        Result<Stage> (*parse_one)(const JsonFields&)) {
+                                        Result<Stage> (*parse_one)(const JsonObject&)) {
   std::vector<Stage> stages;
   BALLAST_TRY(const auto members, flatten_sequence(json, key, where));
-  for (const JsonFields& fields : members) {
+  for (const JsonObject& fields : members) {
     BALLAST_TRY(Stage stage, parse_one(fields));
     stages.push_back(std::move(stage));
   }

@@ -82,8 +82,8 @@ class BurnSnapshot {
   Status translate_state() {
     BALLAST_TRY(const TrainerState state, read_trainer_state(checkpoint_.state_json()));
     BALLAST_TRY(const JsonObject scalars, JsonObject::parse(state.optimizer, "the optimizer's state"));
-    BALLAST_TRY(const auto type, scalars.text("type"));
-    BALLAST_TRY(const auto steps, scalars.whole("t"));
+    BALLAST_TRY(const auto type, scalars.find_text("type"));
+    BALLAST_TRY(const auto steps, scalars.find_count("t"));
     for (size_t i = 0; i < checkpoint_.state().size(); ++i) {
       const std::string& name = checkpoint_.state()[i].info.name;
       if (name.starts_with(kOptimizerPrefix)) BALLAST_CHECK(translate(i, type.value_or("")));

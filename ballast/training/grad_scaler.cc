@@ -5,7 +5,6 @@
 #include <cmath>
 
 #include "ballast/base/json_object.h"
-#include "ballast/training/json_values.h"
 
 namespace ballast {
 
@@ -37,13 +36,13 @@ Result<bool> GradScaler::step(Context& context, Optimizer& optimizer, ParamGradi
 }
 
 std::string GradScaler::state_dict() const {
-  return fmt::format("{{\"scale\": {}, \"tracker\": {}}}", json_real(scale_), tracker_);
+  return fmt::format("{{\"scale\": {}, \"tracker\": {}}}", python_real(scale_), tracker_);
 }
 
 Status GradScaler::load_state_dict(std::string_view json) {
   BALLAST_TRY(const JsonObject object, JsonObject::parse(json, "the scaler's state"));
-  BALLAST_TRY(const auto scale, object.real("scale"));
-  BALLAST_TRY(const auto tracker, object.whole("tracker"));
+  BALLAST_TRY(const auto scale, object.find_real("scale"));
+  BALLAST_TRY(const auto tracker, object.find_count("tracker"));
   if (!scale || !tracker || !(*scale > 0)) {
     return make_error(ErrorCode::kInvalidArgument, "the scaler's state: \"scale\" above 0 and \"tracker\" are needed");
   }

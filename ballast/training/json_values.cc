@@ -2,10 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
-#include "ballast/base/json_object.h"
-
 namespace ballast {
 
 namespace {
@@ -18,7 +14,7 @@ uint64_t product_from(const Shape& shape, size_t axis) {
 
 void append_axis(std::string& out, const Shape& shape, size_t axis, std::span<const float> values) {
   if (axis == shape.rank()) {
-    out += json_real(static_cast<double>(values[0]));
+    out += python_real(static_cast<double>(values[0]));
     return;
   }
   const auto step = static_cast<size_t>(product_from(shape, axis + 1));
@@ -52,12 +48,6 @@ Status read_axis(JsonReader& json, const Shape& shape, size_t axis, std::span<fl
 }
 
 }  // namespace
-
-std::string json_real(double value) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
-  return python_real(value);
-}
 
 void append_nested(std::string& out, const Shape& shape, std::span<const float> values) {
   append_axis(out, shape, 0, values);

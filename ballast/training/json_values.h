@@ -9,9 +9,6 @@
 
 namespace ballast {
 
-// A number as Python's json module writes it, NaN and Infinity included.
-std::string json_real(double value);
-
 // Appends nested lists of this shape; a rank of 0 is one number.
 void append_nested(std::string& out, const Shape& shape, std::span<const float> values);
 

@@ -141,7 +141,7 @@ Result<std::unique_ptr<Trainable>> make_trainable(const TrainConfig& config, con
   if (!config.model.init.empty()) return load_trainable(config, data, loss);
   if (config.model.kind == "gpt") {
     BALLAST_TRY(const ModelKind* kind, find_kind("gpt"));
-    return make_text_trainable(*kind, gpt_config(config.model.gpt, layout.classes), config.train.seed);
+    return make_text_trainable(*kind, {.text = gpt_config(config.model.gpt, layout.classes)}, config.train.seed);
   }
   std::unique_ptr<nn::Sequential> model;
   if (config.model.kind == "mlp") {

@@ -74,8 +74,8 @@ std::vector<StateTensor> ModelEma::state_tensors() {
 }
 
 std::string ModelEma::scalars_json() const {
-  return fmt::format("{{\"decay\": {}, \"warmup\": {}, \"step_count\": {}}}", json_real(config_.decay), config_.warmup,
-                     updates_);
+  return fmt::format("{{\"decay\": {}, \"warmup\": {}, \"step_count\": {}}}", python_real(config_.decay),
+                     config_.warmup, updates_);
 }
 
 std::string ModelEma::state_dict() const {
@@ -91,9 +91,9 @@ std::string ModelEma::state_dict() const {
 
 Status ModelEma::load_scalars(std::string_view json) {
   BALLAST_TRY(const JsonObject object, JsonObject::parse(json, "the average's state"));
-  BALLAST_TRY(const auto decay, object.real("decay"));
-  BALLAST_TRY(const auto warmup, object.boolean("warmup"));
-  BALLAST_TRY(const auto count, object.whole("step_count"));
+  BALLAST_TRY(const auto decay, object.find_real("decay"));
+  BALLAST_TRY(const auto warmup, object.find_truth("warmup"));
+  BALLAST_TRY(const auto count, object.find_count("step_count"));
   if (!decay || !warmup || !count) {
     return make_error(ErrorCode::kInvalidArgument,
                       "the average's state: \"decay\", \"warmup\" and \"step_count\" are needed");

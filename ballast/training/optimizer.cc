@@ -11,7 +11,6 @@
 #include "ballast/base/near_miss.h"
 #include "ballast/ops/update_routines.h"
 #include "ballast/tensor/cast.h"
-#include "ballast/training/json_values.h"
 
 namespace ballast {
 
@@ -248,14 +247,14 @@ std::vector<StateTensor> Optimizer::state_tensors() {
 }
 
 std::string Optimizer::scalars_json() const {
-  return fmt::format("{{\"type\": \"{}\", \"t\": {}, \"lr\": {}}}", row_.name, steps_, json_real(settings_.lr));
+  return fmt::format("{{\"type\": \"{}\", \"t\": {}, \"lr\": {}}}", row_.name, steps_, python_real(settings_.lr));
 }
 
 Status Optimizer::load_scalars(std::string_view json) {
   BALLAST_TRY(const JsonObject object, JsonObject::parse(json, "the optimizer's state"));
-  BALLAST_TRY(const auto type, object.text("type"));
-  BALLAST_TRY(const auto steps, object.whole("t"));
-  BALLAST_TRY(const auto lr, object.real("lr"));
+  BALLAST_TRY(const auto type, object.find_text("type"));
+  BALLAST_TRY(const auto steps, object.find_count("t"));
+  BALLAST_TRY(const auto lr, object.find_real("lr"));
   if (!type || *type != row_.name || !steps || !lr) {
     return make_error(ErrorCode::kInvalidArgument,
                       fmt::format("the state is that of {}, and this run uses {}",

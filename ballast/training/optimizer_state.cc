@@ -139,7 +139,7 @@ Status Optimizer::load_state_dict(std::string_view json) {
   };
   uint64_t steps = steps_;
   if (type() == "Adam" || type() == "AdamW") {
-    BALLAST_TRY(const auto t, object.whole("t"));
+    BALLAST_TRY(const auto t, object.find_count("t"));
     if (!t) return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: \"t\" is missing", kWhere));
     steps = *t;
     if (const auto moments = object.find("moments")) {

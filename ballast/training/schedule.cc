@@ -9,7 +9,6 @@
 
 #include "ballast/base/json_object.h"
 #include "ballast/base/near_miss.h"
-#include "ballast/training/json_values.h"
 
 namespace ballast {
 
@@ -91,14 +90,14 @@ class ReduceOnPlateau final : public Schedule {
     return config_.larger_is_better.value_or(false) ? metric > *best_ + threshold : metric < *best_ - threshold;
   }
   std::string more_state() const override {
-    return fmt::format(", \"lr\": {}, \"best\": {}, \"bad\": {}", json_real(lr_), best_ ? json_real(*best_) : "null",
-                       bad_);
+    return fmt::format(", \"lr\": {}, \"best\": {}, \"bad\": {}", python_real(lr_),
+                       best_ ? python_real(*best_) : "null", bad_);
   }
   Status load_more(std::string_view json) override {
     BALLAST_TRY(const JsonObject object, JsonObject::parse(json, "the schedule's state"));
-    BALLAST_TRY(const auto lr, object.real("lr"));
-    BALLAST_TRY(const auto best, object.real("best"));
-    BALLAST_TRY(const auto bad, object.whole("bad"));
+    BALLAST_TRY(const auto lr, object.find_real("lr"));
+    BALLAST_TRY(const auto best, object.find_real("best"));
+    BALLAST_TRY(const auto bad, object.find_count("bad"));
     if (!lr || !bad) {
       return make_error(ErrorCode::kInvalidArgument, "the schedule's state: \"lr\" and \"bad\" are needed");
     }
@@ -191,8 +190,8 @@ std::string Schedule::state_dict() const {
 
 Status Schedule::load_state_dict(std::string_view json) {
   BALLAST_TRY(const JsonObject object, JsonObject::parse(json, "the schedule's state"));
-  BALLAST_TRY(const auto type, object.text("type"));
-  BALLAST_TRY(const auto calls, object.whole("calls"));
+  BALLAST_TRY(const auto type, object.find_text("type"));
+  BALLAST_TRY(const auto calls, object.find_count("calls"));
   if (type != config_.type || !calls) {
     return make_error(ErrorCode::kInvalidArgument,
                       fmt::format("the state is that of the schedule {}, and this run uses {}", type.value_or("(none)"),

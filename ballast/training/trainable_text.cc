@@ -77,7 +77,7 @@ uint64_t layer_count(const std::vector<WantedParam>& wanted) {
 
 class TextTrainable final : public Trainable {
  public:
-  static Result<std::unique_ptr<TextTrainable>> make(const ModelKind& kind, std::string_view config) {
+  static Result<std::unique_ptr<TextTrainable>> make(const ModelKind& kind, const KindConfig& config) {
     auto made = std::make_unique<TextTrainable>();
     made->kind_ = kind.name;
     made->config_ = config;
@@ -178,7 +178,7 @@ class TextTrainable final : public Trainable {
   }
 
  private:
-  std::string config_text() const { return fmt::format("{{\"kind\":\"{}\",\"config\":{}}}", kind_, config_); }
+  std::string config_text() const { return fmt::format("{{\"kind\":\"{}\",\"config\":{}}}", kind_, config_.to_own()); }
 
   Status load_param(const Archive& archive, const std::string& path, size_t i) {
     const std::string& name = wanted_[i].name;
@@ -201,7 +201,7 @@ class TextTrainable final : public Trainable {
   }
 
   std::string_view kind_;
-  std::string config_;
+  KindConfig config_;
   std::vector<WantedParam> wanted_;
   std::shared_ptr<TrainedParams> params_;
   std::unique_ptr<ParamStore> store_;
@@ -210,13 +210,13 @@ class TextTrainable final : public Trainable {
 
 }  // namespace
 
-Result<std::unique_ptr<Trainable>> make_text_trainable(const ModelKind& kind, std::string_view config, uint64_t seed) {
+Result<std::unique_ptr<Trainable>> make_text_trainable(const ModelKind& kind, const KindConfig& config, uint64_t seed) {
   BALLAST_TRY(auto made, TextTrainable::make(kind, config));
   made->begin(seed);
   return std::unique_ptr<Trainable>(std::move(made));
 }
 
-Result<std::unique_ptr<Trainable>> load_text_trainable(const ModelKind& kind, std::string_view config,
+Result<std::unique_ptr<Trainable>> load_text_trainable(const ModelKind& kind, const KindConfig& config,
                                                        const std::string& path) {
   BALLAST_TRY(auto made, TextTrainable::make(kind, config));
   BALLAST_TRY(const Archive archive, open_archive(path));

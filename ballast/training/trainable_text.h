@@ -7,10 +7,10 @@
 namespace ballast {
 
 // A fresh model: weights from a normal distribution of deviation 0.02 (what ends a residual branch: that over the root
-// of twice the layers), biases 0, gains 1. `config`: the kind's own config as JSON.
-Result<std::unique_ptr<Trainable>> make_text_trainable(const ModelKind& kind, std::string_view config, uint64_t seed);
+// of twice the layers), biases 0, gains 1. `config` goes into its files, too.
+Result<std::unique_ptr<Trainable>> make_text_trainable(const ModelKind& kind, const KindConfig& config, uint64_t seed);
 // With the parameters of a file: any archive that holds what the kind asks for, as floats of any width.
-Result<std::unique_ptr<Trainable>> load_text_trainable(const ModelKind& kind, std::string_view config,
+Result<std::unique_ptr<Trainable>> load_text_trainable(const ModelKind& kind, const KindConfig& config,
                                                        const std::string& path);
 
 }  // namespace ballast

@@ -200,5 +200,16 @@ TEST(JsonWriter, GivesDoublesBackBitForBit) {
   }
 }
 
+TEST(JsonWriter, WritesNumbersAsPythonDoes) {
+  EXPECT_EQ(python_real(0.1), "0.1");
+  EXPECT_EQ(python_real(0), "0.0");
+  EXPECT_EQ(python_real(1e6), "1000000.0");
+  EXPECT_EQ(python_real(1e-5), "1e-05");
+  EXPECT_EQ(python_real(1e16), "1e+16");
+  EXPECT_EQ(python_real(123456789.5), "123456789.5");
+  EXPECT_EQ(python_real(std::nan("")), "NaN");
+  EXPECT_EQ(python_real(-HUGE_VAL), "-Infinity");
+}
+
 }  // namespace
 }  // namespace ballast

@@ -5,7 +5,6 @@
 #include <bit>
 #include <numeric>
 
-#include "ballast/base/json_object.h"
 #include "ballast/edit/name_pattern.h"
 #include "ballast/edit/transpose.h"
 #include "tests/support/test_files.h"
@@ -113,15 +112,6 @@ TEST(NamePattern, CountsFromOneWhereTheOtherSideCountsFromZero) {
   EXPECT_EQ(fill_name("blocks.{}.project", *numbers), "blocks.4.project");
   EXPECT_EQ(fill_name("features.{+1}.conv.3", *numbers), "features.5.conv.3");
   EXPECT_FALSE(match_name("features.{+1}.conv.2", "features.0.conv.2"));
-}
-
-TEST(JsonObject, WritesNumbersAsPythonDoes) {
-  EXPECT_EQ(python_real(0.1), "0.1");
-  EXPECT_EQ(python_real(0), "0.0");
-  EXPECT_EQ(python_real(1e6), "1000000.0");
-  EXPECT_EQ(python_real(1e-5), "1e-05");
-  EXPECT_EQ(python_real(1e16), "1e+16");
-  EXPECT_EQ(python_real(123456789.5), "123456789.5");
 }
 
 }  // namespace

@@ -175,8 +175,8 @@ class FolderOfRecording {
     EXPECT_TRUE(list.enter_array());
     while (*list.next_element()) {
       const auto entry = JsonObject::parse(*list.read_raw(), "cases.json");
-      if (**entry->text("name") != name) continue;
-      const std::string type = model_type(**entry->text("class"));
+      if (**entry->find_text("name") != name) continue;
+      const std::string type = model_type(**entry->find_text("class"));
       return R"({"model_type": ")" + type + "\", " + std::string(entry->find("config")->substr(1));
     }
     ADD_FAILURE() << name;

@@ -44,12 +44,12 @@ std::vector<VocabularyCase> vocabulary_cases() {
   while (*list.next_element()) {
     const auto entry = JsonObject::parse(*list.read_raw(), "cases.json");
     VocabularyCase each;
-    each.name = **entry->text("name");
-    each.tokenizer = **entry->text("tokenizer");
-    each.architecture = **entry->text("architecture");
+    each.name = **entry->find_text("name");
+    each.tokenizer = **entry->find_text("tokenizer");
+    each.architecture = **entry->find_text("architecture");
     each.config = *entry->find("config");
     each.tokenizer_config = entry->find("tokenizer_config").value_or("");
-    each.vocab = **(*entry->object("config"))->whole("vocab_size");
+    each.vocab = **(*entry->find_object("config"))->find_count("vocab_size");
     cases.push_back(std::move(each));
   }
   return cases;

@@ -35,7 +35,7 @@ Result<Task> parse_task(const char* text) {
   BALLAST_TRY(const JsonObject json, JsonObject::parse(text, "the task"));
   Task task;
   const auto take = [&](std::string_view key, std::string& value) -> Status {
-    BALLAST_TRY(const auto found, json.text(key));
+    BALLAST_TRY(const auto found, json.find_text(key));
     value = found.value_or("");
     return {};
   };
@@ -45,13 +45,13 @@ Result<Task> parse_task(const char* text) {
   BALLAST_CHECK(take("save_checkpoint", task.save_checkpoint));
   BALLAST_CHECK(take("save_model", task.save_model));
   BALLAST_CHECK(take("optimizer", task.optimizer.type));
-  BALLAST_TRY(const auto steps, json.whole("steps"));
+  BALLAST_TRY(const auto steps, json.find_count("steps"));
   task.steps = steps.value_or(1);
-  BALLAST_TRY(const auto settings, json.object("settings"));
+  BALLAST_TRY(const auto settings, json.find_object("settings"));
   if (!settings) return task;
-  BALLAST_TRY(task.optimizer.lr, settings->real("lr"));
-  BALLAST_TRY(task.optimizer.momentum, settings->real("momentum"));
-  BALLAST_TRY(task.optimizer.weight_decay, settings->real("weight_decay"));
+  BALLAST_TRY(task.optimizer.lr, settings->find_real("lr"));
+  BALLAST_TRY(task.optimizer.momentum, settings->find_real("momentum"));
+  BALLAST_TRY(task.optimizer.weight_decay, settings->find_real("weight_decay"));
   return task;
 }
 

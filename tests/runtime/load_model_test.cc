@@ -261,7 +261,7 @@ TEST(LoadModel, NamesAFileThatWasCutBetweenOpeningAndTouchingIt) {
 class Echo final : public Model {
  public:
   explicit Echo(Param table) : table_(std::move(table)) {}
-  static Result<std::unique_ptr<Model>> build(std::string_view, ParamLoader& params) {
+  static Result<std::unique_ptr<Model>> build(const KindConfig&, ParamLoader& params) {
     BALLAST_TRY(Param table, params.get_rank("tok_embeddings.weight", 2));
     return std::unique_ptr<Model>(std::make_unique<Echo>(std::move(table)));
   }
@@ -291,8 +291,9 @@ TEST(LoadModel, RunsAKindThatAnOutsideProgramAdds) {
 // Takes the parameters that its config lists, and nothing more.
 class Taker final : public Model {
  public:
-  static Result<std::unique_ptr<Model>> build(std::string_view config, ParamLoader& params) {
-    std::string_view names = config.substr(1, config.size() - 2);  // a JSON string: names with spaces between them
+  static Result<std::unique_ptr<Model>> build(const KindConfig& config, ParamLoader& params) {
+    const std::string_view text = config.text;
+    std::string_view names = text.substr(1, text.size() - 2);  // a JSON string: names with spaces between them
     while (!names.empty()) {
       const std::string_view name = names.substr(0, names.find(' '));
       names.remove_prefix(std::min(names.size(), name.size() + 1));

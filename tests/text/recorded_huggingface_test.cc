@@ -6,8 +6,8 @@
 #include <filesystem>
 
 #include "ballast/base/json.h"
+#include "ballast/base/json_object.h"
 #include "ballast/base/utf8.h"
-#include "ballast/text/json_fields.h"
 #include "ballast/text/load_tokenizer.h"
 #include "ballast/text/tokenizer_file.h"
 #include "tests/support/temp_folder.h"
@@ -48,7 +48,7 @@ class RecordedHuggingFace : public ::testing::TestWithParam<std::string> {
  protected:
   RecordedHuggingFace()
       : json_(read_text_file(test_file_path("tokenizers/" + GetParam() + ".expect.json"))),
-        recorded_(*JsonFields::parse(json_, GetParam())) {}
+        recorded_(*JsonObject::parse(json_, GetParam(), kStrictRules)) {}
 
   Tokenizer open() const {
     auto tokenizer = load_tokenizer(test_file_path("tokenizers/" + GetParam() + ".json"));
@@ -56,56 +56,56 @@ class RecordedHuggingFace : public ::testing::TestWithParam<std::string> {
     return std::move(*tokenizer);
   }
 
-  static void expect_ids(const Result<Encoding>& encoding, const JsonFields& row, const std::string& text) {
+  static void expect_ids(const Result<Encoding>& encoding, const JsonObject& row, const std::string& text) {
     ASSERT_TRUE(encoding) << encoding.error().message;
-    EXPECT_EQ(encoding->ids, read_ids(*row.raw("ids"))) << text;
-    if (const auto types = row.raw("type_ids")) {
+    EXPECT_EQ(encoding->ids, read_ids(*row.find("ids"))) << text;
+    if (const auto types = row.find("type_ids")) {
       EXPECT_EQ(encoding->type_ids, read_ids(*types)) << text;
     }
-    if (const auto mask = row.raw("special_mask")) {
+    if (const auto mask = row.find("special_mask")) {
       const std::vector<TokenId> seen(encoding->special.begin(), encoding->special.end());
       EXPECT_EQ(seen, read_ids(*mask)) << text;
     }
   }
 
   std::string json_;
-  JsonFields recorded_;
+  JsonObject recorded_;
 };
 
 TEST_P(RecordedHuggingFace, GivesTheSameTokensAndTheSameTextBack) {
   const Tokenizer tokenizer = open();
   const std::vector<std::string> texts = recorded_texts();
-  const auto rows = *recorded_.list("rows");
+  const auto rows = *recorded_.elements("rows");
   EXPECT_GE(rows.size(), 20U);
   for (const std::string_view json : rows) {
-    const JsonFields row = *JsonFields::parse(json, GetParam());
-    const std::string& text = texts[*row.number("text")];
+    const JsonObject row = *JsonObject::parse(json, GetParam(), kStrictRules);
+    const std::string& text = texts[*row.count("text")];
     const EncodeOptions fitting{.special_tokens = true, .add_special_tokens = true, .fit_length = true};
     expect_ids(tokenizer.encode_full(text, fitting), row, text);
-    if (const auto plain = row.raw("ids_plain")) {
+    if (const auto plain = row.find("ids_plain")) {
       const auto ids =
           tokenizer.encode(text, {.special_tokens = true, .add_special_tokens = false, .fit_length = true});
       ASSERT_TRUE(ids);
       EXPECT_EQ(*ids, read_ids(*plain)) << text;
     }
-    const std::vector<TokenId> ids = read_ids(*row.raw("ids"));
+    const std::vector<TokenId> ids = read_ids(*row.find("ids"));
     const std::string decoded = *row.text("decoded");
     const auto skipping = tokenizer.decode(ids, {.skip_special_tokens = true});
     ASSERT_TRUE(skipping);
     EXPECT_EQ(shown(*skipping), decoded);
     const auto with_special = tokenizer.decode(ids);
     ASSERT_TRUE(with_special);
-    EXPECT_EQ(shown(*with_special), *row.text("decoded_with_special", decoded));
+    EXPECT_EQ(shown(*with_special), *row.text_or("decoded_with_special", decoded));
   }
 }
 
 TEST_P(RecordedHuggingFace, GivesTheSameForPairsOfTexts) {
   const Tokenizer tokenizer = open();
-  const auto pairs = *recorded_.list("pairs");
+  const auto pairs = *recorded_.elements("pairs");
   if (pairs.empty()) GTEST_SKIP() << "no pairs were recorded";
   for (const std::string_view json : pairs) {
-    const JsonFields row = *JsonFields::parse(json, GetParam());
-    const auto texts = *row.list("pair");
+    const JsonObject row = *JsonObject::parse(json, GetParam(), kStrictRules);
+    const auto texts = *row.elements("pair");
     const std::string first = *JsonReader(texts[0], "pair").read_string();
     const std::string second = *JsonReader(texts[1], "pair").read_string();
     expect_ids(

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "ballast/text/json_fields.h"
+#include "ballast/base/json_object.h"
 #include "ballast/text/load_tokenizer.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test_files.h"
@@ -29,13 +29,13 @@ TEST_P(RecordedSentencePiece, GivesTheSameTokensAndTheSameTextBack) {
   const auto tokenizer = load_tokenizer(path(".model"));
   ASSERT_TRUE(tokenizer) << tokenizer.error().message;
   const std::string json = read_text_file(path(".expect.json"));
-  const JsonFields recorded = *JsonFields::parse(json, GetParam());
-  const auto rows = *recorded.list("rows");
+  const JsonObject recorded = *JsonObject::parse(json, GetParam(), kStrictRules);
+  const auto rows = *recorded.elements("rows");
   ASSERT_EQ(rows.size(), 45U);
   for (const std::string_view row_json : rows) {
-    const JsonFields row = *JsonFields::parse(row_json, GetParam());
+    const JsonObject row = *JsonObject::parse(row_json, GetParam(), kStrictRules);
     const std::string text = *row.text("text");
-    const auto wanted = *JsonReader(*row.raw("ids"), "ids").read_u64_array();
+    const auto wanted = *JsonReader(*row.find("ids"), "ids").read_u64_array();
     const std::vector<TokenId> ids(wanted.begin(), wanted.end());
     const auto encoded = tokenizer->encode(text, kAsTyped);
     ASSERT_TRUE(encoded) << encoded.error().message;

@@ -32,8 +32,7 @@ T trained_or_die(Result<T> result) {
 ModelDescription describe_file(const Archive& archive, const std::string& path) {
   auto config = runnable_config(archive.description());
   if (!config) config = trained_or_die(read_model_folder(path)).config;
-  return trained_or_die(
-      parse_model_config(find_config_schema(config->schema)->to_model_config(config->text, "null"), path));
+  return trained_or_die(describe_model(*config, std::nullopt, path));
 }
 
 // A recorded model whose parameters are f32 values in memory.
