@@ -1,7 +1,8 @@
-// kernel_bench [THREADS...]: how near the kernels of the backend `cpu` come to what this machine does. Prints JSON, one
-// object a line: streaming products beside a plain read of the same bytes, large products beside the peak of
-// multiply-adds, both of weights in blocks, the convolutions of two networks, attention. Without arguments: 1 thread
-// and as many as there are.
+// kernel_bench [THREADS...] [LEVEL] [PART]: how near the kernels of the backend `cpu` come to what this machine does.
+// Prints JSON, one object a line: streaming products beside a plain read of the same bytes, large products beside the
+// peak of multiply-adds, both of weights in blocks, what a batch of rows costs beside one, the convolutions of two
+// networks, attention. Without arguments: 1 thread and as many as there are, all parts (gemv, gemm, blocks, rows, conv,
+// attention, unary).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +13,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <string>
 #include <thread>
 #include <vector>
@@ -179,6 +181,47 @@ void measure_gemm(ThreadPool& pool, size_t m, Matrix matrix, WeightLayout layout
       kCpuBackend.block_arithmetic(dtype, numerics), seconds * 1e3, rate, peak, peak > 0 ? rate / peak : 0.0);
 }
 
+// ---------------------------------------------------------------- batches of few rows
+// Two layers of Llama 3.2 1B, so that weights come from memory.
+constexpr Matrix kBatched[] = {{2048, 3072}, {2048, 2048}, {2048, 16384}, {8192, 2048}};
+
+// What a pass with `m` texts costs for each number of texts; `times_one` tells what batching gains.
+void measure_rows(ThreadPool& pool, DType dtype, WeightLayout layout) {
+  constexpr size_t kRows[] = {1, 2, 3, 4, 6, 8, 9, 12, 16, 17, 24, 32};
+  constexpr size_t kMost = 32, kLayers = 2;
+  size_t elements = 0;
+  for (const Matrix& matrix : kBatched) elements += kLayers * matrix.k * matrix.n;
+  const Buffer weights(weight_bytes(dtype, elements) / 4 + 16, kWeight);
+  size_t scratch_size = 0;
+  for (const size_t m : kRows) scratch_size = std::max(scratch_size, scratch_floats(dtype, Numerics::kFast, m, 8192));
+  const Buffer a(kMost * 8192), c(kMost * 16384), scratch(scratch_size);
+  const auto multiply_all = [&](size_t m) {
+    const std::byte* at = weights.bytes();
+    for (size_t layer = 0; layer < kLayers; ++layer) {
+      for (const Matrix& matrix : kBatched) {
+        multiply(a, c, {at, dtype}, m, matrix, layout, Numerics::kFast, scratch, pool);
+        at += weight_bytes(dtype, matrix.k * matrix.n);
+      }
+    }
+  };
+  // In turns: the machine may be faster at one time than at another.
+  double best[std::size(kRows)];
+  std::fill(std::begin(best), std::end(best), 1e9);
+  for (int run = 0; run < 7; ++run) {
+    for (size_t i = 0; i < std::size(kRows); ++i) {
+      best[i] = std::min(best[i], seconds_of([&] { multiply_all(kRows[i]); }));
+    }
+  }
+  for (size_t i = 0; i < std::size(kRows); ++i) {
+    fmt::print(
+        "{{\"work\":\"rows\",\"threads\":{},\"dtype\":\"{}\",\"layout\":\"{}\",\"rows\":{},\"ms\":{:.2f},\"times_one\":"
+        "{:.2f},"
+        "\"GFLOP/s\":{:.1f}}}\n",
+        pool.size(), dtype_name(dtype), layout == WeightLayout::kInOut ? "in_out" : "out_in", kRows[i], best[i] * 1e3,
+        best[i] / best[0], 2e-9 * static_cast<double>(elements * kRows[i]) / best[i]);
+  }
+}
+
 // ---------------------------------------------------------------- convolutions
 struct Layer {
   size_t size, c_in, c_out, kernel, stride, groups = 1;
@@ -334,6 +377,13 @@ void measure(unsigned threads, const std::string& only) {
         measure_gemm(pool, 512, kDecode[2], WeightLayout::kOutIn, dtype, peak, numerics);
       }
     }
+  }
+  if (wanted("rows")) {
+    for (const DType dtype :
+         {DType::kQ4_0, DType::kQ4_1, DType::kQ8_0, DType::kQ4K, DType::kQ6K, DType::kBF16, DType::kF16, DType::kF32}) {
+      measure_rows(pool, dtype, WeightLayout::kOutIn);
+    }
+    for (const DType dtype : {DType::kBF16, DType::kF32}) measure_rows(pool, dtype, WeightLayout::kInOut);
   }
   if (wanted("conv")) {
     for (const bool packed : {true, false}) {
