@@ -21,9 +21,19 @@ class AttentionOperands {
 
   float scale() const { return 1 / std::sqrt(static_cast<float>(s.head_dim)); }
 
+  std::vector<float> make_output(size_t queries) const {
+    return std::vector<float>(queries * s.q_heads * s.head_dim, 12345);
+  }
+
   // Queries [begin, end).
   std::vector<float> compute(const KernelTable<float>& kernels, ThreadPool& pool, size_t begin, size_t end) const {
-    std::vector<float> out((end - begin) * s.q_heads * s.head_dim, 12345);
+    std::vector<float> out = make_output(end - begin);
+    AttentionProblem<float> p = problem(begin, end, out);
+    kernels.attention(std::span(&p, 1), pool);
+    return out;
+  }
+
+  AttentionProblem<float> problem(size_t begin, size_t end, std::vector<float>& out) const {
     AttentionProblem<float> p{};
     p.q = q.data() + begin * stride;
     p.keys = keys.view().data;
@@ -35,8 +45,7 @@ class AttentionOperands {
     p.q_stride = stride, p.capacity = capacity;
     p.first_position = s.first_position + begin;
     p.scale = scale();
-    kernels.attention(std::span(&p, 1), pool);
-    return out;
+    return p;
   }
 
   std::vector<double> expected() const {
@@ -113,6 +122,29 @@ TEST(CpuAttention, GivesAQueryTheSameBitsAloneAndAmongOthers) {
         const auto some = operands.compute(kernels, pool, begin, end);
         EXPECT_EQ(std::memcmp(some.data(), all.data() + begin * width, some.size() * sizeof(float)), 0)
             << begin << " to " << end;
+      }
+    }
+  });
+}
+
+TEST(CpuAttention, ComputesManyProblemsInOneCall) {
+  // Some have no queries, also the first and the last.
+  std::vector<AttentionOperands> texts;
+  for (const size_t queries : {0, 1, 70, 0, 0, 3, 1, 130, 0}) {
+    texts.emplace_back(AttentionShape{queries, 6, 2, 24, 7 * queries});
+  }
+  for_each_level([&](const KernelTable<float>& kernels) {
+    for (const unsigned threads : {1, 3}) {
+      ThreadPool pool(threads);
+      std::vector<std::vector<float>> together;
+      std::vector<AttentionProblem<float>> problems;
+      for (const AttentionOperands& text : texts) {
+        together.push_back(text.make_output(text.s.queries));
+        problems.push_back(text.problem(0, text.s.queries, together.back()));
+      }
+      kernels.attention(problems, pool);
+      for (size_t i = 0; i < texts.size(); ++i) {
+        EXPECT_TRUE(same_bits(together[i], texts[i].compute(kernels, pool, 0, texts[i].s.queries))) << "text " << i;
       }
     }
   });

@@ -225,24 +225,32 @@ struct BlockCut {
   }
 };
 
-// Block `index` of all problems together.
-void attend_block(std::span<const AttentionProblem<float>> problems, size_t index) {
-  for (const AttentionProblem<float>& problem : problems) {
-    const BlockCut cut(problem);
-    const size_t blocks = cut.blocks(problem);
-    if (index < blocks) {
-      const QueryBlock block = cut.block(problem, index);
-      return BlockAttention(problem, block).run();
-    }
-    index -= blocks;
+// The last problem whose blocks begin at `index` or before: the one that has it, since those without blocks begin where
+// the next does. By halving, because a batch has hundreds of texts, and each of them as many blocks as heads.
+const AttentionProblem<float>& problem_of(const AttentionProblem<float>* problems, size_t count, size_t index) {
+  size_t begin = 0, end = count;
+  while (end - begin > 1) {
+    const size_t middle = begin + (end - begin) / 2;
+    (problems[middle].first_piece <= index ? begin : end) = middle;
   }
+  return problems[begin];
 }
 
-void attention(std::span<const AttentionProblem<float>> problems, ThreadPool& pool) {
+// Block `index` of all problems together.
+void attend_block(const AttentionProblem<float>* problems, size_t count, size_t index) {
+  const AttentionProblem<float>& problem = problem_of(problems, count, index);
+  const QueryBlock block = BlockCut(problem).block(problem, index - problem.first_piece);
+  BlockAttention(problem, block).run();
+}
+
+void attend(AttentionProblem<float>* problems, size_t count, ThreadPool& pool) {
   size_t blocks = 0;
-  for (const AttentionProblem<float>& problem : problems) blocks += BlockCut(problem).blocks(problem);
+  for (size_t i = 0; i < count; ++i) {
+    problems[i].first_piece = blocks;
+    blocks += BlockCut(problems[i]).blocks(problems[i]);
+  }
   pool.for_ranges(blocks, 1, [&](size_t begin, size_t end) HWY_ATTR {
-    for (size_t index = begin; index < end; ++index) attend_block(problems, index);
+    for (size_t index = begin; index < end; ++index) attend_block(problems, count, index);
   });
 }
 
@@ -252,9 +260,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace ballast::cpu {
 
-HWY_EXPORT(attention);
-void attention(std::span<const AttentionProblem<float>> problems, ThreadPool& pool) {
-  HWY_DYNAMIC_DISPATCH(attention)(problems, pool);
+HWY_EXPORT(attend);
+void attention(std::span<AttentionProblem<float>> problems, ThreadPool& pool) {
+  HWY_DYNAMIC_DISPATCH(attend)(problems.data(), problems.size(), pool);
 }
 
 }  // namespace ballast::cpu

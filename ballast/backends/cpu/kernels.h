@@ -8,7 +8,7 @@ namespace ballast::cpu {
 void gemm(const GemmTile<float>& tile, ThreadPool& pool);
 uint64_t gemm_scratch(const GemmTile<float>& tile);
 void batched_matmul(const BatchedMatmul<float>& problem, ThreadPool& pool);
-void attention(std::span<const AttentionProblem<float>> problems, ThreadPool& pool);
+void attention(std::span<AttentionProblem<float>> problems, ThreadPool& pool);
 
 void conv2d(const Conv2dProblem<float>& problem, float* scratch, ThreadPool& pool);
 uint64_t conv2d_scratch(const Conv2dProblem<float>& problem, unsigned threads);

@@ -1,7 +1,8 @@
 #include "ballast/ops/attention.h"
 
 #include <cstring>
-#include <vector>
+#include <new>
+#include <type_traits>
 
 #include "ballast/backends/host/implementations.h"
 #include "ballast/backends/host/kernel_access.h"
@@ -121,32 +122,41 @@ bool supports_decode(const Context& context, const AttentionDecodeCacheArgs& arg
   return has_kernel(context, args.qkv.dtype(), kPickAttention);
 }
 
+// One for each part, in the workspace's memory, which the next layer gets again.
 template <typename T>
-void attend_parts(Context& context, const AttentionDecodeCacheArgs& args, Tensor& out) {
+Result<Tensor> make_problems(Context& context, size_t parts) {
+  static_assert(std::is_trivially_copyable_v<AttentionProblem<T>>);
+  return context.workspace().make({parts * sizeof(AttentionProblem<T>)}, DType::kU8);
+}
+
+template <typename T>
+Status attend_parts(Context& context, const AttentionDecodeCacheArgs& args, Tensor& out) {
   const KvLayout& layout = args.layout();
   auto problem = make_attention_problem<T>(args.config, args.qkv, out);
   problem.keys_offset = layout.keys_offset(args.layer);
   problem.values_offset = layout.values_offset(args.layer);
   problem.cache_dtype = layout.shape().dtype;
   problem.capacity = kPagePositions;
-  std::vector<AttentionProblem<T>> problems;
-  problems.reserve(args.parts.size());
+  BALLAST_TRY(Tensor memory, make_problems<T>(context, args.parts.size()));
+  auto* const problems = host_data<AttentionProblem<T>>(memory);
+  size_t count = 0;
   for (const KvRows& part : args.parts) {
     store_past(args, part, problem.q);
     problem.pages = args.pages(part).data();
     problem.q_count = part.rows;
     problem.first_position = part.position;
-    problems.push_back(problem);
+    new (problems + count++) AttentionProblem<T>(problem);
     problem.q += part.rows * problem.q_stride;
     problem.out += part.rows * args.config.q_width();
   }
-  kernels<T>(context).attention(problems, context.threads());
+  kernels<T>(context).attention({problems, count}, context.threads());
+  return {};
 }
 
 Result<Tensor> run_decode(Context& context, const AttentionDecodeCacheArgs& args) {
   BALLAST_TRY(Tensor out, make_output(context, args.config, args.qkv));
   if (out.count() == 0) return out;
-  with_type(out.dtype(), [&]<typename T>() { attend_parts<T>(context, args, out); });
+  BALLAST_CHECK(with_type(out.dtype(), [&]<typename T>() { return attend_parts<T>(context, args, out); }));
   return out;
 }
 

@@ -74,9 +74,10 @@ struct AttentionProblem {
   uint64_t q_count, q_heads, kv_heads, head_dim, q_stride, capacity;
   uint64_t first_position;  // of q: query i sees keys 0 .. first_position + i
   T scale;
-  bool sees_all;    // instead: every query sees keys 0 .. first_position + q_count - 1
-  uint64_t window;  // not 0: of those the last so many
-  T soft_cap;       // not 0: scores become soft_cap * tanh(score / soft_cap)
+  bool sees_all;         // instead: every query sees keys 0 .. first_position + q_count - 1
+  uint64_t window;       // not 0: of those the last so many
+  T soft_cap;            // not 0: scores become soft_cap * tanh(score / soft_cap)
+  uint64_t first_piece;  // the kernel's own: where its work on this problem begins among that on all of them
 };
 
 template <typename T>
@@ -126,7 +127,7 @@ struct KernelTable {
   uint64_t (*gemm_scratch)(const GemmTile<T>&) = nullptr;
   void (*batched_matmul)(const BatchedMatmul<T>&, ThreadPool&) = nullptr;
   // Several at once, so that many small ones share the threads.
-  void (*attention)(std::span<const AttentionProblem<T>>, ThreadPool&) = nullptr;
+  void (*attention)(std::span<AttentionProblem<T>>, ThreadPool&) = nullptr;
   void (*conv2d)(const Conv2dProblem<T>&, T* scratch, ThreadPool&) = nullptr;
   uint64_t (*conv2d_scratch)(const Conv2dProblem<T>&, unsigned threads) = nullptr;  // elements
   // The form that conv2d likes its weight in: worth keeping (as "conv2d.<backend>.<level>"), because conv2d makes it in
