@@ -39,6 +39,10 @@ class BlockOperands {
     return c;
   }
 
+  // The same weight with some of the activations.
+  BlockOperands first_rows(size_t rows) const { return with_rows(0, rows); }
+  BlockOperands row(size_t index) const { return with_rows(index, 1); }
+
   // The same product with the weight as plain numbers.
   std::vector<float> compute_plain(const KernelTable<float>& kernels, ThreadPool& pool) const {
     std::vector<float> c(shape_.m * shape_.n, 12345);
@@ -65,6 +69,13 @@ class BlockOperands {
   }
 
  private:
+  BlockOperands with_rows(size_t begin, size_t rows) const {
+    BlockOperands some = *this;
+    some.shape_.m = rows;
+    some.a.assign(a.begin() + begin * shape_.k, a.begin() + (begin + rows) * shape_.k);
+    return some;
+  }
+
   GemmTile<float> make_tile(std::vector<float>& c) const {
     GemmTile<float> tile;
     tile.a = a.data();
@@ -149,17 +160,25 @@ TEST_P(CpuBlocks, FastProductsHaveTheSameBitsHoweverTheyAreCut) {
   });
 }
 
+// Every number of rows, because each may be computed in a way of its own: one by one, by vectors, by tiles in groups.
 TEST_P(CpuBlocks, FastProductsGiveARowTheSameBitsAloneAndAmongOthers) {
-  const size_t k = 5 * size_t{dtype_info(GetParam()).block_elements};
-  const BlockOperands many(GetParam(), {37, 45, k});
-  ThreadPool pool(1);
-  for_each_form([&](const KernelTable<float>& kernels) {
-    const auto all = many.compute(kernels, pool, Numerics::kFast);
-    for (const size_t rows : {1, 2, 16, 17}) {
-      const auto some = BlockOperands(GetParam(), {rows, 45, k}).compute(kernels, pool, Numerics::kFast);
-      EXPECT_EQ(std::memcmp(some.data(), all.data(), some.size() * sizeof(float)), 0) << rows << " rows";
-    }
-  });
+  constexpr size_t kMostRows = 33, kOutputs = 45;
+  ThreadPool pool(2);
+  for (const size_t blocks : {1, 5}) {
+    const size_t k = blocks * dtype_info(GetParam()).block_elements;
+    const BlockOperands many(GetParam(), {kMostRows, kOutputs, k});
+    for_each_form([&](const KernelTable<float>& kernels) {
+      std::vector<float> alone;
+      for (size_t row = 0; row < kMostRows; ++row) {
+        const auto c = many.row(row).compute(kernels, pool, Numerics::kFast);
+        alone.insert(alone.end(), c.begin(), c.end());
+      }
+      for (size_t rows = 1; rows <= kMostRows; ++rows) {
+        const auto some = many.first_rows(rows).compute(kernels, pool, Numerics::kFast);
+        EXPECT_EQ(std::memcmp(some.data(), alone.data(), some.size() * sizeof(float)), 0) << rows << " rows of " << k;
+      }
+    });
+  }
 }
 
 TEST_P(CpuBlocks, FastProductsHaveTheSameBitsWhateverMultipliesThem) {

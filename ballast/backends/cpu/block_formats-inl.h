@@ -4,7 +4,9 @@
 // Four blocks of 32 numbers are a stripe. A vector holds 16 numbers of each of kBlocks blocks, a block in each of its
 // 128-bit lanes, and kParts vectors go through a stripe. A format gives of a row of the weight the first and second 16
 // numbers of the blocks of a part, as signed bytes (kSigned) or as bytes from 0 on, too large by 2^kShift (-1: by
-// nothing); and of four rows the scales of those blocks, ordered by block, then row.
+// nothing); and of four rows the scales of those blocks, ordered by block, then row. Where both halves of a block share
+// 16 bytes (kPaired), `pairs` gives those and `take_apart` the halves, byte by byte: bytes may change places in
+// between.
 
 // ---------------------------------------------------------------- vocabulary
 constexpr size_t kBlocks = kLanes / 4;
@@ -155,19 +157,26 @@ struct Scales {
 // ---------------------------------------------------------------- blocks of 32
 struct SimpleFormat {
   static constexpr size_t kElements = 32;
-  static constexpr bool kSigned = false, kSplit = false, kHasMinima = false;
+  static constexpr bool kSigned = false, kSplit = false, kHasMinima = false, kPaired = false;
   static constexpr int kShift = -1;
 };
 
 template <size_t kBlockBytes, size_t kScale, size_t kNibbles>
 struct NibbleFormat : SimpleFormat {
   static constexpr size_t kBytes = kBlockBytes;
+  static constexpr bool kPaired = true;
+  template <class Offsets>
+  static HWY_INLINE OctetVector pairs(const std::byte* w, const Offsets& offsets, size_t part) {
+    return load_lanes(w + kNibbles, offsets, part * kBlocks);
+  }
+  static HWY_INLINE void take_apart(OctetVector pairs, OctetVector& first, OctetVector& second) {
+    first = low_nibbles(pairs);
+    second = high_nibbles(pairs);
+  }
   template <class Offsets>
   static HWY_INLINE void load(const std::byte* w, const Offsets& offsets, size_t part, OctetVector& first,
                               OctetVector& second) {
-    const OctetVector packed = load_lanes(w + kNibbles, offsets, part * kBlocks);
-    first = low_nibbles(packed);
-    second = high_nibbles(packed);
+    take_apart(pairs(w, offsets, part), first, second);
   }
   template <class Offsets>
   static HWY_INLINE Scales scales(const std::byte* const* w, const Offsets& offsets, size_t part) {
@@ -187,6 +196,7 @@ struct WithMinima : Format {
 // With a fifth bit for each number, in front of the nibbles.
 template <size_t kBlockBytes, size_t kNibbles>
 struct FiveBitFormat : NibbleFormat<kBlockBytes, 0, kNibbles> {
+  static constexpr bool kPaired = false;
   static constexpr int kShift = 4;
   template <class Offsets>
   static HWY_INLINE void load(const std::byte* w, const Offsets& offsets, size_t part, OctetVector& first,
@@ -212,7 +222,7 @@ using Q5_0Format = FiveBitFormat<22, 6>;
 using Q5_1Format = WithMinima<FiveBitFormat<24, 8>>;
 
 struct Q8_0Format : NibbleFormat<34, 0, 2> {
-  static constexpr bool kSigned = true;
+  static constexpr bool kSigned = true, kPaired = false;
   template <class Offsets>
   static HWY_INLINE void load(const std::byte* w, const Offsets& offsets, size_t part, OctetVector& first,
                               OctetVector& second) {
@@ -224,13 +234,16 @@ struct Q8_0Format : NibbleFormat<34, 0, 2> {
 // Nibbles that stand for the numbers of a table.
 template <class Format, class Table>
 struct LookupFormat : Format {
+  static HWY_INLINE void take_apart(OctetVector pairs, OctetVector& first, OctetVector& second) {
+    const OctetVector table = hn::LoadDup128(Octets(), reinterpret_cast<const uint8_t*>(Table::kNumbers));
+    Format::take_apart(pairs, first, second);
+    first = hn::TableLookupBytes(table, first);
+    second = hn::TableLookupBytes(table, second);
+  }
   template <class Offsets>
   static HWY_INLINE void load(const std::byte* w, const Offsets& offsets, size_t part, OctetVector& first,
                               OctetVector& second) {
-    const OctetVector table = hn::LoadDup128(Octets(), reinterpret_cast<const uint8_t*>(Table::kNumbers));
-    Format::load(w, offsets, part, first, second);
-    first = hn::TableLookupBytes(table, first);
-    second = hn::TableLookupBytes(table, second);
+    take_apart(Format::pairs(w, offsets, part), first, second);
   }
 };
 struct IQ4NLTable {
@@ -266,7 +279,7 @@ struct MXFP4Format : LookupFormat<NibbleFormat<17, 0, 1>, MXFP4Table> {
 // ---------------------------------------------------------------- blocks of 256: a stripe is half of one
 struct LargeFormat {
   static constexpr size_t kElements = 256;
-  static constexpr bool kSigned = false, kSplit = false, kHasMinima = true;
+  static constexpr bool kSigned = false, kSplit = false, kHasMinima = true, kPaired = false;
   static constexpr int kShift = -1;
 };
 

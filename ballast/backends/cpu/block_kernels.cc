@@ -175,7 +175,7 @@ bool uses_tiles() {
   return has && most_allowed.load(std::memory_order_relaxed) == ByteInstructions::kTiles;
 }
 
-// With fewer rows, tiles are too empty to be worth unpacking weights for them.
+// With fewer rows, unpacking weights for tiles costs more than vectors need to multiply them.
 constexpr size_t kLeastTileRows = 12;
 
 // AVX-512 without the instruction does as AVX2: few machines are worth a third form.
@@ -221,16 +221,17 @@ RoundedForm rounded_form(DType dtype, size_t m) {
 
 size_t rounded_bytes(RoundedForm form, size_t m, size_t k) {
   if (form == RoundedForm::kStripes) return m * stripes_of(k) * sizeof(RoundedStripe);
-  return (m + kTileGroup - 1) / kTileGroup * tile_blocks_of(k) * sizeof(RoundedTile);
+  return (m + kTileGroup - 1) / kTileGroup * tile_blocks_of(k) * sizeof(RoundedTile);  // whatever rows a group has
 }
 
 void round_activations(const Activations& a, RoundedForm form, size_t begin, size_t end, void* out) {
   if (form == RoundedForm::kTiles) {
-    for (size_t row = begin; row < end; row += kTileGroup) {
-      const size_t rows = end - row < kTileGroup ? end - row : kTileGroup;
+    const size_t group_rows = tile_rows_of(a.m);
+    for (size_t row = begin; row < end; row += group_rows) {
+      const size_t rows = end - row < group_rows ? end - row : group_rows;
       HWY_DYNAMIC_DISPATCH(round_group)
       (a.x + row * a.stride, a.stride, rows, a.k,
-       static_cast<RoundedTile*>(out) + row / kTileGroup * tile_blocks_of(a.k));
+       static_cast<RoundedTile*>(out) + row / group_rows * tile_blocks_of(a.k));
     }
     return;
   }

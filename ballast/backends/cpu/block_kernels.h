@@ -26,7 +26,7 @@ struct alignas(64) RoundedStripe {
 constexpr size_t kStripe = 128;
 constexpr size_t stripes_of(size_t k) { return (k + kStripe - 1) / kStripe; }
 
-// One block of 16 rows, as tiles (AMX) have them: the same numbers. Rows and blocks that are not there are 0.
+// One block of a group of rows, as tiles (AMX) have them: the same numbers. Rows and blocks that are not there are 0.
 struct alignas(64) RoundedTile {
   int8_t high[16][32];
   int8_t low[16][32];
@@ -34,6 +34,11 @@ struct alignas(64) RoundedTile {
   float scaled_sums[16];
 };
 constexpr size_t kTileGroup = 16;
+// Rows of each group: m in as few groups as there can be, all of the same size, which is a multiple of 4.
+constexpr size_t tile_rows_of(size_t m) {
+  const size_t groups = (m + kTileGroup - 1) / kTileGroup;
+  return groups == 0 ? kTileGroup : ((m + groups - 1) / groups + 3) / 4 * 4;
+}
 // Up to whole stripes.
 constexpr size_t tile_blocks_of(size_t k) { return stripes_of(k) * 4; }
 
@@ -58,8 +63,8 @@ struct Activations {
   const float* x = nullptr;
   size_t stride = 0, m = 0, k = 0;  // k is a multiple of 32
 };
-// Rows [begin, end) into their places behind `out`; tiles begin with a multiple of kTileGroup and end with one or with
-// m. Infinity and NaN make the products of their row NaN.
+// Rows [begin, end) into their places behind `out`; tiles begin with a multiple of tile_rows_of(m) and end with one or
+// with m. Infinity and NaN make the products of their row NaN.
 void round_activations(const Activations& a, RoundedForm form, size_t begin, size_t end, void* out);
 
 // c[i * c_stride + j] for i < m and outputs j in [begin, end); output j is row j of w.
@@ -68,7 +73,7 @@ struct BlockProduct {
   const std::byte* w = nullptr;
   size_t row_bytes = 0;
   RoundedForm form = RoundedForm::kStripes;
-  const void* a = nullptr;  // m times stripes_of(k) RoundedStripe, or for each kTileGroup tile_blocks_of(k) RoundedTile
+  const void* a = nullptr;  // m times stripes_of(k) RoundedStripe, or for each group tile_blocks_of(k) RoundedTile
   size_t m = 0, k = 0;
   float* c = nullptr;
   size_t c_stride = 0;

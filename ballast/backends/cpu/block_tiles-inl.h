@@ -1,4 +1,4 @@
-// Products of weights in blocks by the tiles of AMX: 16 rows of activations with 32 outputs at once. A part of
+// Products of weights in blocks by the tiles of AMX: up to 16 rows of activations with 32 outputs at once. A part of
 // block_kernels-inl.h, which includes it in its namespace where tiles may be had; hence no guard.
 //
 // The sums are those of the stripes, to the bit: exact products of a block, and one multiply-add for each block into
@@ -6,28 +6,50 @@
 // the stores that a configuration is made of behind its use.
 
 // ---------------------------------------------------------------- instructions
+// Tiles 0 to 3: sums of `rows` rows and 16 outputs; 4 and 5: activations; 6 and 7: weights, four bytes of each output
+// in a row. An instruction takes as long as there are rows of activations, so there are no more than are needed.
 struct alignas(64) TileShapes {
   uint8_t palette = 1, start = 0;
   uint8_t reserved[14] = {};
-  // Tiles 0 to 3: sums of 16 rows and 16 outputs; 4 and 5: activations; 6 and 7: weights, four bytes of each output in
-  // a row.
   uint16_t row_bytes[16] = {64, 64, 64, 64, 32, 32, 64, 64};
-  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 8, 8};
+  uint8_t rows[16] = {};
+
+  HWY_INLINE explicit TileShapes(size_t activations) {
+    for (size_t tile = 0; tile < 8; ++tile) rows[tile] = tile < 6 ? static_cast<uint8_t>(activations) : 8;
+  }
 };
 
 struct TileUse {
-  HWY_INLINE TileUse() {
-    const TileShapes shapes;
+  HWY_INLINE explicit TileUse(size_t rows) {
+    const TileShapes shapes(rows);
     asm volatile("ldtilecfg %0" ::"m"(shapes));
   }
   HWY_INLINE ~TileUse() { asm volatile("tilerelease" ::); }
 };
 
+// High and low of up to 16 rows, for 16 outputs, or for 32: those of the first 16, then those of the others.
+template <size_t kHalves>
 struct alignas(64) TileSums {
-  int32_t of[4][16][16];  // high and low of the first 16 outputs, then of the others
+  int32_t of[2 * kHalves][16][16];
 };
 
-HWY_INLINE void multiply_tile(const RoundedTile& a, const int8_t (*w)[8][64], TileSums& sums) {
+HWY_INLINE void multiply_tile(const RoundedTile& a, const int8_t (*w)[8][64], TileSums<1>& sums) {
+  asm volatile(
+      "tilezero %%tmm0\n\t"
+      "tilezero %%tmm1\n\t"
+      "tileloadd (%[high],%[a_row],1), %%tmm4\n\t"
+      "tileloadd (%[low],%[a_row],1), %%tmm5\n\t"
+      "tileloadd (%[first],%[w_row],1), %%tmm6\n\t"
+      "tdpbssd %%tmm6, %%tmm4, %%tmm0\n\t"
+      "tdpbssd %%tmm6, %%tmm5, %%tmm1\n\t"
+      "tilestored %%tmm0, (%[s0],%[w_row],1)\n\t"
+      "tilestored %%tmm1, (%[s1],%[w_row],1)" ::[high] "r"(a.high),
+      [low] "r"(a.low), [first] "r"(w[0]), [s0] "r"(sums.of[0]), [s1] "r"(sums.of[1]), [a_row] "r"(size_t{32}),
+      [w_row] "r"(size_t{64})
+      : "memory");
+}
+
+HWY_INLINE void multiply_tile(const RoundedTile& a, const int8_t (*w)[8][64], TileSums<2>& sums) {
   asm volatile(
       "tilezero %%tmm0\n\t"
       "tilezero %%tmm1\n\t"
@@ -52,16 +74,19 @@ HWY_INLINE void multiply_tile(const RoundedTile& a, const int8_t (*w)[8][64], Ti
 
 // ---------------------------------------------------------------- weights
 constexpr size_t kTileOutputs = 32;
-constexpr size_t kChunk = 32;  // blocks of a row that are unpacked at once: they stay in the second-level cache
+// Blocks of a row that are unpacked at once: they stay in the second-level cache. Fewer would fit into the first, but
+// then sums travel to and from memory more often, which costs more.
+constexpr size_t kChunk = 32;
 
 // One block of 32 outputs. Where halves have scales of their own, each has weights in which the other half is 0.
-template <class Format>
-struct alignas(64) TileWeights {
-  static constexpr size_t kForms = Format::kSplit ? 2 : 1;
+template <size_t kForms>
+struct alignas(64) BlockOfTiles {
   int8_t numbers[kForms][2][8][64];
   float scales[kForms][kTileOutputs];
   float minima[kTileOutputs];
 };
+template <class Format>
+using TileWeights = BlockOfTiles<Format::kSplit ? 2 : 1>;
 
 // Lane i of vector j becomes lane j of vector i.
 HWY_INLINE void turn_words(__m512i* v) {
@@ -112,10 +137,23 @@ HWY_INLINE void store_tile_scales(const Vector& v, float* first_of_block) {
   }
 }
 
-// A stripe of outputs [16 * outputs, 16 * outputs + 16), whose rows w are.
+// What four blocks of 16 outputs have in common bytes changes places once, before it is taken apart.
 template <class Format, class Place>
-HWY_NOINLINE void unpack_stripe(const std::byte* const* w, const Place& place, size_t outputs,
-                                TileWeights<Format>* out) {
+HWY_INLINE void unpack_pairs(const std::byte* const* w, const Place& place, size_t outputs, TileWeights<Format>* out) {
+  __m512i pairs[16];
+  for (size_t r = 0; r < 16; ++r) pairs[r] = Format::pairs(w[r], place, 0).raw;
+  turn_words(pairs);
+  BALLAST_UNROLL for (size_t i = 0; i < 16; ++i) {
+    OctetVector first, second;
+    Format::take_apart(OctetVector{pairs[i]}, first, second);
+    int8_t(*rows)[64] = out[i / 4].numbers[0][outputs];
+    _mm512_store_si512(rows[i % 4], signed_numbers<Format>(first));
+    _mm512_store_si512(rows[4 + i % 4], signed_numbers<Format>(second));
+  }
+}
+
+template <class Format, class Place>
+HWY_INLINE void unpack_halves(const std::byte* const* w, const Place& place, size_t outputs, TileWeights<Format>* out) {
   __m512i first[16], second[16];
   for (size_t r = 0; r < 16; ++r) {
     OctetVector a, b;
@@ -125,15 +163,27 @@ HWY_NOINLINE void unpack_stripe(const std::byte* const* w, const Place& place, s
   }
   turn_words(first);
   turn_words(second);
-  store_tile_rows(first, 0, outputs, 0, out);
+  store_tile_rows<Format>(first, 0, outputs, 0, out);
   if constexpr (Format::kSplit) {
     const __m512i none[16] = {};
-    store_tile_rows(none, 0, outputs, 4, out);
-    store_tile_rows(none, 1, outputs, 0, out);
-    store_tile_rows(second, 1, outputs, 4, out);
+    store_tile_rows<Format>(none, 0, outputs, 4, out);
+    store_tile_rows<Format>(none, 1, outputs, 0, out);
+    store_tile_rows<Format>(second, 1, outputs, 4, out);
   } else {
-    store_tile_rows(second, 0, outputs, 4, out);
+    store_tile_rows<Format>(second, 0, outputs, 4, out);
   }
+}
+
+// A stripe of outputs [16 * outputs, 16 * outputs + 16), whose rows w are. What lies `ahead` of it is fetched.
+template <class Format, class Place>
+HWY_NOINLINE void unpack_stripe(const std::byte* const* w, const Place& place, size_t outputs, size_t ahead,
+                                TileWeights<Format>* out) {
+  constexpr size_t kCacheLine = 64, kStripeBytes = Format::kBytes * kStripe / Format::kElements;
+  for (size_t r = 0; r < 16; ++r) {
+    for (size_t at = 0; at < kStripeBytes; at += kCacheLine) __builtin_prefetch(w[r] + ahead + at, 0, 2);
+  }
+  if constexpr (Format::kPaired) unpack_pairs<Format>(w, place, outputs, out);
+  else unpack_halves<Format>(w, place, outputs, out);
   for (size_t r = 0; r < 16; r += 4) {
     const Scales scales = Format::scales(w + r, place, 0);
     const size_t at = outputs * 16 + r;
@@ -145,57 +195,102 @@ HWY_NOINLINE void unpack_stripe(const std::byte* const* w, const Place& place, s
 
 // Stripe `stripe` of 32 rows of the weight that begin at w.
 template <class Format>
-HWY_INLINE void unpack_tiles(const std::byte* const* w, size_t stripe, size_t blocks, TileWeights<Format>* out) {
+HWY_INLINE void unpack_tiles(const std::byte* const* w, size_t stripe, size_t blocks, size_t ahead,
+                             TileWeights<Format>* out) {
   for (size_t outputs = 0; outputs < 2; ++outputs) {
     const std::byte* at[16];
     constexpr bool kLarge = Format::kElements == 256;
     const size_t offset = kLarge ? stripe / 2 * Format::kBytes : stripe * 4 * Format::kBytes;
     for (size_t r = 0; r < 16; ++r) at[r] = w[outputs * 16 + r] + offset;
     if constexpr (kLarge) {
-      if (stripe % 2 == 0) unpack_stripe(at, Half<0>(), outputs, out);
-      else unpack_stripe(at, Half<1>(), outputs, out);
+      if (stripe % 2 == 0) unpack_stripe<Format>(at, Half<0>(), outputs, ahead, out);
+      else unpack_stripe<Format>(at, Half<1>(), outputs, ahead + Format::kBytes / 2, out);
     } else if (stripe * 4 + 4 <= blocks) {
-      unpack_stripe(at, Whole<Format::kBytes>(), outputs, out);
+      unpack_stripe<Format>(at, Whole<Format::kBytes>(), outputs, ahead, out);
     } else {
-      unpack_stripe(at, Rest<Format::kBytes>{blocks % 4 - 1}, outputs, out);
+      unpack_stripe<Format>(at, Rest<Format::kBytes>{blocks % 4 - 1}, outputs, ahead, out);
     }
   }
 }
 
 // ---------------------------------------------------------------- products
-// The four sums of 16 rows and 32 outputs.
+// The four sums (chains) of up to 16 rows and 32 outputs.
 struct alignas(64) GroupSums {
   float of[4][16][kTileOutputs];
 };
 
-template <class Format>
-HWY_INLINE void add_tile_sums(const TileSums& exact, const RoundedTile& a, const TileWeights<Format>& w, size_t form,
-                              float (*sums)[kTileOutputs]) {
+// Adds the products of one block to the sums of kRows rows and 16 outputs, which stay in registers.
+template <size_t kRows, bool kHasMinima>
+HWY_INLINE void add_tile_sums(const int32_t (*high)[16], const int32_t (*low)[16], const RoundedTile& a,
+                              const float* scales, const float* minima, Vector* sums) {
   const Floats d;
   const Ints ints;
-  BALLAST_UNROLL for (size_t half = 0; half < 2; ++half) {
-    const Vector scales = hn::Load(d, w.scales[form] + 16 * half);
-    [[maybe_unused]] Vector minima = zeros();
-    if constexpr (Format::kHasMinima) minima = hn::Load(d, w.minima + 16 * half);
-    BALLAST_UNROLL for (size_t row = 0; row < 16; ++row) {
-      const auto high = hn::ShiftLeft<7>(hn::Load(ints, exact.of[2 * half][row]));
-      const auto total = hn::ConvertTo(d, hn::Add(high, hn::Load(ints, exact.of[2 * half + 1][row])));
-      Vector sum = hn::Load(d, sums[row] + 16 * half);
-      sum = hn::MulAdd(hn::Mul(scales, splat(a.scales[row])), total, sum);
-      if constexpr (Format::kHasMinima) sum = hn::MulAdd(minima, splat(a.scaled_sums[row]), sum);
-      hn::Store(sum, d, sums[row] + 16 * half);
+  const Vector scale = hn::Load(d, scales);
+  [[maybe_unused]] Vector minimum = zeros();
+  if constexpr (kHasMinima) minimum = hn::Load(d, minima);
+  BALLAST_UNROLL for (size_t row = 0; row < kRows; ++row) {
+    const auto exact = hn::Add(hn::ShiftLeft<7>(hn::Load(ints, high[row])), hn::Load(ints, low[row]));
+    sums[row] = hn::MulAdd(hn::Mul(scale, splat(a.scales[row])), hn::ConvertTo(d, exact), sums[row]);
+    if constexpr (kHasMinima) sums[row] = hn::MulAdd(minimum, splat(a.scaled_sums[row]), sums[row]);
+  }
+}
+
+// Blocks `chain`, chain + 4 ..., of outputs [16 * first, 16 * (first + kHalves)). Tiles multiply the next block while
+// vectors add this one: the way of a product through a tile and memory is long.
+template <size_t kRows, size_t kHalves, size_t kForms, bool kHasMinima>
+HWY_INLINE void add_chain(const RoundedTile* a, const BlockOfTiles<kForms>* w, size_t blocks, size_t chain,
+                          size_t first, GroupSums& sums) {
+  const Floats d;
+  TileSums<kHalves> exact[2];
+  Vector of[kHalves][kRows];
+  BALLAST_UNROLL for (size_t half = 0; half < kHalves; ++half) {
+    BALLAST_UNROLL for (size_t row = 0; row < kRows; ++row) {
+      of[half][row] = hn::Load(d, sums.of[chain][row] + 16 * (first + half));
+    }
+  }
+  const size_t steps = blocks / 4 * kForms;
+  multiply_tile(a[chain], w[chain].numbers[0] + first, exact[0]);
+  for (size_t step = 0; step < steps; ++step) {
+    const size_t next = step + 1;
+    if (next < steps) {
+      const size_t at = chain + next / kForms * 4;
+      multiply_tile(a[at], w[at].numbers[next % kForms] + first, exact[next % 2]);
+    }
+    const size_t block = chain + step / kForms * 4, form = step % kForms;
+    BALLAST_UNROLL for (size_t half = 0; half < kHalves; ++half) {
+      const size_t at = 16 * (first + half);
+      add_tile_sums<kRows, kHasMinima>(exact[step % 2].of[2 * half], exact[step % 2].of[2 * half + 1], a[block],
+                                       w[block].scales[form] + at, w[block].minima + at, of[half]);
+    }
+  }
+  BALLAST_UNROLL for (size_t half = 0; half < kHalves; ++half) {
+    BALLAST_UNROLL for (size_t row = 0; row < kRows; ++row) {
+      hn::Store(of[half][row], d, sums.of[chain][row] + 16 * (first + half));
+    }
+  }
+}
+
+// Chain by chain, so that sums need not be stored after each block.
+template <size_t kRows, size_t kForms, bool kHasMinima>
+HWY_NOINLINE void add_chunk(const RoundedTile* a, const BlockOfTiles<kForms>* w, size_t blocks, GroupSums& sums) {
+  // No more sums than registers hold.
+  constexpr size_t kHalves = kRows <= 8 ? 2 : 1;
+  for (size_t chain = 0; chain < 4; ++chain) {
+    for (size_t first = 0; first < 2; first += kHalves) {
+      add_chain<kRows, kHalves, kForms, kHasMinima>(a, w, blocks, chain, first, sums);
     }
   }
 }
 
 template <class Format>
-HWY_NOINLINE void add_chunk(const RoundedTile* a, const TileWeights<Format>* w, size_t blocks, GroupSums& sums) {
-  TileSums exact;
-  for (size_t block = 0; block < blocks; ++block) {
-    for (size_t form = 0; form < TileWeights<Format>::kForms; ++form) {
-      multiply_tile(a[block], w[block].numbers[form], exact);
-      add_tile_sums(exact, a[block], w[block], form, sums.of[block % 4]);
-    }
+using AddChunk = void (*)(const RoundedTile*, const TileWeights<Format>*, size_t, GroupSums&);
+template <class Format>
+AddChunk<Format> chunk_adder(size_t rows) {
+  constexpr size_t kForms = Format::kSplit ? 2 : 1;
+  switch (rows) {
+    case 8: return add_chunk<8, kForms, Format::kHasMinima>;
+    case 12: return add_chunk<12, kForms, Format::kHasMinima>;
+    default: return add_chunk<16, kForms, Format::kHasMinima>;
   }
 }
 
@@ -212,7 +307,7 @@ HWY_INLINE void store_group(const GroupSums& sums, size_t rows, size_t columns, 
   }
 }
 
-// Groups of 16 rows that go through the weight together.
+// Groups of rows that go through the weight together.
 constexpr size_t kMostGroups = 16;
 
 // Outputs [j, j + 32), fewer at the end, of groups [group, group + groups).
@@ -223,26 +318,27 @@ HWY_NOINLINE void multiply_panel_of_tiles(const BlockProduct& p, size_t group, s
   std::memset(sums, 0, groups * sizeof(sums[0]));
   const std::byte* w[kTileOutputs];
   for (size_t r = 0; r < kTileOutputs; ++r) w[r] = p.w + smaller(j + r, p.end - 1) * p.row_bytes;
-  const size_t across = tile_blocks_of(p.k);
+  const size_t across = tile_blocks_of(p.k), group_rows = tile_rows_of(p.m);
+  const AddChunk<Format> add = chunk_adder<Format>(group_rows);
   const auto* a = static_cast<const RoundedTile*>(p.a) + group * across;
   for (size_t begin = 0; begin < across; begin += kChunk) {
     const size_t blocks = smaller(kChunk, across - begin);
     for (size_t block = 0; block < blocks; block += 4) {
-      unpack_tiles(w, (begin + block) / 4, p.k / 32, weights + block);
+      unpack_tiles<Format>(w, (begin + block) / 4, p.k / 32, kTileOutputs * p.row_bytes, weights + block);
     }
-    for (size_t i = 0; i < groups; ++i) add_chunk(a + i * across + begin, weights, blocks, sums[i]);
+    for (size_t i = 0; i < groups; ++i) add(a + i * across + begin, weights, blocks, sums[i]);
   }
   for (size_t i = 0; i < groups; ++i) {
-    const size_t row = (group + i) * 16;
-    store_group(sums[i], smaller(16, p.m - row), smaller(kTileOutputs, p.end - j), p.c + row * p.c_stride + j,
+    const size_t row = (group + i) * group_rows;
+    store_group(sums[i], smaller(group_rows, p.m - row), smaller(kTileOutputs, p.end - j), p.c + row * p.c_stride + j,
                 p.c_stride);
   }
 }
 
 template <class Format>
 void multiply_tiles(const BlockProduct& p) {
-  const TileUse use;
-  const size_t groups = divide_up(p.m, 16);
+  const size_t rows = tile_rows_of(p.m), groups = divide_up(p.m, rows);
+  const TileUse use(rows);
   for (size_t group = 0; group < groups; group += kMostGroups) {
     for (size_t j = p.begin; j < p.end; j += kTileOutputs) {
       multiply_panel_of_tiles<Format>(p, group, smaller(kMostGroups, groups - group), j);

@@ -18,8 +18,11 @@ WeightView moved(WeightView w, size_t elements) {
 }
 
 // ---------------------------------------------------------------- few rows
-// Up to this many rows a weight is read once and not copied.
-constexpr size_t kStreamRows = 8;
+// Up to this many rows a weight is read once and not copied. Weights [N, K] are turned on the way, which pays as long
+// as one tile takes all rows.
+constexpr size_t kStreamRows = 16;
+constexpr size_t kStreamRowsAcross = kTileRows < 8 ? 8 : kTileRows;
+static_assert(kStreamRowsAcross <= kStreamRows);
 // Rows of the weight that are read side by side: so many streams of memory, and so few loads and stores of sums.
 constexpr size_t kStreams = 8;
 
@@ -124,6 +127,8 @@ void stream_product(const GemmTile<float>& tile, size_t begin, size_t end) {
 // The same for outputs [begin, end) of a weight [N, K]. A few terms of a panel are turned and used at once.
 void stream_product_across(const GemmTile<float>& tile, size_t begin, size_t end) {
   HWY_ALIGN float panel[kTurnTerms * kPanel];
+  // Tiles of about the same size, worked out here: divisions show inside the loops.
+  const size_t tile_rows = divide_up(tile.m, divide_up(tile.m, kTileRows));
   for (size_t j = begin; j < end; j += kPanel) {
     const size_t columns = smaller(kPanel, end - j);
     const float* a[kStreamRows];
@@ -136,9 +141,9 @@ void stream_product_across(const GemmTile<float>& tile, size_t begin, size_t end
       const size_t ahead = k + terms < tile.k ? kTurnTerms : kPanel * tile.k - k;
       pack_panel_across(moved(tile.w, (j - tile.begin) * tile.k + k), tile.k, terms, columns, panel, ahead);
       for (size_t row = 0; row < tile.m; ++row) a[row] = tile.a + row * tile.a_stride + k;
-      for (size_t row = 0; row < tile.m; row += kTileRows) {
+      for (size_t row = 0; row < tile.m; row += tile_rows) {
         multiply_panel({.a = a + row,
-                        .rows = smaller(kTileRows, tile.m - row),
+                        .rows = smaller(tile_rows, tile.m - row),
                         .length = terms,
                         .w = panel,
                         .c = c + row,
@@ -282,11 +287,14 @@ size_t integer_grain(const GemmTile<float>& tile, RoundedForm form, size_t threa
   return form == RoundedForm::kTiles || tile.m <= 16 ? share : smaller(kPiece, share);
 }
 
+// Rows of stripes that a thread rounds at once.
+constexpr size_t kRoundedRows = 16;
+
 void multiply_by_integers(const GemmTile<float>& tile, ThreadPool& pool) {
   const RoundedForm form = rounded_form(tile.w.dtype, tile.m);
   if (!tile.is_prepared) {
     const Activations a{tile.a, tile.a_stride, tile.m, tile.k};
-    pool.for_ranges(tile.m, kTileGroup,
+    pool.for_ranges(tile.m, form == RoundedForm::kTiles ? tile_rows_of(tile.m) : kRoundedRows,
                     [&](size_t from, size_t to) HWY_ATTR { round_activations(a, form, from, to, tile.scratch); });
   }
   const size_t grain = integer_grain(tile, form, pool.size());
@@ -325,7 +333,7 @@ void gemm(const GemmTile<float>& tile, ThreadPool& pool) {
                     [&](size_t from, size_t to) HWY_ATTR { stream_product(tile, from, to); });
     return;
   }
-  if (tile.m <= kStreamRows) {
+  if (across && tile.m <= kStreamRowsAcross) {
     const size_t grain = divide_up(divide_up(end - begin, 4 * pool.size()), kPanel) * kPanel;
     pool.for_ranges(end - begin, grain,
                     [&](size_t from, size_t to) HWY_ATTR { stream_product_across(tile, begin + from, begin + to); });
