@@ -275,8 +275,10 @@ Result<std::unique_ptr<Engine>> Engine::make(const CausalLm& model, Context& con
     }
     KvShape shape = model.kv_shape();
     shape.dtype = options.cache_dtype;
-    const KvPoolOptions pool_options{
-        .most_bytes = options.most_bytes, .share_prefixes = options.share_prefixes, .kept_before = options.kept_before};
+    const KvPoolOptions pool_options{.most_bytes = options.most_bytes,
+                                     .share_prefixes = options.share_prefixes,
+                                     .most_kept_bytes = options.most_kept_bytes,
+                                     .kept_before = options.kept_before};
     BALLAST_TRY(auto pool, KvPool::make(shape, context.workspace().shared_queue(), pool_options));
     return std::unique_ptr<Engine>(
         new Engine(std::make_unique<State>(model, context, std::move(pool), options, running)));

@@ -27,7 +27,8 @@ struct EngineOptions {
   uint64_t most_sequences = 64;  // that are computed in one pass
   DType cache_dtype = DType::kF32;
   bool share_prefixes = true;
-  uint64_t kept_before = 0;  // see KvPoolOptions
+  uint64_t most_kept_bytes = 0;  // these two: see KvPoolOptions
+  uint64_t kept_before = 0;
 };
 
 using RequestId = uint64_t;  // never 0

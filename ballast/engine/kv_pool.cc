@@ -14,7 +14,8 @@ KvPool::State::State(std::shared_ptr<const KvLayout> layout_, std::shared_ptr<Qu
     : layout(std::move(layout_)),
       options(options_),
       store(std::make_shared<KvPageStore>(std::move(queue), layout, options.most_bytes)),
-      index(layout) {}
+      index(layout),
+      kept_at_least(layout->bytes_for(std::min(kKeptPositions, layout->shape().most_positions)).value_or(0)) {}
 
 Result<KvPage> KvPool::State::take(size_t group) {
   for (;;) {
@@ -34,6 +35,23 @@ uint64_t KvPool::State::bytes_in_use() const {
     bytes += (store->pages_out(group) - index.pages_kept(group)) * layout->groups()[group].page_bytes;
   }
   return bytes;
+}
+
+uint64_t KvPool::State::kept_bytes() const {
+  uint64_t bytes = 0;
+  for (size_t group = 0; group < layout->groups().size(); ++group) {
+    bytes += index.pages_kept(group) * layout->groups()[group].page_bytes;
+  }
+  return bytes;
+}
+
+uint64_t KvPool::State::most_kept() const {
+  if (options.most_kept_bytes != 0) return options.most_kept_bytes;
+  return options.most_bytes != 0 ? options.most_bytes : std::max(most_in_use, kept_at_least);
+}
+
+void KvPool::State::limit_kept() noexcept {
+  while (kept_bytes() > most_kept() && index.evict_oldest()) ++pages_evicted;
 }
 
 Result<std::shared_ptr<KvPool>> KvPool::make(const KvShape& shape, std::shared_ptr<Queue> queue,
@@ -68,6 +86,7 @@ KvPoolCounters KvPool::counters() const {
     counters.pages_kept += kept;
     counters.bytes += out * state_->layout->groups()[group].page_bytes;
   }
+  counters.kept_bytes = state_->kept_bytes();
   counters.most_bytes = state_->options.most_bytes;
   counters.peak_bytes = state_->store->peak_bytes();
   counters.positions_found = state_->positions_found;

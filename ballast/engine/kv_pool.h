@@ -20,11 +20,15 @@ namespace ballast {
 
 struct KvBlock;  // prefix_index.h
 
+inline constexpr uint64_t kKeptPositions = 4096;
+
 struct KvPoolOptions {
   uint64_t most_bytes = 0;  // of all pages; 0: as many as the device has
   // Keep full pages that no sequence needs any more, for texts that begin alike, until others need their memory.
-  // Without a limit that is until the device is full.
   bool share_prefixes = true;
+  // Of those that are kept so. 0: within most_bytes; where that is no limit, as much as sequences have used at once, or
+  // as a text of kKeptPositions takes if that is more.
+  uint64_t most_kept_bytes = 0;
   // Positions before its windows that a sequence keeps, while there is room: so far it can be taken back without being
   // computed anew.
   uint64_t kept_before = 0;
@@ -33,7 +37,8 @@ struct KvPoolOptions {
 struct KvPoolCounters {
   uint64_t pages_in_use = 0;     // by sequences; a shared page counts once
   uint64_t pages_kept = 0;       // by nobody, for texts to come
-  uint64_t bytes = 0;            // of both
+  uint64_t kept_bytes = 0;       // of those
+  uint64_t bytes = 0;            // in use or kept
   uint64_t most_bytes = 0;       // 0: no limit
   uint64_t peak_bytes = 0;       // taken from the device at once
   uint64_t positions_found = 0;  // that sequences took over instead of computing them

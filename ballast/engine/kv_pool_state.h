@@ -1,6 +1,7 @@
 // What a pool and its sequences have in common.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 
 #include "ballast/engine/kv_page_store.h"
@@ -16,11 +17,20 @@ struct KvPool::State {
   Result<KvPage> take(size_t group);
   uint64_t limit() const;  // in bytes; 0: not known
   uint64_t bytes_in_use() const;
+  uint64_t kept_bytes() const;
+  // What texts have needed at once is known of every device, unlike its memory, and grows with the work.
+  uint64_t most_kept() const;
+  // Before sequences give pages up.
+  void note_use() { most_in_use = std::max(most_in_use, bytes_in_use()); }
+  // And after: the oldest of those that are kept go, as far as there are too many.
+  void limit_kept() noexcept;
 
   const std::shared_ptr<const KvLayout> layout;
   const KvPoolOptions options;
   const std::shared_ptr<KvPageStore> store;
   PrefixIndex index;
+  const uint64_t kept_at_least;  // bytes: several short prompts in turn keep their prefixes
+  uint64_t most_in_use = 0;      // bytes, at once
   uint64_t positions_found = 0, pages_copied = 0, pages_evicted = 0;
 };
 

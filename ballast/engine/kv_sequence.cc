@@ -43,13 +43,13 @@ uint64_t KvSequence::adopt(std::span<const TokenId> ids) {
   PrefixIndex& index = pool_->state_->index;
   const uint64_t most = std::min<uint64_t>(ids.size() - 1, past_.layout->shape().most_positions);
   std::vector<KvBlock*> blocks;
+  drop_from(0);  // what was reserved; before the search, whose blocks nobody has joined yet
   const Status found = guarded([&]() -> Status {
     blocks = index.find_prefix(kind_, ids.first(most));
     make_room_for(blocks.size() * kPagePositions);
     return {};
   });
   if (!found || blocks.empty()) return 0;  // no memory to look it up: the text is computed instead
-  drop_from(0);
   tokens_.assign(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(blocks.size() * kPagePositions));
   blocks_.assign(blocks.begin(), blocks.end());
   for (std::vector<KvPage>& pages : past_.pages) pages.resize(blocks.size());
@@ -105,10 +105,12 @@ void KvSequence::make_room_for(uint64_t positions) {
 // What is left of a group lies without gaps, so the first page that is gone ends the search.
 void KvSequence::drop_unseen(uint64_t kept_before) {
   const uint64_t position = length() - std::min(length(), kept_before);
+  pool_->state_->note_use();
   for (size_t group = 0; group < past_.pages.size(); ++group) {
     size_t i = past_.layout->groups()[group].first_page(position);
     while (i > 0 && past_.pages[group][i - 1] != nullptr) drop_page(group, --i);
   }
+  pool_->state_->limit_kept();
 }
 
 bool KvSequence::is_partly_filled(size_t index) const {
@@ -210,6 +212,8 @@ void KvSequence::drop_page(size_t group, size_t index) noexcept {
 
 // The last pages first: eviction takes what was given up first, and of a text its end.
 void KvSequence::drop_from(size_t first) noexcept {
+  if (page_count() <= first) return;  // also where the sequence was moved from, and has no pool
+  pool_->state_->note_use();
   while (page_count() > first) {
     const size_t last = page_count() - 1;
     for (size_t group = 0; group < past_.pages.size(); ++group) {
@@ -219,6 +223,7 @@ void KvSequence::drop_from(size_t first) noexcept {
     if (blocks_[last] != nullptr) pool_->state_->index.leave(*blocks_[last]);
     blocks_.pop_back();
   }
+  pool_->state_->limit_kept();
 }
 
 void KvSequence::truncate(uint64_t length) {

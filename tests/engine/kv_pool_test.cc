@@ -340,6 +340,56 @@ TEST(KvPoolLimit, OfTheDeviceEvictsToo) {
   EXPECT_THAT(reserved.error().message, HasSubstr("the device is full"));
 }
 
+// Here a text as long as the context has four pages.
+TEST(KvPoolLimit, WithoutOneKeepsAsMuchAsTextsHaveUsedAtOnce) {
+  const KvLab lab(small_kv_shape({0}, 256));
+  for (TokenId i = 0; i < 20; ++i) {
+    static_cast<void>(text_of(lab, counting_ids(200, 1000 * i)));
+    EXPECT_LE(lab.pool->counters().kept_bytes, 4 * kPageBytes) << i;
+    EXPECT_LE(lab.ledger->bytes_out, 2 * 4 * kPageBytes) << i;
+  }
+  EXPECT_EQ(lab.pool->counters().pages_kept, 4U);
+  EXPECT_EQ(lab.sequence().adopt(counting_ids(200, 19'000)), 192U) << "the last text is kept as a whole";
+  EXPECT_EQ(lab.sequence().adopt(counting_ids(200, 18'000)), 64U) << "of the one before it the beginning";
+  EXPECT_EQ(lab.sequence().adopt(counting_ids(200, 17'000)), 0U);
+  {
+    std::vector<KvSequence> texts;
+    for (TokenId i = 0; i < 3; ++i) texts.push_back(text_of(lab, counting_ids(192, 500'000 + 1000 * i)));
+  }
+  EXPECT_EQ(lab.pool->counters().pages_kept, 9U) << "what three texts had at once";
+}
+
+TEST(KvPoolLimit, OfPagesThatAreKeptHolds) {
+  const KvLab lab(small_kv_shape({0}), {.most_kept_bytes = 2 * kPageBytes});
+  static_cast<void>(text_of(lab, counting_ids(256)));
+  EXPECT_EQ(lab.pool->counters().kept_bytes, 2 * kPageBytes);
+  EXPECT_EQ(lab.pool->counters().pages_evicted, 2U);
+  EXPECT_EQ(lab.sequence().adopt(counting_ids(256)), 128U);
+}
+
+TEST(KvPoolLimit, WithoutOneKeepsSeveralShortTexts) {
+  const KvLab lab = plain_lab();
+  for (TokenId i = 0; i < 100; ++i) static_cast<void>(text_of(lab, counting_ids(64, 1000 * i)));
+  EXPECT_EQ(lab.pool->counters().pages_kept, kKeptPositions / kPagePositions);
+  EXPECT_EQ(lab.sequence().adopt(counting_ids(65, 36'000)), 64U);
+  EXPECT_EQ(lab.sequence().adopt(counting_ids(65, 35'000)), 0U);
+}
+
+TEST(KvPoolLimit, OfPagesThatAreKeptLeavesTextsWithWindowsWhatTheyNeed) {
+  const uint64_t most = 10 * kPageBytes;  // what the text has at its end
+  const KvLab lab(small_kv_shape({0, 64}), {.most_kept_bytes = most});
+  KvSequence text = lab.sequence();
+  for (uint64_t at = 0; at < 512; at += 32) {
+    ASSERT_TRUE(extend(text, counting_ids(32, static_cast<TokenId>(at))));
+    ASSERT_TRUE(holds_its_text(text));
+  }
+  text.clear(0);
+  EXPECT_EQ(lab.pool->counters().kept_bytes, most);
+  KvSequence again = lab.sequence();
+  EXPECT_EQ(again.adopt(counting_ids(513)), 512U);
+  EXPECT_TRUE(holds_its_text(again));
+}
+
 TEST(KvPoolLimit, ForgettingReturnsMemoryToTheDevice) {
   const KvLab lab = plain_lab();
   const KvSequence text = text_of(lab, counting_ids(64));
