@@ -35,8 +35,8 @@ Status keep_row(Context& context, const Tensor& logits, TextChunk& chunk) {
   return assign(chunk.kept, ops::slice_along_axis(context, logits, 0, chunk.row, 1));
 }
 
-// Chunks that all have a past, or a single one that has none. Waits for the device, also where nothing is read: an
-// error must not wait for a pass that has no part in it.
+// Chunks that all have a past, or a single one that has none. Waits for the device: reading does, and where nothing is
+// read an error must not wait for a pass that has no part in it.
 Status compute_chunks(const CausalLm& model, Context& context, std::span<TextChunk> chunks) {
   const PartList list = parts_of(model, chunks);
   auto logits = std::make_shared<TextChunk::Logits>();
@@ -48,7 +48,7 @@ Status compute_chunks(const CausalLm& model, Context& context, std::span<TextChu
     BALLAST_CHECK(keep_row(context, logits->tensor, chunk));
   }
   if (row != 0) BALLAST_CHECK(assign(logits->values, HostValues<float>::of(logits->tensor)));
-  BALLAST_CHECK(context.workspace().queue().finish());
+  else BALLAST_CHECK(context.workspace().queue().finish());
   for (TextChunk& chunk : chunks) chunk.logits = logits;
   return {};
 }
