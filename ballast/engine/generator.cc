@@ -11,20 +11,6 @@ namespace ballast {
 
 namespace {
 
-// The last token is written and not computed with, so it needs no room.
-Status check_capacity(uint64_t capacity, uint64_t prompt, uint64_t more, uint64_t context) {
-  if (capacity > context) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("a KV cache of {} positions exceeds the model's context of {}", capacity, context));
-  }
-  const uint64_t most = more == 0 ? prompt : checked_add(prompt, more - 1).value_or(context);
-  const uint64_t needed = std::min(most, context);
-  if (capacity >= needed) return {};
-  return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("a KV cache of {} positions is too small: a prompt of {} tokens and {} more need {}",
-                                capacity, prompt, more, needed));
-}
-
 StopReason stop_reason_of(FinishReason reason) {
   switch (reason) {
     case FinishReason::kStopToken: return StopReason::kStopToken;
@@ -34,6 +20,32 @@ StopReason stop_reason_of(FinishReason reason) {
 }
 
 }  // namespace
+
+Request to_request(std::vector<TokenId> prompt, const GenerateOptions& options) {
+  return {.prompt = std::move(prompt),
+          .max_tokens = options.max_tokens,
+          .sampling = options.sampling,
+          .stop_tokens = options.stop_tokens,
+          .context_shift = options.context_shift,
+          .keep_past = options.kv_cache};
+}
+
+// The last token is written and not computed with, so it needs no room.
+Status check_cache_capacity(const GenerateOptions& options, uint64_t prompt, uint64_t context) {
+  const uint64_t capacity = options.cache_capacity, more = options.max_tokens;
+  if (!options.kv_cache || capacity == 0) return {};
+  if (capacity > context) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("a KV cache of {} positions exceeds the model's context of {}", capacity, context));
+  }
+  prompt = std::min(prompt, context);
+  const uint64_t most = more == 0 ? prompt : checked_add(prompt, more - 1).value_or(context);
+  const uint64_t needed = std::min(most, context);
+  if (capacity >= needed) return {};
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("a KV cache of {} positions is too small: a prompt of {} tokens and {} more need {}",
+                                capacity, prompt, more, needed));
+}
 
 Result<Generator> Generator::start(const CausalLm& model, Context& context, std::vector<TokenId> prompt,
                                    const GenerateOptions& options, std::mutex* running) {
@@ -59,20 +71,13 @@ Status Generator::restart(std::vector<TokenId> prompt) {
 
 Status Generator::check(const Request& request) const {
   BALLAST_CHECK(engine_->check(request));
-  if (!past_ || options_.cache_capacity == 0) return {};
-  const uint64_t seen = std::min<uint64_t>(request.prompt.size(), context_length_);
-  return check_capacity(options_.cache_capacity, seen, options_.max_tokens, context_length_);
+  return check_cache_capacity(options_, request.prompt.size(), context_length_);
 }
 
 // The first token is drawn here already and waits for whoever asks for it.
 Status Generator::begin(std::vector<TokenId> prompt) {
-  Request request{.prompt = prompt,
-                  .max_tokens = options_.max_tokens,
-                  .sampling = options_.sampling,
-                  .stop_tokens = options_.stop_tokens,
-                  .context_shift = options_.context_shift,
-                  .keep_past = options_.kv_cache,
-                  .keep_logits = true};
+  Request request = to_request(prompt, options_);
+  request.keep_logits = true;
   BALLAST_CHECK(check(request));
   BALLAST_CHECK(end_request());
   request.past = past_;

@@ -27,6 +27,13 @@ struct GenerateOptions {
   std::function<void(uint64_t done, uint64_t total)> on_prompt{};
 };
 
+// What an engine does with such options, for this prompt. Memory, cancelling and listening are up to whoever owns the
+// engine.
+Request to_request(std::vector<TokenId> prompt, const GenerateOptions& options);
+// kInvalidArgument, with the numbers, where the cache that the options ask for exceeds the context, or does not hold a
+// prompt of so many tokens and what may follow.
+Status check_cache_capacity(const GenerateOptions& options, uint64_t prompt, uint64_t context);
+
 enum class StopReason : uint8_t { kNone, kMaxTokens, kStopToken, kContextFull };
 
 // One thread at a time. TextModel makes them; whoever drives a model himself does with start().

@@ -127,6 +127,30 @@ Result<Generator> TextModel::start(std::vector<TokenId> prompt, const GenerateOp
   return Generator::start(writer(), model().context(), std::move(prompt), options, &model().running());
 }
 
+Result<std::unique_ptr<Engine>> TextModel::start_engine(const EngineOptions& options) const {
+  return Engine::make(writer(), model().context(), options, &model().running());
+}
+
+Result<Request> TextModel::make_request(std::string_view prompt) const {
+  return make_request(prompt, generate_options());
+}
+
+Result<Request> TextModel::make_request(std::string_view prompt, const GenerateOptions& options) const {
+  BALLAST_TRY(std::vector<TokenId> ids, encode(prompt));
+  return make_request(std::move(ids), options);
+}
+
+Result<Request> TextModel::make_request(std::vector<TokenId> prompt, const GenerateOptions& options) const {
+  return guarded([&]() -> Result<Request> {
+    BALLAST_CHECK(check_cache_capacity(options, prompt.size(), writer().context_length()));
+    return to_request(std::move(prompt), options);
+  });
+}
+
+TextStream TextModel::make_stream(std::vector<std::string> stops) const {
+  return TextStream(state_->tokenizer ? &*state_->tokenizer : nullptr, std::move(stops));
+}
+
 Result<Conversation> TextModel::start_chat() const {
   return guarded([&] { return start_chat(chat_options()); });
 }

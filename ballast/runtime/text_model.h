@@ -11,6 +11,7 @@
 #include "ballast/runtime/load_model.h"
 #include "ballast/text/conversation.h"
 #include "ballast/text/perplexity.h"
+#include "ballast/text/text_stream.h"
 
 namespace ballast {
 
@@ -27,8 +28,8 @@ struct TextModelOptions {
 };
 
 // The model, its tokenizer, its chat template, the tokens that begin and end a text, and the sampling that its files
-// ask for. Any number of threads may use it: what computes waits for its turn. It must outlive the generators and
-// conversations that it makes; moving it is no matter.
+// ask for. Any number of threads may use it: what computes waits for its turn. It must outlive the generators, engines,
+// streams and conversations that it makes; moving it is no matter.
 class TextModel {
  public:
   // What load_model opens, as long as it writes text. A model without a tokenizer or chat template opens: whoever needs
@@ -58,6 +59,17 @@ class TextModel {
   Result<Generator> start(std::string_view prompt) const;
   Result<Generator> start(std::string_view prompt, const GenerateOptions& options) const;
   Result<Generator> start(std::vector<TokenId> prompt, const GenerateOptions& options) const;
+
+  // Many texts at once: an engine on this model. It has no thread of its own, whoever owns it calls step().
+  Result<std::unique_ptr<Engine>> start_engine(const EngineOptions& options = {}) const;
+  // What it takes: the request that gets the tokens that start() gives with the same options. Of these, the type of the
+  // cache, cancelling and listening are the engine's owner's business.
+  Result<Request> make_request(std::string_view prompt) const;
+  Result<Request> make_request(std::string_view prompt, const GenerateOptions& options) const;
+  Result<Request> make_request(std::vector<TokenId> prompt, const GenerateOptions& options) const;
+  // The text of tokens that arrive one after the other, up to one of `stops`; their numbers where the model has no
+  // tokenizer.
+  TextStream make_stream(std::vector<std::string> stops = {}) const;
 
   // What start_chat() does unless it is told otherwise: besides, the marks that end a turn, and the template's names
   // for the beginning and the end of a text.

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <map>
 #include <thread>
 
 #include "ballast/device/host_values.h"
@@ -158,6 +159,117 @@ TEST(TextModel, RunningOutOfMemoryIsAnErrorOfGenerators) {
     BALLAST_TRY(Generator generator, model->start("1 2", options));
     BALLAST_TRY([[maybe_unused]] const auto first, generator.next());
     BALLAST_TRY([[maybe_unused]] const auto second, generator.next());
+    return {};
+  });
+}
+
+// ---------------------------------------------------------------- many texts at once
+
+std::vector<TokenId> text_with(const TextModel& model, const std::string& prompt, const GenerateOptions& options) {
+  auto generator = model.start(prompt, options);
+  EXPECT_TRUE(generator) << generator.error().message;
+  while (generator && *generator->next()) {
+  }
+  return generator ? std::vector(generator->tokens().begin(), generator->tokens().end()) : std::vector<TokenId>();
+}
+
+TEST(TextModel, AnEngineWritesTheTextsThatGeneratorsWrite) {
+  const auto model = TextModel::open(tiny_gguf());
+  ASSERT_TRUE(model) << model.error().message;
+  const auto engine = model->start_engine();
+  ASSERT_TRUE(engine) << engine.error().message;
+  const std::vector<std::string> prompts = {"1 2 3", "4", "", "5 6 7 8 9 10 11"};
+  std::vector<std::vector<TokenId>> alone;
+  std::map<RequestId, std::vector<TokenId>> together;
+  for (size_t i = 0; i < prompts.size(); ++i) {
+    GenerateOptions options = model->generate_options();
+    options.max_tokens = 6 + i;
+    options.sampling.seed = i;
+    options.sampling.temperature = 1;
+    alone.push_back(text_with(*model, prompts[i], options));
+    const auto request = model->make_request(prompts[i], options);
+    ASSERT_TRUE(request) << request.error().message;
+    const auto id = (*engine)->submit(*request);
+    ASSERT_TRUE(id) << id.error().message;
+    together[*id] = request->prompt;
+  }
+  while (!(*engine)->is_idle()) {
+    const auto events = (*engine)->step();
+    ASSERT_TRUE(events) << events.error().message;
+    for (const EngineEvent& event : *events) {
+      if (event.kind == EngineEvent::Kind::kToken) together[event.id].push_back(event.token.id);
+    }
+  }
+  size_t i = 0;
+  for (const auto& [id, tokens] : together) EXPECT_EQ(tokens, alone[i++]);
+}
+
+TEST(TextModel, ARequestHasTheDefaultsOfTheModel) {
+  const TempFolder folder;
+  std::filesystem::copy(test_file_path("hf/smollm2"), folder.path("model"), std::filesystem::copy_options::recursive);
+  folder.write("model/generation_config.json",
+               R"({"do_sample": true, "temperature": 0.25, "top_k": 7, "eos_token_id": [2, 5]})");
+  const auto model = TextModel::open(folder.path("model"), {.tokenizer = test_file_path("tokenizers/gptrs_flat.json")});
+  ASSERT_TRUE(model) << model.error().message;
+  const auto request = model->make_request("Hello");
+  ASSERT_TRUE(request) << request.error().message;
+  EXPECT_EQ(request->prompt, *model->encode("Hello"));
+  EXPECT_EQ(request->sampling.temperature, 0.25);
+  EXPECT_EQ(request->sampling.top_k, 7U);
+  EXPECT_EQ(request->stop_tokens, model->generate_options().stop_tokens);
+  EXPECT_FALSE(request->stop_tokens.empty());
+  EXPECT_EQ(request->max_tokens, model->generate_options().max_tokens);
+  EXPECT_TRUE(request->keep_past);
+}
+
+TEST(TextModel, ARequestThatTheCacheOfItsOptionsCannotHoldIsRefused) {
+  const auto model = TextModel::open(tiny_gguf());
+  ASSERT_TRUE(model) << model.error().message;
+  GenerateOptions options = model->generate_options();
+  options.max_tokens = 10;
+  options.cache_capacity = 8;
+  const auto request = model->make_request(std::vector<TokenId>{1, 2, 3}, options);
+  ASSERT_FALSE(request);
+  EXPECT_THAT(request.error().message, HasSubstr("a prompt of 3 tokens and 10 more need 12"));
+  options.kv_cache = false;
+  EXPECT_TRUE(model->make_request(std::vector<TokenId>{1, 2, 3}, options)) << "there is no cache to exceed";
+}
+
+TEST(TextModel, AStreamSaysWhatTheTokensSayUpToAStopString) {
+  const auto model = TextModel::open(tiny_gguf());
+  ASSERT_TRUE(model) << model.error().message;
+  const std::vector<TokenId> ids = written_by(model);
+  TextStream all = model->make_stream();
+  std::string text;
+  for (const TokenId id : ids) text += *all.next(id);
+  text += *all.finish();
+  ASSERT_GE(text.size(), 4U);
+  const std::string stop = text.substr(2, 2);
+  TextStream stopping = model->make_stream({stop});
+  std::string beginning;
+  for (size_t i = 0; i < ids.size() && !stopping.stopped(); ++i) beginning += *stopping.next(ids[i]);
+  EXPECT_TRUE(stopping.stopped());
+  EXPECT_EQ(beginning + *stopping.finish(), text.substr(0, text.find(stop)));
+}
+
+TEST(TextModel, RunningOutOfMemoryIsAnErrorOfEngines) {
+  const auto model = TextModel::open(tiny_gguf(), {.load = {.threads = 1}});
+  ASSERT_TRUE(model) << model.error().message;
+  GenerateOptions options = model->generate_options();
+  options.max_tokens = 2;
+  written_by(model);  // fills the workspace, so that allocations are the engine's
+  expect_no_escape([&]() -> Status {
+    BALLAST_TRY(const auto engine, model->start_engine());
+    BALLAST_TRY(Request request, model->make_request("1 2", options));
+    BALLAST_CHECK(engine->submit(std::move(request)));
+    TextStream stream = model->make_stream();
+    while (!engine->is_idle()) {
+      BALLAST_TRY(const auto events, engine->step());
+      for (const EngineEvent& event : events) {
+        if (event.error) return *event.error;
+        if (event.kind == EngineEvent::Kind::kToken) BALLAST_CHECK(stream.next(event.token.id));
+      }
+    }
     return {};
   });
 }
