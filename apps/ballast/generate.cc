@@ -5,6 +5,8 @@
 
 #include "apps/ballast/commands.h"
 #include "apps/ballast/console.h"
+#include "apps/ballast/generate_batch.h"
+#include "apps/ballast/generated_text.h"
 #include "apps/ballast/interrupt.h"
 #include "apps/ballast/json_output.h"
 #include "apps/ballast/model_flags.h"
@@ -13,16 +15,18 @@
 #include "apps/ballast/seconds_now.h"
 #include "apps/ballast/streams.h"
 #include "apps/ballast/text.h"
-#include "ballast/text/stop_text.h"
 
 namespace ballast::cli {
 
 namespace {
 
+constexpr uint64_t kMostParallel = 1024;
+
 struct GenerateFlags {
   ModelFlags model;
   std::string prompt;
   std::string prompts;  // a file of them
+  uint64_t parallel = 8;
   std::vector<std::string> tokens;
   std::string tokenizer;
   std::vector<std::string> stop;
@@ -35,19 +39,8 @@ struct GenerateFlags {
   GenerateOptions options;  // its sampling is settled when the model is known
 };
 
-struct Timings {
-  double load = 0, prefill = 0, decode = 0;  // seconds
-  size_t decoded = 0;                        // tokens that `decode` is the time of
-};
-
-struct Written {
-  std::vector<TokenId> prompt;
-  std::vector<SampledToken> tokens;
-  std::string text;
-  std::string_view stop;
-  std::optional<uint64_t> seed;  // where anything was drawn
+struct Written : GeneratedText {
   bool interrupted = false;
-  Timings timings;
 };
 
 // ---------------------------------------------------------------- the prompt
@@ -71,28 +64,6 @@ std::string_view stop_name(StopReason reason) {
   return "stop_text";
 }
 
-// Turns tokens into what is shown: whole characters, up to a stop string.
-class Voice {
- public:
-  Voice(const Tokenizer* tokenizer, std::vector<std::string> stops) : stops_(std::move(stops)) {
-    if (tokenizer != nullptr) decoder_.emplace(*tokenizer);
-  }
-  Result<std::string> say(TokenId id) {
-    if (!decoder_) return fmt::format("{} ", id);
-    BALLAST_TRY(const std::string text, decoder_->next(id));
-    return stops_.next(text);
-  }
-  bool stopped() const { return stops_.found(); }
-  std::string finish() {
-    std::string rest = decoder_ ? stops_.next(decoder_->finish()) : "";
-    return rest + stops_.finish();
-  }
-
- private:
-  std::optional<StreamDecoder> decoder_;
-  StopText stops_;
-};
-
 // Shows how far a long prompt is. The bar is gone when the first token is written.
 Result<Generator> start_generator(const TextModel& text, const std::vector<TokenId>& prompt, GenerateOptions options,
                                   const Console& console) {
@@ -106,23 +77,27 @@ Result<Generator> start_generator(const TextModel& text, const std::vector<Token
   return generator;
 }
 
-Result<Written> write(const GenerateFlags& flags, const RunningModel& running, const TextModel& text,
-                      Console& console) {
+// What the flags ask of this model.
+GenerateOptions options_for(const GenerateFlags& flags, const TextModel& text) {
+  GenerateOptions options = flags.options;
+  options.sampling = settle_sampling(text.generate_options().sampling, flags.sampling);
+  options.sampling.log_probabilities = flags.json;
+  options.kv_cache = !flags.no_kv_cache;
+  if (!flags.ignore_eos) options.stop_tokens = text.generate_options().stop_tokens;
+  return options;
+}
+
+Result<Written> write(const GenerateFlags& flags, const TextModel& text, Console& console) {
   Written written;
   BALLAST_TRY(written.prompt, make_prompt(flags, text));
-  GenerateOptions options = flags.options;
-  options.kv_cache = !flags.no_kv_cache;
-  options.sampling.log_probabilities = flags.json;
+  GenerateOptions options = options_for(flags, text);
   if (options.sampling.temperature > 0) written.seed = options.sampling.seed;
-  const auto stops = text.stop_tokens();
-  if (!flags.ignore_eos) options.stop_tokens.assign(stops.begin(), stops.end());
   const CancelScope cancel;
   options.cancelled = interrupted;
   double start = seconds_now();
   BALLAST_TRY(Generator generator, start_generator(text, written.prompt, options, console));
-  written.timings = {running.load_seconds(), seconds_now() - start, 0, 0};
-  const auto tokenizer = text.tokenizer();
-  Voice voice(tokenizer ? *tokenizer : nullptr, flags.stop);
+  written.prefill = seconds_now() - start;
+  TextStream stream = text.make_stream(flags.stop);
   const auto show = [&](const std::string& piece) {
     written.text += piece;
     if (flags.json) return;
@@ -131,19 +106,20 @@ Result<Written> write(const GenerateFlags& flags, const RunningModel& running, c
     console.flush();
   };
   start = seconds_now();
-  while (!voice.stopped() && !written.interrupted && !console.reader_gone()) {
+  while (!stream.stopped() && !written.interrupted && !console.reader_gone()) {
     if (written.tokens.size() == flags.warmup_tokens) start = seconds_now();
     BALLAST_TRY(const auto token, generator.next());
     if (!token) break;
     written.tokens.push_back(*token);
-    BALLAST_TRY(const std::string piece, voice.say(token->id));
+    BALLAST_TRY(const std::string piece, stream.next(token->id));
     show(piece);
     written.interrupted = interrupted();
   }
-  show(voice.finish());
+  BALLAST_TRY(const std::string rest, stream.finish());
+  show(rest);
   if (written.tokens.size() > flags.warmup_tokens) {
-    written.timings.decode = seconds_now() - start;
-    written.timings.decoded = written.tokens.size() - flags.warmup_tokens;
+    written.decode = seconds_now() - start;
+    written.decoded = written.tokens.size() - flags.warmup_tokens;
   }
   if (written.interrupted) written.stop = "interrupted";
   else if (console.reader_gone()) written.stop = "reader_gone";
@@ -153,102 +129,76 @@ Result<Written> write(const GenerateFlags& flags, const RunningModel& running, c
 
 // ---------------------------------------------------------------- saying so
 
-double rate(size_t count, double seconds) { return seconds > 0 ? static_cast<double>(count) / seconds : 0; }
-
 std::string generate_json(const RunningModel& running, const Written& written) {
   JsonWriter json;
   json.begin_object();
   add_text(json, "model", running.path());
-  json.key("prompt_tokens").begin_array();
-  for (const TokenId id : written.prompt) json.number(id);
-  json.end_array().key("tokens").begin_array();
-  for (const SampledToken& token : written.tokens) json.number(token.id);
-  json.end_array();
-  add_text(json, "text", written.text);
-  json.key("logprobs").begin_array();
-  for (const SampledToken& token : written.tokens) json.real(token.log_probability);
-  json.end_array();
-  add_text(json, "stop", written.stop);
-  if (written.seed) add_number(json, "seed", *written.seed);
-  else add_null(json, "seed");
-  json.key("timings").begin_object();
-  json.key("load_ms").real(written.timings.load * 1e3).key("prefill_ms").real(written.timings.prefill * 1e3);
-  json.key("decode_ms").real(written.timings.decode * 1e3);
-  json.key("prefill_tokens_per_s").real(rate(written.prompt.size(), written.timings.prefill));
-  json.key("decode_tokens_per_s").real(rate(written.timings.decoded, written.timings.decode));
-  json.end_object().end_object();
+  add_generated(json, written, running.load_seconds());
+  json.end_object();
   return json.take() + '\n';
 }
 
-void print_end(const Written& written, Console& console) {
+void print_end(const RunningModel& running, const Written& written, Console& console) {
   console.out() += '\n';
   console.remark(fmt::format(
-      "load {:.0f} ms · prompt {}, {:.0f} tokens/s · {}, {:.1f} tokens/s · {}{}\n", written.timings.load * 1e3,
-      counted(written.prompt.size(), "token"), rate(written.prompt.size(), written.timings.prefill),
-      counted(written.tokens.size(), "token"), rate(written.timings.decoded, written.timings.decode), written.stop,
+      "load {:.0f} ms · prompt {}, {:.0f} tokens/s · {}, {:.1f} tokens/s · {}{}\n", running.load_seconds() * 1e3,
+      counted(written.prompt.size(), "token"), tokens_per_second(written.prompt.size(), written.prefill),
+      counted(written.tokens.size(), "token"), tokens_per_second(written.decoded, written.decode), written.stop,
       written.seed ? fmt::format(" · seed {}", *written.seed) : ""));
 }
 
-int write_once(const GenerateFlags& flags, const RunningModel& running, const TextModel& model, Console& console) {
-  const auto written = write(flags, running, model, console);
-  if (!written) return console.fail(written.error(), flags.json);
-  if (flags.json) console.out() += generate_json(running, *written);
-  else print_end(*written, console);
-  return written->interrupted ? kExitInterrupted : kExitYes;
+Result<int> write_once(const GenerateFlags& flags, const RunningModel& running, const TextModel& model,
+                       Console& console) {
+  BALLAST_TRY(const Written written, write(flags, model, console));
+  if (flags.json) console.out() += generate_json(running, written);
+  else print_end(running, written, console);
+  return written.interrupted ? kExitInterrupted : kExitYes;
 }
 
-// ---------------------------------------------------------------- a file of prompts
-
-constexpr uint64_t kMostPrompts = uint64_t{1} << 30;  // bytes
-
-// A line of JSON for each, as soon as it is there.
-int write_batch(const GenerateFlags& flags, const RunningModel& running, const TextModel& model, Console& console) {
-  const auto text = read_text_input(flags.prompts, kMostPrompts);
-  if (!text) return console.fail(text.error(), flags.json);
-  const std::vector<std::string_view> prompts = lines_of(*text);
-  GenerateFlags one = flags;
-  one.json = true;
-  size_t tokens = 0;
-  const double start = seconds_now();
-  for (size_t i = 0; i < prompts.size() && !console.reader_gone(); ++i) {
-    one.prompt = prompts[i];
-    auto written = write(one, running, model, console);
-    if (!written) {
-      const std::string place = fmt::format("{}: line {}", printable(flags.prompts), i + 1);
-      return console.fail(std::move(written).error().with_context(place), flags.json);
-    }
-    tokens += written->tokens.size();
-    console.out() += generate_json(running, *written);
-    console.flush();
-    if (console.errors().interactive)
-      console.remark(fmt::format("{} of {}\n", i + 1, counted(prompts.size(), "prompt")));
-    if (written->interrupted) return kExitInterrupted;
-  }
-  console.remark(fmt::format("{}, {}, {:.1f} tokens/s\n", counted(prompts.size(), "prompt"), counted(tokens, "token"),
-                             rate(tokens, seconds_now() - start)));
-  return kExitYes;
-}
+// ---------------------------------------------------------------- from the flags on
 
 Status check_prompts(const GenerateFlags& flags) {
   const int given = int{!flags.tokens.empty()} + int{!flags.prompt.empty()} + int{!flags.prompts.empty()};
   if (given <= 1) return {};
-  return make_error(ErrorCode::kInvalidArgument, "--prompt, --prompts and --tokens cannot be combined");
+  return make_error(ErrorCode::kInvalidArgument, "--prompt, --prompts and --tokens cannot be combined: give one");
 }
 
-int generate(GenerateFlags flags, Console& console) {
-  if (const Status status = check_prompts(flags); !status) return console.fail(status.error(), flags.json);
-  auto running = RunningModel::load(flags.model);
-  if (!running) return console.fail(running.error(), flags.json);
-  const auto text = TextModel::of((*running)->shared_model(), (*running)->source(), {.tokenizer = flags.tokenizer});
-  if (!text) return console.fail(text.error(), flags.json);
-  flags.options.sampling = settle_sampling(text->generate_options().sampling, flags.sampling);
-  if (const auto tokenizer = text->tokenizer(); !tokenizer && flags.tokens.empty())
-    return console.fail(with_tokenizer_advice(tokenizer.error()), flags.json);
-  const auto run = flags.prompts.empty() ? write_once : write_batch;
-  const int code = run(flags, **running, *text, console);
-  if (code != kExitYes && code != kExitInterrupted) return code;
-  if (const Status status = (*running)->finish(console); !status) return console.fail(status.error(), flags.json);
+// A model without a tokenizer continues token ids.
+Status check_tokenizer(const GenerateFlags& flags, const std::vector<FilePrompt>& prompts, const TextModel& text) {
+  const bool has_text = flags.prompts.empty()
+                            ? flags.tokens.empty()
+                            : std::ranges::any_of(prompts, [](const auto& p) { return p.tokens.empty(); });
+  const auto tokenizer = text.tokenizer();
+  return has_text && !tokenizer ? Status(with_tokenizer_advice(tokenizer.error())) : Status();
+}
+
+Result<int> run_generate(const GenerateFlags& flags, Console& console) {
+  BALLAST_CHECK(check_prompts(flags));
+  std::vector<FilePrompt> prompts;
+  if (!flags.prompts.empty()) BALLAST_CHECK(assign(prompts, read_prompt_file(flags.prompts)));
+  BALLAST_TRY(const auto running, RunningModel::load(flags.model));
+  BALLAST_TRY(const TextModel text,
+              TextModel::of(running->shared_model(), running->source(), {.tokenizer = flags.tokenizer}));
+  BALLAST_CHECK(check_tokenizer(flags, prompts, text));
+  int code = kExitYes;
+  if (flags.prompts.empty()) {
+    BALLAST_CHECK(assign(code, write_once(flags, *running, text, console)));
+  } else {
+    const BatchSettings settings{.file = is_stream(flags.prompts) ? "standard input" : flags.prompts,
+                                 .parallel = flags.parallel,
+                                 .options = options_for(flags, text),
+                                 .stop = flags.stop,
+                                 .warmup_tokens = flags.warmup_tokens,
+                                 .json = flags.json};
+    BALLAST_CHECK(assign(code, generate_batch(settings, prompts, *running, text, console)));
+  }
+  BALLAST_CHECK(running->finish(console));
   return code;
+}
+
+int generate(const GenerateFlags& flags, Console& console) {
+  const auto code = run_generate(flags, console);
+  return code ? *code : console.fail(code.error(), flags.json);
 }
 
 constexpr const char* kGenerateFooter =
@@ -256,13 +206,20 @@ constexpr const char* kGenerateFooter =
     "output as it is generated, timings go to standard error. The same seed gives the same text on any number of\n"
     "threads.\n"
     "\n"
+    "--prompts continues many prompts, --parallel of them at a time, each to the text it gets alone, and prints them "
+    "in\n"
+    "the order of the file. A line is a prompt; or JSON: {\"prompt\": TEXT or \"tokens\": [IDS], \"id\", "
+    "\"max_tokens\",\n"
+    "\"seed\"}. Prompts without a seed use --seed. If a prompt fails, the others continue, and the exit code is 2.\n"
+    "\n"
     "Examples:\n"
     "  ballast generate\n"
     "  ballast generate --prompt 'My dear Emma,' --max-tokens 60 --seed 7\n"
     "  ballast generate model.gptrs --tokens 4,4 --greedy --max-tokens 8 --json\n"
     "  echo 'The morning was' | ballast generate --prompt - --temperature 0.6 --stop '.'\n"
     "  ballast generate model.gptrs --tokens 1,2,3 --param-budget 25% --stats\n"
-    "  printf 'It was\\nShe said' | ballast generate --prompts - --max-tokens 8\n";
+    "  printf 'It was\\nShe said' | ballast generate --prompts - --max-tokens 8\n"
+    "  printf 'It was\\nShe said' | ballast generate --prompts - --parallel 2 --max-tokens 8 --json\n";
 
 }  // namespace
 
@@ -273,7 +230,10 @@ RunCommand add_generate(CLI::App& program, Console& console) {
   GenerateOptions& options = flags->options;
   command.optional_path("MODEL", flags->model.path, "A text model: file or folder");
   command.text("--prompt", "TEXT", flags->prompt, "Text to continue; - reads standard input");
-  command.text("--prompts", "FILE", flags->prompts, "Read one prompt per line; print one JSON object per line");
+  const Flag many =
+      command.text("--prompts", "FILE", flags->prompts, "Continue each line of this file; - reads standard input");
+  command.count("--parallel", "N", flags->parallel, "Compute N of the prompts at a time (8)", 1, kMostParallel)
+      .needs(many);
   command.texts("--tokens", "IDS", flags->tokens, "Give the prompt as token ids: 1,2,3");
   command.text("--tokenizer", "FILE", flags->tokenizer, "Use this tokenizer (default: the model's own)");
   add_sampling_flags(command, flags->sampling, options.max_tokens);

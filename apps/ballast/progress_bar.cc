@@ -37,15 +37,19 @@ ProgressBar::ProgressBar(const Terminal& terminal, ProgressUnit unit)
       next_draw_(activity_start_ + (unit == ProgressUnit::kTokens ? milliseconds{0} : kPatience)) {}
 
 std::string ProgressBar::amount(uint64_t count) const {
-  return unit_ == ProgressUnit::kBytes ? human_size(count) : counted(count, "token");
+  if (unit_ == ProgressUnit::kBytes) return human_size(count);
+  return counted(count, unit_ == ProgressUnit::kTokens ? "token" : "prompt");
 }
 
 std::string ProgressBar::part_of(uint64_t done, uint64_t total) const {
   return fmt::format("{} of {}", unit_ == ProgressUnit::kBytes ? human_size(done) : grouped(done), amount(total));
 }
 
-ProgressBar::~ProgressBar() {
+ProgressBar::~ProgressBar() { clear(); }
+
+void ProgressBar::clear() {
   if (drawn_) write_to_terminal(kEraseLine);
+  drawn_ = false;
 }
 
 bool ProgressBar::on_update(const ProgressUpdate& update) {
@@ -66,7 +70,7 @@ void ProgressBar::draw(const ProgressUpdate& update, Clock::time_point now) {
   const double seconds = std::chrono::duration<double>(now - activity_start_).count();
   const auto fresh = static_cast<double>(update.done - std::min(done_at_start_, update.done));
   const double rate = seconds > 0 ? fresh / seconds : 0;
-  const std::string speed = rate > 0 ? amount(static_cast<uint64_t>(rate)) + "/s" : "";
+  const std::string speed = rate >= 1 ? amount(static_cast<uint64_t>(rate)) + "/s" : "";
   std::string line;
   if (update.total == 0) {
     line = fmt::format("{} {}  {}", activity_, amount(update.done), speed);

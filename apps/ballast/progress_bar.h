@@ -10,7 +10,7 @@
 
 namespace ballast::cli {
 
-enum class ProgressUnit : unsigned char { kBytes, kTokens };
+enum class ProgressUnit : unsigned char { kBytes, kTokens, kPrompts };
 
 // Lives while the work runs and, drawing or not, makes it cancellable. Its line is gone when it is destroyed.
 class ProgressBar {
@@ -20,6 +20,9 @@ class ProgressBar {
   ~ProgressBar();
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
+
+  // Takes the line away until the next update: something else is about to be printed.
+  void clear();
 
   // For the library. Must not outlive the bar.
   Progress callback() {

@@ -82,28 +82,6 @@ TEST(Generate, TheCacheIsAskedForOrSwitchedOff) {
   EXPECT_EQ(with({"--kv-cache", "--no-kv-cache"}).exit_code, 2);
 }
 
-TEST(Generate, AFileOfPromptsGivesALineOfJsonForEach) {
-  const TempFolder folder;
-  const std::string prompts = folder.write("prompts.txt", "It was\nShe said\n");
-  const ProgramRun run = generate({"--prompts", prompts, "--greedy", "--max-tokens", "4"});
-  EXPECT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_THAT(run.err, HasSubstr("2 prompts, 8 tokens"));
-  std::istringstream lines(run.out);
-  for (const std::string prompt : {"It was", "She said"}) {
-    std::string line;
-    ASSERT_TRUE(std::getline(lines, line));
-    const ProgramRun alone = generate({"--prompt", prompt, "--greedy", "--max-tokens", "4", "--json"});
-    EXPECT_EQ(json_at(line, "tokens"), json_at(alone.out, "tokens")) << prompt;
-  }
-  const ProgramRun both = generate({"--prompts", prompts, "--prompt", "x"});
-  EXPECT_EQ(both.exit_code, 2);
-  EXPECT_THAT(both.err, HasSubstr("cannot be combined"));
-  const std::string long_line = folder.write("long.txt", "It was\n" + std::string(100'000, 'a') + "\n");
-  const ProgramRun failed = generate({"--prompts", long_line, "--max-tokens", "2"});
-  EXPECT_EQ(failed.exit_code, 2);
-  EXPECT_THAT(failed.err, HasSubstr("long.txt: line 2"));
-}
-
 TEST(Generate, PrintsNumbersWhereThereIsNoTokenizer) {
   const ProgramRun run = generate({model("gpt_base"), "--tokens", "7", "--greedy", "--max-tokens", "3"});
   EXPECT_EQ(run.out, "89 316 316 \n");
