@@ -4,6 +4,7 @@
 #include <cmath>
 #include <memory>
 
+#include "apps/ballast/benchmark_sequences.h"
 #include "apps/ballast/commands.h"
 #include "apps/ballast/console.h"
 #include "apps/ballast/interrupt.h"
@@ -35,7 +36,11 @@ struct BenchmarkFlags {
   uint64_t batch = 1;
   uint64_t image_size = 0;  // 0: the model's own
   uint64_t rounds = 3;
+  std::string sequences;       // "1,2,4"; empty: not measured
+  uint64_t shared_prefix = 0;  // tokens; 0: not measured
   bool json = false;
+
+  bool measures_many() const { return !sequences.empty() || shared_prefix != 0; }
 };
 
 // One thing that was timed: the best round counts, because others may be using the machine.
@@ -55,6 +60,8 @@ struct BenchmarkResult {
   uint64_t param_bytes = 0;
   MachineSpeed machine;
   std::vector<Measure> measures;
+  std::vector<SequenceMeasure> sequences;
+  std::optional<PrefixMeasure> shared_prefix;
 
   double bandwidth_share(const Measure& m) const {
     return static_cast<double>(m.work.param_bytes) / m.seconds / machine.read_bytes_per_second;
@@ -155,6 +162,27 @@ Status measure_text(const BenchmarkFlags& flags, LoadedModel& model, BenchmarkRe
   return {};
 }
 
+// ---------------------------------------------------------------- many texts
+
+Status measure_many(const BenchmarkFlags& flags, const std::vector<uint64_t>& counts, const RunningModel& running,
+                    BenchmarkResult& result) {
+  BALLAST_TRY(const TextModel text, TextModel::of(running.shared_model(), running.source()));
+  if (!counts.empty()) {
+    SequenceSettings settings{.prompt_tokens = flags.prompt_tokens,
+                              .warmup_tokens = flags.warmup_tokens,
+                              .max_tokens = flags.max_tokens,
+                              .rounds = flags.rounds};
+    settings.counts = counts;
+    const uint64_t room = text.writer().context_length();
+    const auto prompt = some_tokens(std::min(flags.prompt_tokens, room - 1), text.writer().vocab_size());
+    BALLAST_TRY(const auto work, count_text(flags, prompt));
+    BALLAST_TRY(result.sequences, measure_sequences(text, settings, work.second.flops));
+  }
+  if (flags.shared_prefix == 0) return {};
+  BALLAST_TRY(result.shared_prefix, measure_shared_prefix(text, flags.shared_prefix, flags.rounds));
+  return {};
+}
+
 // ---------------------------------------------------------------- images
 
 Result<ModelInput> some_images(const BenchmarkFlags& flags, LoadedModel& model) {
@@ -196,6 +224,8 @@ Status measure_images(const BenchmarkFlags& flags, LoadedModel& model, Benchmark
 
 Result<BenchmarkResult> measure(const BenchmarkFlags& flags, Console& console) {
   const CancelScope cancel;
+  std::vector<uint64_t> counts;
+  if (!flags.sequences.empty()) BALLAST_CHECK(assign(counts, parse_sequence_counts(flags.sequences)));
   BALLAST_TRY(const auto running, RunningModel::load(flags.model));
   LoadedModel& model = running->model();
   BenchmarkResult result;
@@ -207,7 +237,8 @@ Result<BenchmarkResult> measure(const BenchmarkFlags& flags, Console& console) {
   result.param_bytes = model.report().param_bytes;
   result.machine = measure_machine(model.context().threads());
   result.measures.push_back({"load", "loads/s", 1, running->load_seconds()});
-  if (model.as_causal_lm() != nullptr) BALLAST_CHECK(measure_text(flags, model, result));
+  if (flags.measures_many()) BALLAST_CHECK(measure_many(flags, counts, *running, result));
+  else if (model.as_causal_lm() != nullptr) BALLAST_CHECK(measure_text(flags, model, result));
   else if (flags.mode != BenchmarkMode::kAll) return model.cannot("--mode, which is for text models");
   else if (model.as_image_classifier() != nullptr) BALLAST_CHECK(measure_images(flags, model, result));
   else return model.cannot("anything that can be measured here");
@@ -241,7 +272,10 @@ std::string benchmark_json(const BenchmarkResult& result) {
     }
     json.end_object();
   }
-  json.end_array().end_object();
+  json.end_array();
+  if (!result.sequences.empty()) add_sequences(json, result.sequences, result.machine);
+  if (result.shared_prefix) add_shared_prefix(json, *result.shared_prefix);
+  json.end_object();
   return json.take() + '\n';
 }
 
@@ -266,6 +300,8 @@ void print_benchmark(const BenchmarkResult& result, Console& console) {
                   counted_work ? fmt::format("{:.0f}%", 100 * result.flops_share(m)) : "");
   }
   table.append_to(console.out(), console.output());
+  if (!result.sequences.empty()) print_sequences(result.sequences, result.machine, console);
+  if (result.shared_prefix) print_shared_prefix(*result.shared_prefix, console);
 }
 
 int benchmark(const BenchmarkFlags& flags, Console& console) {
@@ -283,9 +319,14 @@ constexpr const char* kBenchmarkFooter =
     "measured\n"
     "first.\n"
     "\n"
+    "--sequences decodes that many texts in each pass, with tokens of their own, behind prompts of --prompt-tokens.\n"
+    "--shared-prefix times two requests that begin with the same N tokens; the second reuses what the first computed.\n"
+    "\n"
     "Examples:\n"
     "  ballast benchmark\n"
     "  ballast benchmark model.gptrs --prompt-tokens 64 --max-tokens 32 --threads 1\n"
+    "  ballast benchmark --sequences 1,4,16 --prompt-tokens 32 --max-tokens 16\n"
+    "  ballast benchmark --shared-prefix 128\n"
     "  ballast benchmark model.gptrs --json\n";
 
 }  // namespace
@@ -299,14 +340,21 @@ RunCommand add_benchmark(CLI::App& program, Console& console) {
   command.count("--prompt-tokens", "N", flags->prompt_tokens, "Prompt length for text models (128)", 1, kMost);
   command.count("--max-tokens", "N", flags->max_tokens, "Tokens to generate with text models (64)", 1, kMost);
   command.count("--warmup-tokens", "N", flags->warmup_tokens, "Tokens to generate before timing starts (0)", 0, kMost);
-  command.choice("--mode", "PART", flags->mode,
-                 {{"prefill", BenchmarkMode::kPrefill},
-                  {"first-token", BenchmarkMode::kFirstToken},
-                  {"decode-steady", BenchmarkMode::kDecode}},
-                 "Measure only prefill, first-token or decode-steady");
+  const Flag mode = command.choice("--mode", "PART", flags->mode,
+                                   {{"prefill", BenchmarkMode::kPrefill},
+                                    {"first-token", BenchmarkMode::kFirstToken},
+                                    {"decode-steady", BenchmarkMode::kDecode}},
+                                   "Measure only prefill, first-token or decode-steady");
+  command.text("--sequences", "LIST", flags->sequences, "Measure decode with so many texts in each pass: 1,2,4,8")
+      .excludes(mode);
+  command
+      .count("--shared-prefix", "N", flags->shared_prefix,
+             "Measure the time to first token of two requests with the same first N tokens", kPagePositions, kMost)
+      .excludes(mode);
   command.count("--batch", "N", flags->batch, "Batch size for image models (1)", 1, kMost);
   command.count("--image-size", "N", flags->image_size, "Image size for image models (default: the model's)", 1, kMost);
-  command.count("--rounds", "N", flags->rounds, "Measure N times and keep the best (3)", 1, kMost);
+  command.count("--rounds", "N", flags->rounds, "Measure N times and keep the best; --sequences adds the median (3)", 1,
+                kMost);
   add_model_flags(command, flags->model);
   command.json(flags->json);
   command.footer(kBenchmarkFooter);

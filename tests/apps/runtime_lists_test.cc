@@ -78,6 +78,82 @@ TEST(Benchmark, MeasuresImageModels) {
   EXPECT_THAT(run_ballast({"benchmark", model, "--image-size", "32", "--rounds", "1"}).out, HasSubstr("images/s"));
 }
 
+TEST(Benchmark, MeasuresManySequencesInEachPass) {
+  const std::vector<std::string> arguments = {"benchmark",       recorded_model_path("gpt_base"),
+                                              "--sequences",     "1,3,8",
+                                              "--prompt-tokens", "8",
+                                              "--max-tokens",    "4",
+                                              "--warmup-tokens", "2",
+                                              "--rounds",        "2"};
+  std::vector<std::string> with_json = arguments;
+  with_json.emplace_back("--json");
+  const ProgramRun run = run_ballast(with_json);
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(json_at(run.out, "measures/1"), "") << "nothing else is measured";
+  const std::vector<std::string> counts = {"1", "3", "8"};
+  const double flop = 2.0 * (2 * 32 * (96 + 32 + 256) + 32 * 320);  // of one token: see MeasuresTextModels
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const auto at = [&](const std::string& key) { return json_at(run.out, fmt::format("sequences/{}/{}", i, key)); };
+    EXPECT_EQ(at("sequences"), counts[i]);
+    EXPECT_EQ(at("steps"), "4");
+    const double best = std::stod(at("step_seconds")), median = std::stod(at("median_step_seconds"));
+    EXPECT_GT(best, 0);
+    EXPECT_LE(best, median);
+    EXPECT_NEAR(std::stod(at("rate")), std::stod(counts[i]) / best, 1e-6 * std::stod(at("rate")));
+    EXPECT_NEAR(std::stod(at("median_rate")), std::stod(counts[i]) / median, 1e-6 * std::stod(at("rate")));
+    EXPECT_EQ(std::stod(at("flop")), std::stod(counts[i]) * flop);
+    EXPECT_GT(std::stod(at("flops_share")), 0);
+  }
+  EXPECT_EQ(json_at(run.out, "sequences/3"), "");
+  const ProgramRun table = run_ballast(arguments);
+  EXPECT_EQ(table.exit_code, 0) << table.err;
+  EXPECT_THAT(table.out, AllOf(HasSubstr("sequences  ms/step"), HasSubstr("x1.00"), HasSubstr("compute used")));
+}
+
+// Windows and lengths at which a model computes its text again are where going back to the prompt is hard.
+TEST(Benchmark, MeasuresSequencesOfModelsWithWindows) {
+  for (const char* name : {"gemma2", "gemma3", "mistral_swa"}) {
+    const ProgramRun run = run_ballast({"benchmark", test_file_path(fmt::format("hf/{}", name)), "--sequences", "2,4",
+                                        "--prompt-tokens", "40", "--max-tokens", "8", "--rounds", "3", "--json"});
+    EXPECT_EQ(run.exit_code, 0) << name << run.err;
+    EXPECT_EQ(json_at(run.out, "sequences/1/steps"), "8") << name;
+  }
+}
+
+TEST(Benchmark, MeasuresWhatASharedPrefixSaves) {
+  const ProgramRun run = run_ballast({"benchmark", "--shared-prefix", "200", "--rounds", "2", "--json"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_EQ(json_at(run.out, "shared_prefix/tokens"), "200");
+  EXPECT_EQ(json_at(run.out, "shared_prefix/reused_tokens"), "192") << "whole pages";
+  const auto at = [&](const std::string& key) { return std::stod(json_at(run.out, "shared_prefix/" + key)); };
+  EXPECT_LT(at("second_seconds"), at("first_seconds"));
+  EXPECT_LE(at("second_seconds"), at("median_second_seconds"));
+  EXPECT_LE(at("first_seconds"), at("median_first_seconds"));
+  EXPECT_THAT(run_ballast({"benchmark", "--shared-prefix", "64", "--rounds", "1"}).out,
+              AllOf(HasSubstr("shared prefix of 64 tokens"), HasSubstr("faster")));
+}
+
+TEST(Benchmark, RefusesSequencesAndPrefixesThatMakeNoSense) {
+  const std::string model = recorded_model_path("gpt_base");
+  const std::pair<std::vector<std::string>, std::string> kCases[] = {
+      {{"--sequences", "1,x"}, "--sequences: \"x\" is not a number from 1 to 1024"},
+      {{"--sequences", "0"}, "\"0\" is not a number from 1 to 1024"},
+      {{"--sequences", "1,"}, "\"\" is not a number"},
+      {{"--sequences", "2000"}, "1,2,4,8"},
+      {{"--sequences", "2", "--mode", "prefill"}, "cannot be combined"},
+      {{"--shared-prefix", "32"}, "32 is not between 64 and"},
+      {{"--shared-prefix", "64"}, "exceeds the model's context of 48"},
+  };
+  for (const auto& [flags, cause] : kCases) {
+    std::vector<std::string> arguments = {"benchmark", model};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    const ProgramRun run = run_ballast(arguments);
+    EXPECT_EQ(run.exit_code, 2) << cause;
+    EXPECT_EQ(run.out, "") << cause;
+    EXPECT_THAT(run.err, HasSubstr(cause));
+  }
+}
+
 TEST(Benchmark, NeedsATokenToMeasure) {
   EXPECT_EQ(run_ballast({"benchmark", recorded_model_path("gpt_base"), "--max-tokens", "0"}).exit_code, 2);
 }
