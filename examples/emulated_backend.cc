@@ -28,6 +28,7 @@
 #include <mutex>
 #include <set>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -37,7 +38,7 @@ using namespace ballast;
 
 namespace {
 
-std::atomic<uint64_t> calls_made = 0, failing_call = 0, bytes_held = 0;
+std::atomic<uint64_t> calls_made = 0, failing_call = 0, bytes_held = 0, overlaps_seen = 0;
 
 Status next_call(const char* what) {
   if (++calls_made != failing_call) return {};
@@ -55,20 +56,35 @@ class EmulatedDevice final : public Device, public std::enable_shared_from_this<
   Result<std::unique_ptr<DeviceMemory>> allocate(uint64_t bytes) override;
   Result<std::shared_ptr<Queue>> open_queue() override;
 
-  // While this lives, device code runs and sees the memory.
-  class Running {
+  // While this lives, its thread uses a queue of the device.
+  class Turn {
    public:
-    explicit Running(EmulatedDevice& device) : device_(device) { device_.change_running(1); }
-    ~Running() { device_.change_running(-1); }
-    Running(const Running&) = delete;
-    Running& operator=(const Running&) = delete;
+    explicit Turn(EmulatedDevice& device) : device_(device) { device_.enter(); }
+    ~Turn() { device_.leave(); }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
 
    private:
     EmulatedDevice& device_;
   };
 
+  // While this lives, device code runs and sees the memory.
+  class Running {
+   public:
+    explicit Running(EmulatedDevice& device) : turn_(device), device_(device) { device_.change_running(1); }
+    ~Running() { device_.change_running(-1); }
+    Running(const Running&) = delete;
+    Running& operator=(const Running&) = delete;
+
+   private:
+    Turn turn_;
+    EmulatedDevice& device_;
+  };
+
  private:
   friend class EmulatedMemory;
+  void enter();
+  void leave();
   void change_running(int by);
   void add(EmulatedMemory& memory);
   void remove(EmulatedMemory& memory);
@@ -77,6 +93,8 @@ class EmulatedDevice final : public Device, public std::enable_shared_from_this<
   std::mutex mutex_;
   std::set<EmulatedMemory*> memories_;
   int running_ = 0;
+  std::thread::id user_;  // one of those that use it now
+  int users_ = 0;
 };
 
 class EmulatedMemory final : public DeviceMemory {
@@ -97,6 +115,17 @@ class EmulatedMemory final : public DeviceMemory {
   std::unique_ptr<std::byte[]> hidden_;
   EmulatedDevice& device_;
 };
+
+void EmulatedDevice::enter() {
+  const std::lock_guard lock(mutex_);
+  if (users_++ != 0 && user_ != std::this_thread::get_id()) ++overlaps_seen;
+  user_ = std::this_thread::get_id();
+}
+
+void EmulatedDevice::leave() {
+  const std::lock_guard lock(mutex_);
+  --users_;
+}
 
 void EmulatedDevice::change_running(int by) {
   const std::lock_guard lock(mutex_);
@@ -127,21 +156,26 @@ class EmulatedQueue final : public Queue {
   Device& device() const override { return *device_; }
 
   void fill(DevicePlace to, uint64_t bytes, std::byte value) override {
+    const EmulatedDevice::Turn turn(*device_);
     if (starts("a fill") && bytes != 0) std::memset(at(to), static_cast<int>(value), bytes);
   }
   void copy_in(DevicePlace to, ByteSpan from) override {
+    const EmulatedDevice::Turn turn(*device_);
     if (starts("a copy from the host") && !from.empty()) std::memcpy(at(to), from.data(), from.size());
   }
   void copy_out(ConstDevicePlace from, MutableByteSpan to) override {
+    const EmulatedDevice::Turn turn(*device_);
     if (!starts("a copy to the host") || to.empty()) return;
     const std::byte* begin = static_cast<const EmulatedMemory*>(from.memory)->hidden() + from.offset;
     on_their_way_.push_back({std::vector<std::byte>(begin, begin + to.size()), to});
   }
   void copy(ConstDevicePlace from, DevicePlace to, uint64_t bytes) override {
+    const EmulatedDevice::Turn turn(*device_);
     const std::byte* begin = static_cast<const EmulatedMemory*>(from.memory)->hidden() + from.offset;
     if (starts("a copy") && bytes != 0) std::memcpy(at(to), begin, bytes);
   }
   Status finish() override {
+    const EmulatedDevice::Turn turn(*device_);
     for (const Arrival& arrival : on_their_way_) {
       std::memcpy(arrival.to.data(), arrival.bytes.data(), arrival.bytes.size());
     }
@@ -278,5 +312,6 @@ void fail_call(uint64_t n) {
 }
 uint64_t calls() { return calls_made; }
 uint64_t bytes_out() { return bytes_held; }
+uint64_t overlaps() { return overlaps_seen; }
 
 }  // namespace emulated

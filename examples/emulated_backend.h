@@ -17,5 +17,7 @@ void fail_call(uint64_t n);
 uint64_t calls();
 // Bytes of memory of all devices that have not been given back.
 uint64_t bytes_out();
+// Times that a thread used a device while another was at it: queues are for one thread at a time.
+uint64_t overlaps();
 
 }  // namespace emulated

@@ -13,6 +13,7 @@
 #include "apps/ballast/json_output.h"
 #include "apps/ballast/output_format.h"
 #include "apps/ballast/progress_bar.h"
+#include "apps/ballast/remedy_text.h"
 #include "apps/ballast/streams.h"
 #include "apps/ballast/table.h"
 #include "apps/ballast/text.h"
@@ -255,7 +256,7 @@ RunCommand add_apply(CLI::App& program, Console& console) {
     }
     if (!flags->result->refused) return console.fail(report.error(), flags->json);
     if (flags->json) {
-      console.complain(report.error().message);
+      console.complain(error_text(report.error()));
       console.out() += apply_json(*flags, report);
     } else {
       print_result(*flags, console);

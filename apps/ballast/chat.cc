@@ -54,7 +54,7 @@ Result<Conversation> make_conversation(const ChatFlags& flags, const TextModel& 
                       fmt::format("{}; give one with --template FILE, or continue a text with `ballast generate`",
                                   conversation.error().message));
   }
-  if (conversation) conversation->set_system(flags.system);
+  if (conversation) BALLAST_CHECK(conversation->set_system(flags.system));
   return conversation;
 }
 

@@ -272,7 +272,10 @@ ChatSession::Next ChatSession::stats(const std::string& /*argument*/) {
 }
 
 ChatSession::Next ChatSession::system(const std::string& argument) {
-  conversation_.set_system(json_text(argument));
+  if (const Status set = conversation_.set_system(json_text(argument)); !set) {
+    console_.complain(set.error().message);
+    return Next::kGoOn;
+  }
   console_.remark(argument.empty() ? "no system message\n" : "the system message applies from the next message on\n");
   return Next::kGoOn;
 }

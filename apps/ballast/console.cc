@@ -8,6 +8,7 @@
 #include <cstring>
 
 #include "apps/ballast/json_output.h"
+#include "apps/ballast/remedy_text.h"
 #include "apps/ballast/text.h"
 
 namespace ballast::cli {
@@ -80,21 +81,8 @@ void Console::complain(std::string_view text) {
   write_all(STDERR_FILENO, line);  // nobody left to tell when this fails
 }
 
-// What to do, in words of the command line: the library knows neither flags nor commands.
-std::string_view Console::hint_for(const Error& error) {
-  const auto says = [&](std::string_view word) { return error.message.find(word) != std::string::npos; };
-  // Only a file can be replaced: a folder that another process holds is "exists", too.
-  if (error.code == ErrorCode::kExists && says("overwriting was not asked for") && !says("--overwrite"))
-    return "; --overwrite replaces it";
-  if (error.code == ErrorCode::kUnknownFormat && !says("doctor")) return " (`ballast doctor` examines such files)";
-  if (says("no model config that says how"))
-    return "; give one with --config, or make a checkpoint with `ballast import`";
-  if (says("allow its beginning to be forgotten")) return " (--context-shift)";
-  return "";
-}
-
 int Console::fail(const Error& error, bool json) {
-  complain(error.message + std::string(hint_for(error)));
+  complain(error_text(error));
   if (json) {
     out_ = error_object(error);
     out_ += '\n';

@@ -53,8 +53,6 @@ class Console {
   int finish(int exit_code);
 
  private:
-  static std::string_view hint_for(const Error& error);
-
   Terminal output_;
   Terminal errors_;
   std::string out_;

@@ -4,6 +4,7 @@
 
 #include "apps/ballast/json_output.h"
 #include "apps/ballast/output_format.h"
+#include "apps/ballast/remedy_text.h"
 #include "apps/ballast/text.h"
 
 namespace ballast::cli {
@@ -12,7 +13,7 @@ std::string loss_text(const Loss& loss) {
   std::string text = loss.tensor.empty() ? loss.what : fmt::format("tensor \"{}\": {}", loss.tensor, loss.what);
   if (loss.cast_to) text += fmt::format("; becomes {}", dtype_name(*loss.cast_to));
   else if (loss.drop) text += "; left out";
-  return text;
+  return text + remedy_text(loss.remedies);
 }
 
 void add_convert_report(JsonWriter& json, const ConvertReport& report) {
@@ -23,7 +24,7 @@ void add_convert_report(JsonWriter& json, const ConvertReport& report) {
     json.begin_object();
     if (loss.tensor.empty()) add_null(json, "tensor");
     else add_text(json, "tensor", loss.tensor);
-    add_text(json, "what", loss.what);
+    add_text(json, "what", loss.what + remedy_text(loss.remedies));
     if (loss.cast_to) add_text(json, "becomes", dtype_name(*loss.cast_to));
     else add_null(json, "becomes");
     add_boolean(json, "left_out", loss.drop);

@@ -12,6 +12,7 @@
 #include "apps/ballast/json_output.h"
 #include "apps/ballast/output_flags.h"
 #include "apps/ballast/output_format.h"
+#include "apps/ballast/remedy_text.h"
 #include "apps/ballast/table.h"
 #include "apps/ballast/text.h"
 
@@ -76,7 +77,7 @@ std::string doctor_json(const DoctorFlags& flags, const Visit& visit) {
   add_text_or_null(json, "content", diagnosis.foreign ? diagnosis.foreign->kind : std::string());
   add_text(json, "what", diagnosis.what);
   add_text_or_null(json, "cause", diagnosis.cause);
-  add_text_or_null(json, "advice", diagnosis.advice);
+  add_text_or_null(json, "advice", diagnosis.advice + remedy_text(diagnosis.remedies));
   add_number(json, "bytes", diagnosis.size);
   if (diagnosis.offset) add_number(json, "offset", *diagnosis.offset);
   else add_null(json, "offset");
@@ -175,7 +176,8 @@ void print_visit(const DoctorFlags& flags, const Visit& visit, Console& console)
     print_line(console, Paint::kBold, "nearest:", fmt::format("{} ({})", diagnosis.format, diagnosis.nearest));
   }
   if (!diagnosis.cause.empty()) print_line(console, Paint::kBold, "cause:", diagnosis.cause);
-  if (!diagnosis.advice.empty()) print_line(console, Paint::kBold, "try:  ", diagnosis.advice);
+  if (!diagnosis.advice.empty())
+    print_line(console, Paint::kBold, "try:  ", diagnosis.advice + remedy_text(diagnosis.remedies));
   print_excerpt(diagnosis, console);
   print_first_findings(diagnosis, console);
   print_lost(diagnosis, console);

@@ -11,6 +11,7 @@
 #include "apps/ballast/json_output.h"
 #include "apps/ballast/output_flags.h"
 #include "apps/ballast/output_format.h"
+#include "apps/ballast/tensor_choice.h"
 #include "apps/ballast/text.h"
 #include "ballast/archive/assemble.h"
 #include "ballast/io/staging_folder.h"
@@ -31,32 +32,28 @@ struct ExtractFlags {
 
 // ---------------------------------------------------------------- which tensors
 
-Status check_names(const WritePlan& plan, const std::vector<std::string>& names) {
-  std::vector<std::string_view> known;
-  for (const TensorInfo& tensor : plan.description.tensors) known.push_back(tensor.name);
-  std::ranges::sort(known);
-  for (const std::string& name : names) {
-    if (std::ranges::binary_search(known, std::string_view(name))) continue;
-    const std::string_view meant = nearest(name, known);
-    return make_error(ErrorCode::kNotFound,
-                      meant.empty() ? fmt::format("there is no tensor \"{}\"", name)
-                                    : fmt::format("there is no tensor \"{}\"; did you mean \"{}\"?", name, meant));
+// By position: whether one of the words names the tensor.
+Result<std::vector<bool>> find_named(const WritePlan& plan, const ExtractFlags& flags) {
+  const auto& tensors = plan.description.tensors;
+  std::vector<bool> named(tensors.size());
+  for (const std::string& word : flags.names) {
+    const auto found = find_tensor(tensors, word);
+    if (!found) return no_such_tensor(tensors, flags.source, word);
+    named[*found] = true;
   }
-  return {};
+  return named;
 }
 
 Status keep_selected(const ExtractFlags& flags, WritePlan& plan) {
-  BALLAST_CHECK(check_names(plan, flags.names));
+  BALLAST_TRY(const std::vector<bool> named, find_named(plan, flags));
   BALLAST_TRY(const auto only, Pattern::compile_all(flags.only));
   BALLAST_TRY(const auto exclude, Pattern::compile_all(flags.exclude));
-  std::vector<std::string_view> names(flags.names.begin(), flags.names.end());
-  std::ranges::sort(names);
-  const bool all = names.empty() && only.empty();
+  const bool all = flags.names.empty() && only.empty();
   std::vector<bool> keep;
   for (const TensorInfo& tensor : plan.description.tensors) {
     BALLAST_TRY(const bool found, any_found(only, tensor.name));
     BALLAST_TRY(const bool unwanted, any_found(exclude, tensor.name));
-    keep.push_back((all || found || std::ranges::binary_search(names, std::string_view(tensor.name))) && !unwanted);
+    keep.push_back((all || found || named[keep.size()]) && !unwanted);
   }
   keep_tensors(plan, keep);
   if (!plan.description.tensors.empty()) return {};
@@ -197,7 +194,7 @@ RunCommand add_extract(CLI::App& program, Console& console) {
   Command command(program, "extract", "Copy selected tensors to a file of any format");
   auto flags = std::make_shared<ExtractFlags>();
   command.path("PATH", flags->source, "Source file; - is standard input").or_model();
-  command.optional_texts("NAME", flags->names, "Exact names of tensors");
+  command.optional_texts("NAME", flags->names, "Exact names of tensors, or their ids");
   const Flag out =
       command.text("-o,--output", "OUT", flags->output.path,
                    "Output file; its extension determines the format unless --to does; - is standard output");

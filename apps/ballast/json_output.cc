@@ -1,5 +1,6 @@
 #include "apps/ballast/json_output.h"
 
+#include "apps/ballast/remedy_text.h"
 #include "apps/ballast/text.h"
 #include "ballast/base/utf8.h"
 
@@ -20,7 +21,7 @@ void add_null(JsonWriter& json, std::string_view key) { json.key(key).null(); }
 void add_error(JsonWriter& json, std::string_view key, const Error& error) {
   json.key(key).begin_object();
   add_text(json, "code", error_code_name(error.code));
-  add_text(json, "message", error.message);
+  add_text(json, "message", error_text(error));
   json.end_object();
 }
 

@@ -67,6 +67,7 @@ class Program {
   int run(std::vector<std::string> arguments) {
     if (arguments.empty() || arguments == std::vector<std::string>{"--"}) return ask_for_command();
     if (const int code = check_command_name(arguments.front()); code != 0) return code;
+    refuse_values_of_flags(arguments);
     std::ranges::reverse(arguments);  // as the parser wants them
     try {
       app_.parse(std::move(arguments));
@@ -114,6 +115,22 @@ class Program {
                           ? fmt::format("there is no command \"{}\"; there are: {}", word, fmt::join(names, ", "))
                           : fmt::format("there is no command \"{}\"; did you mean \"{}\"?", word, meant));
     return kExitFailed;
+  }
+
+  // The parser refuses every value of a flag but "true": it gets to see another one.
+  void refuse_values_of_flags(std::vector<std::string>& arguments) const {
+    constexpr std::string_view kTrue = "=true";
+    const auto all = commands();
+    const auto command = std::ranges::find_if(
+        all, [&](const CLI::App* app) { return std::ranges::find(arguments, app->get_name()) != arguments.end(); });
+    for (std::string& argument : arguments) {
+      if (argument == "--") return;
+      if (!argument.starts_with("--") || !argument.ends_with(kTrue)) continue;
+      const std::string name = argument.substr(0, argument.size() - kTrue.size());
+      const CLI::Option* option = command != all.end() ? (*command)->get_option_no_throw(name) : nullptr;
+      if (option == nullptr) option = app_.get_option_no_throw(name);
+      if (option != nullptr && option->get_items_expected_max() == 0) argument = name + "=false";
+    }
   }
 
   const CLI::App& chosen() const {

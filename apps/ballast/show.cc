@@ -51,7 +51,7 @@ Result<std::vector<TensorSlice>> find_slices(const Archive& archive, const ShowF
     auto slice = find_tensor_slice(archive, name);
     if (!slice && slice.error().code == ErrorCode::kNotFound) {
       const size_t bracket = name.find('[');
-      return no_such_tensor(archive, flags.path, std::string_view(name).substr(0, bracket));
+      return no_such_tensor(archive.tensors(), flags.path, std::string_view(name).substr(0, bracket));
     }
     if (!slice) return std::move(slice).error();
     slices.push_back(std::move(*slice));
@@ -267,7 +267,7 @@ RunCommand add_show(CLI::App& program, Console& console) {
   Command command(program, "show", "Print the values of a tensor or a slice");
   auto flags = std::make_shared<ShowFlags>();
   command.path("PATH", flags->path, "File to read").or_model();
-  command.optional_texts("NAME", flags->names, "Tensors, each with an optional slice: 'weight[0:4, :]'");
+  command.optional_texts("NAME", flags->names, "Tensors by name or id, each with an optional slice: 'weight[0:4, :]'");
   command.patterns("--only", flags->only, "Show tensors whose name matches; may be repeated");
   command.flag("--all", flags->all, "Print every value");
   command.count("--precision", "N", flags->precision, "Print at most N digits after the point (8)", 0, 20);

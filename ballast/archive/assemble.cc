@@ -171,8 +171,8 @@ class Merge {
     if (conflicts_.size() > kShownConflicts) {
       text += fmt::format("\n  and {} more", conflicts_.size() - kShownConflicts);
     }
-    text += "\n--prefer first or --prefer last takes one of them; --prefix keeps both";
-    return make_error(ErrorCode::kInvalidArgument, std::move(text));
+    text += "\nPrefer the first or the last, or keep both under prefixes";
+    return make_error(ErrorCode::kInvalidArgument, std::move(text), Remedy::kPreferOne);
   }
 
   Status choose_config() {
@@ -189,9 +189,10 @@ class Merge {
       const auto& config = input.plan.description.config;
       if (!config) continue;
       if (from != nullptr && from->plan.description.config != config && options_.prefer == Prefer::kNeither) {
-        return make_error(ErrorCode::kInvalidArgument,
-                          fmt::format("{} and {} hold different model configs; --config-from says which one counts",
-                                      from->name, input.name));
+        return make_error(
+            ErrorCode::kInvalidArgument,
+            fmt::format("{} and {} hold different model configs; say which one counts", from->name, input.name),
+            Remedy::kChooseConfig);
       }
       if (from == nullptr || options_.prefer == Prefer::kLast) from = &input;
     }

@@ -113,7 +113,7 @@ class Conversion {
     }
     keep_tensors(plan_, keep);
     if (!plan_.description.tensors.empty()) return {};
-    return make_error(ErrorCode::kInvalidArgument, "no tensor is left after --only and --exclude");
+    return make_error(ErrorCode::kInvalidArgument, "no tensor is selected", Remedy::kSelectTensors);
   }
 
   Status choose_config() {

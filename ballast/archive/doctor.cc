@@ -132,28 +132,30 @@ struct Cause {
   std::string_view code;
   std::string_view cause;
   std::string_view advice;
+  Remedies remedies = {};
 };
 
 constexpr std::string_view kCut = "the file was cut short: a download or copy was interrupted, or the disk was full";
-constexpr std::string_view kAgain = "download or copy it again; --rescue OUT saves the tensors that are whole";
+constexpr std::string_view kAgain = "download or copy it again, or save the tensors that are whole";
 constexpr std::string_view kNothingLeft = "download or copy it again; nothing in it can be saved";
-constexpr std::string_view kRewrite = "--rescue OUT writes a clean file";
+constexpr std::string_view kRewrite = "write a clean file from it";
 
 // The first of these codes that occurs names the cause.
 constexpr std::array kCauses = {
     Cause{kReadError, "the disk, or the network it is reached by, failed while the file was read",
-          "try again, then check the disk; --rescue OUT saves the tensors that can be read"},
-    Cause{"truncated", kCut, kAgain},
+          "try again, then check the disk; save the tensors that can be read", Remedy::kRescueTensors},
+    Cause{"truncated", kCut, kAgain, Remedy::kRescueTensors},
     Cause{"missing_shard", "shards were not downloaded, or stand elsewhere",
           "bring the missing shards beside the index"},
-    Cause{"checksum", "bytes were changed after the file was written: bad memory, a bad disk or a bad transfer",
-          kAgain},
-    Cause{"unreadable", "the header was damaged, or the file was cut short", kAgain},
-    Cause{"size", "a writer with a fault, or the header was edited by hand", kRewrite},
-    Cause{"overlap", "a writer with a fault, or tied tensors in a format that forbids sharing bytes", kRewrite},
-    Cause{"hole", "a writer with a fault, or a tool that pads", kRewrite},
+    Cause{"checksum", "bytes were changed after the file was written: bad memory, a bad disk or a bad transfer", kAgain,
+          Remedy::kRescueTensors},
+    Cause{"unreadable", "the header was damaged, or the file was cut short", kAgain, Remedy::kRescueTensors},
+    Cause{"size", "a writer with a fault, or the header was edited by hand", kRewrite, Remedy::kRescueTensors},
+    Cause{"overlap", "a writer with a fault, or tied tensors in a format that forbids sharing bytes", kRewrite,
+          Remedy::kRescueTensors},
+    Cause{"hole", "a writer with a fault, or a tool that pads", kRewrite, Remedy::kRescueTensors},
     Cause{"trailing_bytes", "something was appended: two downloads into one file, or a longer old file underneath",
-          kRewrite},
+          kRewrite, Remedy::kRescueTensors},
     Cause{"duplicate_name", "a writer with a fault", ""},
     Cause{"base_id", "names were edited without their ids", ""},
 };
@@ -163,6 +165,7 @@ void name_cause(Diagnosis& diagnosis) {
     if (std::ranges::find(diagnosis.findings, row.code, &Finding::code) == diagnosis.findings.end()) continue;
     diagnosis.cause = row.cause;
     diagnosis.advice = row.advice;
+    diagnosis.remedies = row.remedies;
     return;
   }
 }
@@ -256,7 +259,10 @@ Status describe_patient(const OpenRequest& request, const Recognised& recognised
     diagnosis.broken_file = place->name();
     return {};
   }
-  if (diagnosis.sound_tensors == 0) diagnosis.advice = kNothingLeft;
+  if (diagnosis.sound_tensors == 0) {
+    diagnosis.advice = kNothingLeft;
+    diagnosis.remedies = {};
+  }
   return cut_excerpt(*place, worst->code == "truncated" ? place->size() : worst->offset, diagnosis);
 }
 

@@ -37,6 +37,7 @@ struct Diagnosis {
   std::string what;    // one sentence: what is wrong
   std::string cause;   // the likely cause; "" where none can be named
   std::string advice;  // "" where there is none
+  Remedies remedies;   // that the advice names
   uint64_t size = 0;   // of the file
   // Where it breaks, in the file that `broken_file` names, and the bytes around that place.
   std::optional<uint64_t> offset;

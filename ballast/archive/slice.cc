@@ -391,6 +391,15 @@ Status stream_block_values(const Archive& archive, size_t tensor, const Selectio
 
 Result<Slice> parse_slice(std::string_view text) { return SliceParser(text).run(); }
 
+namespace {
+
+std::optional<size_t> find_by_id_digits(const Archive& archive, std::string_view digits) {
+  const auto id = Id128::from_bytes_hex(digits);
+  return id ? archive.find(BaseParamId{*id}) : std::nullopt;
+}
+
+}  // namespace
+
 Result<TensorSlice> find_tensor_slice(const Archive& archive, std::string_view text) {
   if (const auto whole = archive.find(text)) return TensorSlice{*whole, {}, ""};
   for (size_t bracket = text.rfind('['); bracket != std::string_view::npos && bracket > 0;
@@ -399,6 +408,13 @@ Result<TensorSlice> find_tensor_slice(const Archive& archive, std::string_view t
     if (!found) continue;
     BALLAST_TRY(Slice slice, parse_slice(text.substr(bracket)));
     return TensorSlice{*found, std::move(slice), std::string(text.substr(bracket))};
+  }
+  const std::string_view digits = text.substr(0, text.find('['));
+  if (const auto found = find_by_id_digits(archive, digits)) {
+    if (digits.size() == text.size()) return TensorSlice{*found, {}, ""};
+    const std::string_view rest = text.substr(digits.size());
+    BALLAST_TRY(Slice slice, parse_slice(rest));
+    return TensorSlice{*found, std::move(slice), std::string(rest)};
   }
   return make_error(ErrorCode::kNotFound, fmt::format("no tensor is called \"{}\"", text.substr(0, text.rfind('['))));
 }

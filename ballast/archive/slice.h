@@ -31,8 +31,8 @@ struct TensorSlice {
   std::string text;  // what followed the name: "[0:4, :]", or empty
 };
 
-// "NAME" or "NAME[...]". Names may hold brackets themselves: the longest name that the archive has wins.
-// kNotFound when there is none.
+// "NAME" or "NAME[...]". Names may hold brackets themselves: the longest name that the archive has wins. Where no name
+// fits, 32 hexadecimal digits are the id of one (Archive::find). kNotFound when there is none.
 Result<TensorSlice> find_tensor_slice(const Archive& archive, std::string_view text);
 
 // Positions along one axis.

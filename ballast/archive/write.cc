@@ -370,7 +370,7 @@ Status check_write_options(const FormatDriver& format, const WriteOptions& optio
   if (options.shard_size != 0 && !format.can_shard) return refuse("files cannot be sharded");
   if (options.allow_half && !format.can_allow_half) return refuse("needs no leave to store f16 and bf16");
   if (options.target.empty() || std::ranges::find(format.targets, options.target) != format.targets.end()) return {};
-  if (format.targets.empty()) return refuse("has no --target");
+  if (format.targets.empty()) return refuse("has no targets to choose from");
   return refuse(fmt::format("has no target \"{}\"; it has: {}", options.target, fmt::join(format.targets, ", ")));
 }
 
@@ -382,7 +382,9 @@ Error lossy_error(const FormatDriver& format, const std::vector<Loss>& losses) {
                                      : fmt::format("\n  tensor \"{}\": {}", losses[i].tensor, losses[i].what);
   }
   if (losses.size() > kShown) text += fmt::format("\n  and {} more", losses.size() - kShown);
-  return make_error(ErrorCode::kLossy, std::move(text));
+  Remedies remedies;
+  for (const Loss& loss : losses) remedies.add(loss.remedies);
+  return make_error(ErrorCode::kLossy, std::move(text), remedies);
 }
 
 Result<WriteReport> write_archive(const std::string& path, const FormatDriver& format, const WritePlan& plan,

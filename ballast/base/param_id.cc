@@ -24,6 +24,15 @@ Id128 Id128::from_u64(uint64_t value) {
   return id;
 }
 
+std::optional<Id128> Id128::from_bytes_hex(std::string_view digits) {
+  Id128 id;
+  if (digits.size() != 2 * id.bytes.size()) return std::nullopt;
+  const auto bytes = parse_hex(digits);
+  if (!bytes) return std::nullopt;
+  std::ranges::copy(*bytes, id.bytes.begin());
+  return id;
+}
+
 std::string Id128::to_number_hex() const {
   std::array<std::byte, 16> reversed = bytes;
   std::ranges::reverse(reversed);

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -17,6 +18,8 @@ struct Id128 {
   std::array<std::byte, 16> bytes{};
 
   static Id128 from_u64(uint64_t value);
+  // Of what to_bytes_hex() gives, in either case; nullopt for anything else.
+  static std::optional<Id128> from_bytes_hex(std::string_view digits);
   bool is_zero() const { return *this == Id128{}; }
   // The number, most significant digit first: 32 hexadecimal digits.
   std::string to_number_hex() const;

@@ -1,7 +1,8 @@
 // Errors are values: every operation that can fail returns Result<T>.
 //
 // The names follow std::expected (C++23) so that Result can become an alias one day. An Error carries a code that
-// programs branch on and one text that people read: where, which tensor, which numbers, and the likely cause.
+// programs branch on, one text that people read (where, which tensor, which numbers, and the likely cause), and what
+// would help. The library knows no command: its texts name no flags.
 #pragma once
 
 #include <optional>
@@ -9,6 +10,8 @@
 #include <string_view>
 #include <utility>
 #include <variant>
+
+#include "ballast/base/remedy.h"
 
 namespace ballast {
 
@@ -31,12 +34,15 @@ std::string_view error_code_name(ErrorCode code);
 struct Error {
   ErrorCode code;
   std::string message;
+  Remedies remedies = {};  // what would help, where something would; the message says it in words
 
   // The same error seen from further out: "while reading X: <message>".
   Error with_context(std::string_view context) &&;
 };
 
-inline Error make_error(ErrorCode code, std::string message) { return Error{code, std::move(message)}; }
+inline Error make_error(ErrorCode code, std::string message, Remedies remedies = {}) {
+  return Error{code, std::move(message), remedies};
+}
 
 template <typename T>
 class [[nodiscard]] Result {

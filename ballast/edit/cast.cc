@@ -85,9 +85,8 @@ class HalfPrecision {
                           module_kind_name(guess.kind), module_kind_name(*guess.alternative));
     }
     if (open.size() > kCastNamesShown) text += fmt::format("\n  and {} more", open.size() - kCastNamesShown);
-    text +=
-        "\nDecide with --linear, --not-linear or --norm REGEX, or leave all of them as they are with --ambiguous keep.";
-    return make_error(ErrorCode::kInvalidArgument, std::move(text));
+    text += "\nSay what they are, or how to treat all of them.";
+    return make_error(ErrorCode::kInvalidArgument, std::move(text), Remedy::kClassifyModules);
   }
 
   using Counts = std::map<ModuleKind, size_t>;
@@ -182,9 +181,9 @@ PlanEdit cast_floats(FloatCastOptions options, std::shared_ptr<CastLog> log) {
             ++cast;
           }
         }
-        notes.push_back(fmt::format(
-            "cast to {}: {} of {} tensors; {} had that type, {} kept by --keep, {} are no floats",
-            dtype_name(options.to), cast, tensors.size(), already, kept, tensors.size() - cast - already - kept));
+        notes.push_back(fmt::format("cast to {}: {} of {} tensors; {} had that type, {} kept by name, {} are no floats",
+                                    dtype_name(options.to), cast, tensors.size(), already, kept,
+                                    tensors.size() - cast - already - kept));
         return {};
       };
 }

@@ -91,10 +91,8 @@ class LayoutAdaptation {
       text += fmt::format("\n  tensor \"{}\" {}: {}", info.name, info.shape.to_string(), guesses_[open[k]].reason);
     }
     if (open.size() > kShown) text += fmt::format("\n  and {} more", open.size() - kShown);
-    text +=
-        "\nTo decide: --linear REGEX for matrices that are Linear weights, --not-linear REGEX for those that are not,"
-        "\n--norm REGEX for vectors that belong to norms; for all of them, --ambiguous keep or --ambiguous linear.";
-    return make_error(ErrorCode::kInvalidArgument, std::move(text));
+    text += "\nSay what they are, or how to treat all of them.";
+    return make_error(ErrorCode::kInvalidArgument, std::move(text), Remedy::kClassifyModules);
   }
 
   // ---- names
@@ -144,10 +142,9 @@ class LayoutAdaptation {
                                   left_alone_.size(), left_alone_.front()));
     }
     if (counters_ != 0 && from_.scale == kPyTorch.scale) {
-      notes.push_back(
-          fmt::format("{}: {} num_batches_tracked kept, which only PyTorch knows; --exclude "
-                      "num_batches_tracked leaves them out",
-                      name_, counters_));
+      notes.push_back(fmt::format(
+          "{}: {} num_batches_tracked kept, which only PyTorch knows; exclude them where they are not wanted", name_,
+          counters_));
     }
   }
 

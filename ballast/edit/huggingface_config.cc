@@ -435,13 +435,14 @@ class GptrsWriter {
     }
     if (!gelu_.empty()) json.key("gelu").string(gelu_);
     if (missing.empty()) return json.end_object().end_object().take();
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("the tensors do not tell {}, and {}: give a config.json that has {} with --config",
-                                  fmt::join(missing, ", "),
-                                  config_.where() == "no config" ? "there is no config.json"
-                                                                 : config_.where() + " does "
-                                                                                     "not either",
-                                  missing.size() == 1 ? "it" : "them"));
+    return make_error(
+        ErrorCode::kInvalidArgument,
+        fmt::format("the tensors do not tell {}, and {}: give a config.json that has {}", fmt::join(missing, ", "),
+                    config_.where() == "no config" ? "there is no config.json"
+                                                   : config_.where() + " does "
+                                                                       "not either",
+                    missing.size() == 1 ? "it" : "them"),
+        Remedy::kGiveConfig);
   }
 
   const NamedModel& kind_;

@@ -173,9 +173,11 @@ Status refuse_unknown(const NameGroups& groups, const std::vector<TensorInfo>& t
   const std::string near = nearest_pattern(groups, unknown.names.front(), side);
   return make_error(
       ErrorCode::kUnsupported,
-      fmt::format("{} of {} tensors have no counterpart in a model of kind {} ({}): {}.{} --exclude leaves tensors out",
-                  unknown.count, tensors.size(), groups.kind->name, groups.kind->described, listed(unknown),
-                  near.empty() ? "" : fmt::format(" The nearest name that it has is \"{}\".", near)));
+      fmt::format(
+          "{} of {} tensors have no counterpart in a model of kind {} ({}): {}.{} Leave them out if nothing needs them",
+          unknown.count, tensors.size(), groups.kind->name, groups.kind->described, listed(unknown),
+          near.empty() ? "" : fmt::format(" The nearest name that it has is \"{}\".", near)),
+      Remedy::kSelectTensors);
 }
 
 }  // namespace

@@ -47,14 +47,14 @@ struct Engine::State {
   Status check_past(const Request& request) const;
   Result<RequestId> add(Request request);
   RequestId add(std::unique_ptr<EngineText> text);
-  std::unique_ptr<EngineText> another(const EngineText& text, const SamplerOptions& sampling) const;
+  Result<std::unique_ptr<EngineText>> another(const EngineText& text, const SamplerOptions& sampling) const;
 
-  void compute();
+  Status compute();
   void end_unwanted();
-  void settle(TextChunk& chunk);
+  Status settle(TextChunk& chunk);
   void count_rows(const TextChunk& chunk);
-  void draw_for_all(TextChunk& chunk);
-  void draw(EngineText& text, const TextChunk& chunk);
+  Status draw_for_all(TextChunk& chunk);
+  Status draw(EngineText& text, const TextChunk& chunk);
   Result<SampledToken> sample(EngineText& text, std::span<const float> logits);
   void finish(EngineText& text, EngineEvent event);
 };
@@ -88,7 +88,8 @@ Status Engine::State::check(const Request& request) const {
         ErrorCode::kInvalidArgument,
         fmt::format("the prompt has {} tokens, the model's context {}; shorten it, or allow its beginning to be "
                     "forgotten",
-                    prompt.size(), most));
+                    prompt.size(), most),
+        Remedy::kForgetBeginning);
   }
   BALLAST_CHECK(check_tokens(prompt.last(std::min<size_t>(prompt.size(), most)), model.vocab_size(), 0, most));
   BALLAST_CHECK(check_past(request));
@@ -126,7 +127,8 @@ Result<RequestId> Engine::State::add(Request request) {
 }
 
 // Before the prompt is done there is nothing to go on from: the new one follows, and then begins with the same logits.
-std::unique_ptr<EngineText> Engine::State::another(const EngineText& text, const SamplerOptions& sampling) const {
+Result<std::unique_ptr<EngineText>> Engine::State::another(const EngineText& text,
+                                                           const SamplerOptions& sampling) const {
   auto other = std::make_unique<EngineText>(text);
   other->id = last_id + 1;
   other->request.sampling = sampling;
@@ -138,7 +140,8 @@ std::unique_ptr<EngineText> Engine::State::another(const EngineText& text, const
     other->furthest = 0;
     if (text.past) other->past = std::make_shared<KvSequence>(pool, text.past->kind());
   } else if (text.past) {
-    other->past = std::make_shared<KvSequence>(text.past->fork());
+    BALLAST_TRY(KvSequence past, text.past->fork());
+    other->past = std::make_shared<KvSequence>(std::move(past));
   }
   return other;
 }
@@ -147,22 +150,23 @@ std::unique_ptr<EngineText> Engine::State::another(const EngineText& text, const
 
 // Whatever fails for want of memory on the way leaves texts as they were, or further: what was computed and not drawn
 // from is computed once more.
-void Engine::State::compute() {
+Status Engine::State::compute() {
   end_unwanted();
   std::vector<TextChunk> chunks = scheduler.plan();
-  if (chunks.empty()) return;
+  if (chunks.empty()) return {};
   ++counters.steps;
   for (TextChunk& chunk : chunks) {
-    if (chunk.error) settle(chunk);
+    if (chunk.error) BALLAST_CHECK(settle(chunk));
   }
   std::erase_if(chunks, [](const TextChunk& chunk) { return chunk.error.has_value(); });
   run_chunks(model, context, chunks);
   uint64_t rows = 0;
   for (TextChunk& chunk : chunks) {
     rows += chunk.rows;
-    settle(chunk);
+    BALLAST_CHECK(settle(chunk));
   }
   counters.most_rows_in_a_step = std::max(counters.most_rows_in_a_step, rows);
+  return {};
 }
 
 void Engine::State::end_unwanted() {
@@ -179,12 +183,15 @@ void Engine::State::end_unwanted() {
   }
 }
 
-void Engine::State::settle(TextChunk& chunk) {
+Status Engine::State::settle(TextChunk& chunk) {
   EngineText& text = *chunk.text;
-  if (chunk.error) return finish(text, {.reason = FinishReason::kFailed, .error = std::move(chunk.error)});
+  if (chunk.error) {
+    finish(text, {.reason = FinishReason::kFailed, .error = std::move(chunk.error)});
+    return {};
+  }
   count_rows(chunk);
   if (text.past) text.past->append(text.window(model).subspan(text.computed(), chunk.rows));
-  if (chunk.reaches_end) draw_for_all(chunk);
+  return chunk.reaches_end ? draw_for_all(chunk) : Status();
 }
 
 void Engine::State::count_rows(const TextChunk& chunk) {
@@ -197,7 +204,7 @@ void Engine::State::count_rows(const TextChunk& chunk) {
 }
 
 // Those that follow go on from the same past and logits, before the text itself does.
-void Engine::State::draw_for_all(TextChunk& chunk) {
+Status Engine::State::draw_for_all(TextChunk& chunk) {
   EngineText& text = *chunk.text;
   for (size_t i = 0; i < scheduler.texts().size();) {
     EngineText& follower = *scheduler.texts()[i];
@@ -205,27 +212,33 @@ void Engine::State::draw_for_all(TextChunk& chunk) {
       ++i;
       continue;
     }
-    if (text.past) follower.past = std::make_shared<KvSequence>(text.past->fork());
+    if (text.past) {
+      BALLAST_TRY(KvSequence past, text.past->fork());
+      follower.past = std::make_shared<KvSequence>(std::move(past));
+    }
     follower.base_length = text.base_length;
     follower.furthest = follower.reused = text.computed();
     follower.leader = 0;
     follower.phase = Phase::kRunning;
     const size_t before = scheduler.texts().size();
-    draw(follower, chunk);
+    BALLAST_CHECK(draw(follower, chunk));
     if (scheduler.texts().size() == before) ++i;
   }
-  draw(text, chunk);
+  return draw(text, chunk);
 }
 
-void Engine::State::draw(EngineText& text, const TextChunk& chunk) {
+Status Engine::State::draw(EngineText& text, const TextChunk& chunk) {
   room_for_more(events, 2);
   room_for_more(text.tokens, 1);
   EngineEvent event{.id = text.id, .logits = chunk.kept};
-  const auto end = [&](FinishReason reason, std::optional<Error> error = {}) {
+  const auto end = [&](FinishReason reason, std::optional<Error> error = {}) -> Status {
     finish(text, {.reason = reason, .error = std::move(error), .logits = event.logits});
+    return {};
   };
   if (text.generated() >= text.request.max_tokens) return end(FinishReason::kMaxTokens);
   auto token = sample(text, chunk.logits->row(chunk.row));
+  // Want of memory is no fault of the text: the token is drawn with the next step.
+  if (!token && token.error().code == ErrorCode::kOutOfMemory) return std::move(token).error();
   if (!token) return end(FinishReason::kFailed, std::move(token).error());
   const auto& stops = text.request.stop_tokens;
   if (std::ranges::find(stops, token->id) != stops.end()) return end(FinishReason::kStopToken);
@@ -237,6 +250,7 @@ void Engine::State::draw(EngineText& text, const TextChunk& chunk) {
   const bool is_full = text.tokens.size() > model.context_length();
   if (is_full && !text.request.context_shift) return end(FinishReason::kContextFull);
   text.follow_length(model);
+  return {};
 }
 
 Result<SampledToken> Engine::State::sample(EngineText& text, std::span<const float> logits) {
@@ -298,7 +312,8 @@ Result<RequestId> Engine::fork(RequestId id, const SamplerOptions& sampling) {
     BALLAST_CHECK(check_sampler_options(sampling));
     BALLAST_TRY(const EngineText* text, state_->find(id));
     const auto turn = state_->take_turn();
-    return state_->add(state_->another(*text, sampling));
+    BALLAST_TRY(auto other, state_->another(*text, sampling));
+    return state_->add(std::move(other));
   });
 }
 
@@ -313,7 +328,7 @@ Status Engine::cancel(RequestId id) {
 Result<std::vector<EngineEvent>> Engine::step() {
   return guarded([&]() -> Result<std::vector<EngineEvent>> {
     const auto turn = state_->take_turn();
-    state_->compute();
+    BALLAST_CHECK(state_->compute());
     return std::exchange(state_->events, {});
   });
 }

@@ -67,7 +67,8 @@ class Generator {
   // Prompt and what was generated.
   std::span<const TokenId> tokens() const { return tokens_; }
   uint64_t generated() const { return tokens_.size() - prompt_size_; }
-  // [1, vocabulary]: what the last token was chosen from; before the first, what it will be.
+  // [1, vocabulary]: what the last token was chosen from; before the first, what it will be. Reading it takes the turn
+  // that LoadedModel::forward() tells of.
   const Tensor& logits() const { return logits_; }
   uint64_t cache_bytes() const { return past_ ? past_->bytes() : 0; }
 

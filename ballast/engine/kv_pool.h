@@ -100,8 +100,9 @@ class KvSequence {
   void truncate(uint64_t length);
   // Forgets everything, and begins with another kind.
   void clear(uint64_t kind);
-  // Another with the same past, which costs a page only when one of the two goes on.
-  KvSequence fork() const;
+  // Another with the same past, which costs a page only when one of the two goes on. kOutOfMemory leaves everything as
+  // it was.
+  Result<KvSequence> fork() const;
 
   // To a file, whole or not at all, which may replace another. Bound to `model`, a digest of everything that keys and
   // values depend on.
@@ -122,6 +123,7 @@ class KvSequence {
   Status check_context(uint64_t rows) const;
   void make_room_for(uint64_t positions);
   void drop_unseen(uint64_t kept_before);
+  Status reserve_within(uint64_t positions);
   Status reserve_pages(uint64_t positions);
   Result<std::vector<NewPage>> take_pages(size_t end) const;
   void leave_partial_block(size_t index);

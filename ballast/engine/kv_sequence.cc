@@ -64,21 +64,25 @@ uint64_t KvSequence::adopt(std::span<const TokenId> ids) {
 // ---------------------------------------------------------------- growing
 
 Status KvSequence::reserve(uint64_t rows) {
-  BALLAST_CHECK(check_context(rows));
-  if (rows == 0) return {};
-  const uint64_t positions = length() + rows;
-  auto reserved = guarded([&]() -> Status {
-    make_room_for(positions);
-    const uint64_t kept_before = pool_->state_->options.kept_before;
-    drop_unseen(kept_before);
-    Status pages = reserve_pages(positions);
-    if (pages || kept_before == 0 || pages.error().code != ErrorCode::kOutOfMemory) return pages;
-    drop_unseen(0);
-    return reserve_pages(positions);
+  return guarded([&]() -> Status {
+    BALLAST_CHECK(check_context(rows));
+    if (rows == 0) return {};
+    const uint64_t positions = length() + rows;
+    Status reserved = guarded([&] { return reserve_within(positions); });
+    if (reserved || reserved.error().code != ErrorCode::kOutOfMemory) return reserved;
+    return std::move(reserved).error().with_context(
+        fmt::format("no room for the keys and values of positions {} to {}", length(), positions - 1));
   });
-  if (reserved || reserved.error().code != ErrorCode::kOutOfMemory) return reserved;
-  return std::move(reserved).error().with_context(
-      fmt::format("no room for the keys and values of positions {} to {}", length(), positions - 1));
+}
+
+Status KvSequence::reserve_within(uint64_t positions) {
+  make_room_for(positions);
+  const uint64_t kept_before = pool_->state_->options.kept_before;
+  drop_unseen(kept_before);
+  Status pages = reserve_pages(positions);
+  if (pages || kept_before == 0 || pages.error().code != ErrorCode::kOutOfMemory) return pages;
+  drop_unseen(0);
+  return reserve_pages(positions);
 }
 
 Status KvSequence::reserve_pages(uint64_t positions) {
@@ -261,23 +265,25 @@ void KvSequence::clear(uint64_t kind) {
   kind_ = kind;
 }
 
-KvSequence KvSequence::fork() const {
-  KvSequence other(pool_, kind_);
-  const size_t pages = kv_pages_for(length());  // not those that were reserved beyond it
-  other.make_room_for(length());
-  other.tokens_.assign(tokens_.begin(), tokens_.end());
-  other.blocks_.assign(blocks_.begin(), blocks_.begin() + static_cast<ptrdiff_t>(pages));
-  for (KvBlock* block : other.blocks_) {
-    if (block != nullptr) pool_->state_->index.join(*block);
-  }
-  for (size_t group = 0; group < past_.pages.size(); ++group) {
-    for (size_t i = 0; i < pages; ++i) {
-      const KvPage& page = past_.pages[group][i];
-      if (page != nullptr && blocks_[i] != nullptr) pool_->state_->index.use(blocks_[i]->slots[group]);
-      other.past_.pages[group].push_back(page);
+Result<KvSequence> KvSequence::fork() const {
+  return guarded([&]() -> Result<KvSequence> {
+    KvSequence other(pool_, kind_);
+    other.make_room_for(length());                // all memory that it takes: from here on nothing fails
+    const size_t pages = kv_pages_for(length());  // not those that were reserved beyond it
+    other.tokens_.assign(tokens_.begin(), tokens_.end());
+    other.blocks_.assign(blocks_.begin(), blocks_.begin() + static_cast<ptrdiff_t>(pages));
+    for (KvBlock* block : other.blocks_) {
+      if (block != nullptr) pool_->state_->index.join(*block);
     }
-  }
-  return other;
+    for (size_t group = 0; group < past_.pages.size(); ++group) {
+      for (size_t i = 0; i < pages; ++i) {
+        const KvPage& page = past_.pages[group][i];
+        if (page != nullptr && blocks_[i] != nullptr) pool_->state_->index.use(blocks_[i]->slots[group]);
+        other.past_.pages[group].push_back(page);
+      }
+    }
+    return other;
+  });
 }
 
 }  // namespace ballast

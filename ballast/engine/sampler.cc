@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ballast/base/counter_random.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 
@@ -33,8 +34,9 @@ Status check_logits(std::span<const float> logits) {
   if (bad != logits.end()) {
     return make_error(ErrorCode::kInvalidArgument,
                       fmt::format("the logit of token {} is {}: the model's weights or its input hold values that are "
-                                  "not finite (`ballast verify --level content` finds them)",
-                                  bad - logits.begin(), *bad));
+                                  "not finite",
+                                  bad - logits.begin(), *bad),
+                      Remedy::kCheckWeights);
   }
   if (std::ranges::max(logits) == -HUGE_VALF) {
     return make_error(ErrorCode::kInvalidArgument, "every token has probability 0");
@@ -63,11 +65,13 @@ Status check_sampler_options(const SamplerOptions& options) {
 }
 
 Result<SampledToken> Sampler::next(std::span<const float> logits, std::span<const TokenId> past) {
-  BALLAST_CHECK(check_logits(logits));
-  const TokenId id = choose(logits, past);
-  ++draws_;
-  if (!options_.log_probabilities) return SampledToken{id};
-  return SampledToken{id, static_cast<double>(logits[id]) - log_sum_exp(logits)};
+  return guarded([&]() -> Result<SampledToken> {
+    BALLAST_CHECK(check_logits(logits));
+    const TokenId id = choose(logits, past);
+    ++draws_;
+    if (!options_.log_probabilities) return SampledToken{id};
+    return SampledToken{id, static_cast<double>(logits[id]) - log_sum_exp(logits)};
+  });
 }
 
 TokenId Sampler::choose(std::span<const float> logits, std::span<const TokenId> past) {

@@ -235,8 +235,9 @@ class GgufTensorMaker {
     if (!is_kept && dtype != DType::kF64) {
       return make_error(ErrorCode::kUnsupported,
                         fmt::format("tensor \"{}\" is {}: weights of f32, f16 and bf16 become a GGUF file that runs; "
-                                    "--dtype f32 casts others first",
-                                    info.name, info.type_name()));
+                                    "cast others first",
+                                    info.name, info.type_name()),
+                        Remedy::kCastTensors);
     }
     if (!names_.insert(name).second) {
       return make_error(ErrorCode::kInvalidArgument,

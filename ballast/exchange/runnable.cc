@@ -38,6 +38,7 @@ class DescribedParams final : public ParamSource {
 
   std::span<const TensorInfo> params() const override { return file_.tensors; }
   std::optional<size_t> find(std::string_view name) const override { return by_name_.find(file_.tensors, name); }
+  std::optional<size_t> find(const BaseParamId& id) const override { return by_id_.find(file_.tensors, id); }
   Status read(size_t, uint64_t, MutableByteSpan) const override { return make_error(ErrorCode::kIo, "not read yet"); }
   std::optional<ByteSpan> view(size_t) const override { return std::nullopt; }
   bool reads_parts(size_t) const override { return true; }
@@ -46,6 +47,7 @@ class DescribedParams final : public ParamSource {
  private:
   const Description& file_;
   NameIndex by_name_;
+  IdIndex by_id_;
 };
 
 // A config of gpt.rs's may be anything; a model is what it describes and the tensors make up.

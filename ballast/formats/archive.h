@@ -10,6 +10,7 @@
 
 #include "ballast/base/byte_source.h"
 #include "ballast/formats/description.h"
+#include "ballast/formats/id_index.h"
 #include "ballast/formats/name_index.h"
 
 namespace ballast {
@@ -69,6 +70,8 @@ class Archive {
 
   // Position of the tensor called `name`; O(log n) at worst.
   std::optional<size_t> find(std::string_view name) const { return by_name_.find(description_.tensors, name); }
+  // Of the tensor whose name has this id, whether the file stores ids or not. The first call computes all ids.
+  std::optional<size_t> find(const BaseParamId& id) const { return by_id_.find(description_.tensors, id); }
 
   // The canonical payload: a view into the source where the stored form is canonical and the source can be viewed,
   // otherwise one copy. Views of unaligned files are unaligned: copy before casting to a wider type.
@@ -100,6 +103,7 @@ class Archive {
   std::vector<StoredExtent> extents_;
   std::vector<std::shared_ptr<const ByteSource>> sources_;
   NameIndex by_name_;
+  IdIndex by_id_;
 };
 
 // Positions of tensors whose name an earlier tensor has too, ascending. For validators.

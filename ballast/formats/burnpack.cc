@@ -246,7 +246,7 @@ void note_old(const ByteSource& source, const BurnMetadata::Old& old, const char
               Findings& findings) {
   if (old.count == 0) return;
   findings.note(code, old.offset, old.first, [&] {
-    return fmt::format("{}: {} {} (the first is \"{}\"); convert with --target burn-0.23 to have it read right",
+    return fmt::format("{}: {} {} (the first is \"{}\"); written for the target burn-0.23, it is read right",
                        source.name(), old.count, what, old.first);
   });
 }
@@ -259,7 +259,8 @@ void note_generation(const ByteSource& source, const BurnMetadata& metadata, con
           "{}: tensors are not aligned, as Burn 0.19 wrote them; {}", source.name(),
           metadata_end % kBurnAlignment == 0
               ? "today's Burn reads this file only because its metadata happens to end at a multiple of 256"
-              : "Burn 0.20 and later refuse this file or read it shifted; convert with --target burn-0.23");
+              : "Burn 0.20 and later refuse this file or read it shifted, unless it is written for the target "
+                "burn-0.23");
     });
   }
   note_old(source, metadata.text_bools, "old_bool",

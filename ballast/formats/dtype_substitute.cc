@@ -69,10 +69,10 @@ Loss unsupported_dtype_loss(const TensorInfo& tensor, std::string_view format, b
   for (const DType candidate : substitutes(tensor.dtype)) {
     if (candidate == tensor.dtype || !supports(candidate)) continue;
     loss.cast_to = candidate;
-    loss.what = fmt::format("dtype {} does not exist in {}; {} would become {}{}", tensor.type_name(), format,
+    loss.what = fmt::format("dtype {} does not exist in {}; {} would become {}", tensor.type_name(), format,
                             is_block(tensor.dtype) && !can_dequantize(tensor.dtype) ? "its bytes" : "the values",
-                            dtype_name(candidate),
-                            can_dequantize(tensor.dtype) ? " (`convert --dequantize` chooses f32, f16 or bf16)" : "");
+                            dtype_name(candidate));
+    if (can_dequantize(tensor.dtype)) loss.remedies = Remedy::kDequantize;
     return loss;
   }
   loss.drop = true;

@@ -64,6 +64,7 @@ struct Loss {
   std::optional<DType> cast_to = std::nullopt;  // the tensor takes this type
   bool drop = false;                            // the tensor is left out
   bool acceptable = false;                      // the content stays, something said about it goes (a name, metadata)
+  Remedies remedies = {};                       // what would avoid the loss
 };
 
 // The loss of a dtype, with what stands in for it: the narrowest supported type that holds every value, else the widest

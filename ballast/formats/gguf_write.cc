@@ -282,9 +282,9 @@ Result<std::unique_ptr<PlannedWrite>> plan_parts(const WriteRequest& request, st
   std::erase_if(metadata, [](const MetaEntry& entry) { return is_gguf_split_key(entry.key); });
   GgufSplit split{.number = 0, .count = members.size(), .tensors = request.description.tensors.size()};
   if (split.count > UINT16_MAX) {
-    return make_error(
-        ErrorCode::kUnsupported,
-        fmt::format("{} parts; gguf counts up to {}: choose a larger --shard-size", split.count, UINT16_MAX));
+    return make_error(ErrorCode::kUnsupported,
+                      fmt::format("{} parts; gguf counts up to {}: choose larger files", split.count, UINT16_MAX),
+                      Remedy::kChooseShardSize);
   }
   spelling.form.tail = GgufForm::Tail::kDefault;
   const bool bound = request.generation != 0;
@@ -316,8 +316,9 @@ std::vector<Loss> find_gguf_losses(const Description& description, const WriteOp
     if (tensor.name.size() > kGgufMaxName) {
       Loss& loss = losses.emplace_back();
       loss.tensor = tensor.name;
-      loss.what = fmt::format("its name has {} bytes, gguf allows {}: give it a shorter one with --rename",
-                              tensor.name.size(), kGgufMaxName);
+      loss.what =
+          fmt::format("its name has {} bytes, gguf allows {}: give it a shorter one", tensor.name.size(), kGgufMaxName);
+      loss.remedies = Remedy::kRenameTensors;
     }
     if (tensor.shape.rank() > kGgufMaxRank) {
       Loss& loss = losses.emplace_back();

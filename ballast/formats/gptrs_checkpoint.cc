@@ -85,10 +85,10 @@ Error gptrs_config_error(std::string message) { return make_error(ErrorCode::kIn
 Result<std::string> plan_config(const WriteRequest& request) {
   const Description& description = request.description;
   if (!description.config || description.config->schema != kSchema) {
-    return gptrs_config_error(
-        fmt::format("a gptrs-checkpoint holds a model config, and the source has none{}: give one with "
-                    "--config FILE",
-                    description.config ? " of gpt.rs's kind" : ""));
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("a gptrs-checkpoint holds a model config, and the source has none{}: give one",
+                                  description.config ? " of gpt.rs's kind" : ""),
+                      Remedy::kGiveConfig);
   }
   auto config = parse_gptrs_config(description.config->text, "model config");
   if (!config) return gptrs_config_error(std::move(config.error().message));

@@ -32,10 +32,9 @@ std::optional<Loss> find_name_loss(const GptrsKind& kind, const TensorInfo& tens
 std::optional<Loss> find_dtype_loss(const GptrsKind& kind, const TensorInfo& tensor, bool allow_half) {
   if (is_half(tensor.dtype) && !allow_half) {
     return Loss{.tensor = tensor.name,
-                .what = fmt::format("gpt.rs refuses to read {}; the values would become f32 (--allow-half writes them "
-                                    "as they are)",
-                                    dtype_name(tensor.dtype)),
-                .cast_to = DType::kF32};
+                .what = fmt::format("gpt.rs refuses to read {}; the values would become f32", dtype_name(tensor.dtype)),
+                .cast_to = DType::kF32,
+                .remedies = Remedy::kAllowHalf};
   }
   if (gptrs_dtype_tag(tensor.dtype)) return std::nullopt;
   return unsupported_dtype_loss(tensor, kind.format,
@@ -166,7 +165,8 @@ std::vector<Loss> find_gptrs_losses(const GptrsKind& kind, const Description& de
 
 Status refuse_gptrs_losses(const std::vector<Loss>& losses) {
   if (losses.empty()) return {};
-  return make_error(ErrorCode::kLossy, fmt::format("tensor \"{}\": {}", losses[0].tensor, losses[0].what));
+  return make_error(ErrorCode::kLossy, fmt::format("tensor \"{}\": {}", losses[0].tensor, losses[0].what),
+                    losses[0].remedies);
 }
 
 Result<std::unique_ptr<PlannedWrite>> plan_gptrs_write(const GptrsKind& kind, const WriteRequest& request,

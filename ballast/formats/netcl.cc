@@ -228,9 +228,9 @@ Result<std::string> netcl_config_text(const Description& description, std::strin
   const auto& config = description.config;
   if (!config || config->schema != kNetclSchema) {
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("{} files say which layers the model has, and {} does not: give netcl's JSON with "
-                                  "--config FILE",
-                                  format, config ? "a " + config->schema + " config" : "the source"));
+                      fmt::format("{} files say which layers the model has, and {} does not: give netcl's JSON", format,
+                                  config ? "a " + config->schema + " config" : "the source"),
+                      Remedy::kGiveConfig);
   }
   const auto model = parse_netcl_config(config->text, "the model config");
   if (!model) return make_error(ErrorCode::kInvalidArgument, model.error().message);

@@ -47,8 +47,9 @@ std::vector<Loss> find_npy_losses(const Description& description, const WriteOpt
   if (description.tensors.size() != 1) {
     losses.push_back({.tensor = "",
                       .what = fmt::format("npy holds exactly one array, and there are {} tensors; write npz, or choose "
-                                          "one with --only",
-                                          description.tensors.size())});
+                                          "one",
+                                          description.tensors.size()),
+                      .remedies = Remedy::kSelectTensors});
     return losses;
   }
   const TensorInfo& tensor = description.tensors.front();

@@ -45,8 +45,8 @@ std::vector<Loss> find_all_npz_losses(const Description& description, const Writ
 Result<NpzForm> choose_form(const Description& description, const WriteOptions& options, bool keep_forms) {
   if (options.target == kTargetAligned && options.compress) {
     return make_error(ErrorCode::kInvalidArgument,
-                      "compressed arrays cannot be mapped, so aligning them is pointless: leave out --compress or "
-                      "--target aligned");
+                      "compressed arrays cannot be mapped, so aligning them is pointless: choose compression or the "
+                      "target aligned, not both");
   }
   if (options.target == kTargetNumpy) return NpzForm{.numpy = true, .compressed = options.compress};
   if (options.target == kTargetAligned) return NpzForm{};

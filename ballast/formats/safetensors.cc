@@ -474,9 +474,9 @@ Result<SafetensorsLayout> plan_safetensors(const Description& description, std::
   while (json.size() % 8 != 0) json += ' ';
   if (json.size() > kMaxHeader) {
     return make_error(ErrorCode::kUnsupported,
-                      fmt::format("the header would take {} bytes; safetensors allows {}: write several files with "
-                                  "--shard-size",
-                                  json.size(), kMaxHeader));
+                      fmt::format("the header would take {} bytes; safetensors allows {}: write several files",
+                                  json.size(), kMaxHeader),
+                      Remedy::kChooseShardSize);
   }
   append_le<uint64_t>(layout.header, json.size());
   layout.header += json;

@@ -128,7 +128,8 @@ Status AtomicFiles::publish_all() {
       const std::string_view why = options_.overwrite ? "another writer is replacing the same set; try again"
                                                       : "and overwriting was not asked for";
       return take_back(i, make_error(ErrorCode::kExists,
-                                     fmt::format("{}: appeared while it was being written, {}", entry.to.path, why)));
+                                     fmt::format("{}: appeared while it was being written, {}", entry.to.path, why),
+                                     options_.overwrite ? Remedies() : Remedy::kAllowOverwrite));
     }
     if (error_number != 0) return take_back(i, io_error(entry.to.path, "give it its final name", error_number));
   }

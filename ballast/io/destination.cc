@@ -48,8 +48,8 @@ Status check_replaceable(const FileSystem& files, const Destination& at, bool ov
                                                                at.path, describe_file_type(at.existing->st_mode)));
   }
   if (!overwrite) {
-    return make_error(ErrorCode::kExists,
-                      fmt::format("{}: exists already, and overwriting was not asked for", at.path));
+    return make_error(ErrorCode::kExists, fmt::format("{}: exists already, and overwriting was not asked for", at.path),
+                      Remedy::kAllowOverwrite);
   }
   if (files.can_write_at(at.folder->fd.get(), at.name.c_str()) != 0) return io_error(at.path, "replace it", errno);
   return {};

@@ -26,7 +26,8 @@ Status check_output_path(const std::string& path, bool overwrite) {
   if (path.ends_with('/') || fs::is_directory(there))
     return cannot_write(ErrorCode::kInvalidArgument, path, "it is a folder; name a file in it");
   if (fs::exists(there) && !overwrite)
-    return make_error(ErrorCode::kExists, fmt::format("{}: exists already, and overwriting was not asked for", path));
+    return make_error(ErrorCode::kExists, fmt::format("{}: exists already, and overwriting was not asked for", path),
+                      Remedy::kAllowOverwrite);
   // The nearest folder that is there; those below it will be created.
   fs::path folder = fs::path(path).parent_path();
   if (folder.empty()) folder = ".";

@@ -104,7 +104,8 @@ Status StagingFolder::check_existing(const std::string& path) {
   if (names.empty()) return {};
   if (!options_.replaces) {
     return make_error(ErrorCode::kExists,
-                      fmt::format("{}: the folder is not empty, and overwriting was not asked for", path));
+                      fmt::format("{}: the folder is not empty, and overwriting was not asked for", path),
+                      Remedy::kAllowOverwrite);
   }
   old_ = std::move(names);
   return {};

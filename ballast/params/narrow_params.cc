@@ -31,6 +31,7 @@ class NarrowedParams final : public ParamSource {
 
   std::span<const TensorInfo> params() const override { return infos_; }
   std::optional<size_t> find(std::string_view name) const override { return source_->find(name); }
+  std::optional<size_t> find(const BaseParamId& id) const override { return source_->find(id); }
   const std::string& name() const override { return source_->name(); }
   bool reads_parts(size_t index) const override { return source_->reads_parts(index); }
   bool is_constant() const override { return source_->is_constant(); }

@@ -28,6 +28,7 @@ class ArchiveSource final : public ParamSource {
 
   std::span<const TensorInfo> params() const override { return archive_->tensors(); }
   std::optional<size_t> find(std::string_view name) const override { return archive_->find(name); }
+  std::optional<size_t> find(const BaseParamId& id) const override { return archive_->find(id); }
   const std::string& name() const override { return name_; }
 
   Status read(size_t index, uint64_t offset, MutableByteSpan out) const override {
@@ -97,6 +98,7 @@ class MemoryParams final : public ParamSource {
     if (found == by_name_.end() || infos_[*found].name != name) return std::nullopt;
     return *found;
   }
+  std::optional<size_t> find(const BaseParamId& id) const override { return by_id_.find(infos_, id); }
 
   Status read(size_t index, uint64_t offset, MutableByteSpan out) const override {
     BALLAST_CHECK(check_range(*this, index, offset, out.size()));
@@ -108,6 +110,7 @@ class MemoryParams final : public ParamSource {
   std::vector<TensorInfo> infos_;
   std::vector<ByteVector> payloads_;
   std::vector<size_t> by_name_;
+  IdIndex by_id_;
   std::string name_;
 };
 

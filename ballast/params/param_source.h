@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ballast/base/param_id.h"
 #include "ballast/formats/archive.h"
 
 namespace ballast {
@@ -19,6 +20,8 @@ class ParamSource {
 
   virtual std::span<const TensorInfo> params() const = 0;
   virtual std::optional<size_t> find(std::string_view name) const = 0;
+  // The same by the id of the name: base_param_id(name) finds what `name` finds.
+  virtual std::optional<size_t> find(const BaseParamId& id) const = 0;
 
   // Part of the canonical payload (little-endian, row-major). An error names the tensor.
   virtual Status read(size_t index, uint64_t offset, MutableByteSpan out) const = 0;

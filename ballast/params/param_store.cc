@@ -187,6 +187,19 @@ Result<Param> ParamStore::get(std::string_view name) {
                                 meant.empty() ? "" : fmt::format("; did you mean \"{}\"?", meant)));
 }
 
+Result<Param> ParamStore::get(const BaseParamId& id) {
+  return guarded([&]() -> Result<Param> {
+    const ParamSource& params = source();
+    if (const auto index = params.find(id)) return Param(this, *index, param_key(state_->model, id));
+    std::string text = fmt::format("{}: no parameter has the id {}", params.name(), id.to_bytes_hex());
+    if (const auto meant = nearest_id(params.params(), id)) {
+      const std::string& name = params.params()[*meant].name;
+      text += fmt::format("; did you mean {}, the id of \"{}\"?", base_param_id(name).to_bytes_hex(), name);
+    }
+    return make_error(ErrorCode::kNotFound, std::move(text));
+  });
+}
+
 Result<Lease> ParamStore::rows(const Param& param, uint64_t first_row) {
   if (param.store_ != this) return not_mine();
   const size_t index = param.index_;

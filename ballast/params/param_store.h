@@ -30,6 +30,7 @@ class Param {
   const std::string& name() const { return info().name; }
   DType dtype() const { return info().dtype; }
   const Shape& shape() const { return info().shape; }
+  BaseParamId base_id() const { return base_param_id(name()); }  // which parameter, whatever model it is of
   const ParamKey& key() const { return key_; }
   // Of the first dimension, of three dimensions those of all matrices; 1 for a scalar.
   uint64_t rows() const;
@@ -133,6 +134,7 @@ class ParamStore {
 
   // kNotFound names near misses.
   Result<Param> get(std::string_view name);
+  Result<Param> get(const BaseParamId& id);
   const ParamSource& source() const;
   const ModelNamespaceId& model() const;
   bool has_budget() const;

@@ -9,7 +9,8 @@
 namespace ballast {
 
 Result<size_t> TrainedParams::add(TensorInfo info) {
-  if (by_name_.contains(info.name)) {
+  const BaseParamId id = base_param_id(info.name);
+  if (by_id_.contains(id.bytes)) {
     return make_error(ErrorCode::kInvalidArgument,
                       fmt::format("{}: two parameters are called \"{}\"", name_, info.name));
   }
@@ -23,15 +24,15 @@ Result<size_t> TrainedParams::add(TensorInfo info) {
   }
   info.byte_size = *bytes;
   std::memset(buffer.data(), 0, static_cast<size_t>(*bytes));
-  by_name_.emplace(info.name, infos_.size());
+  by_id_.emplace(id.bytes, infos_.size());
   infos_.push_back(std::move(info));
   buffers_.push_back(std::move(buffer));
   return infos_.size() - 1;
 }
 
-std::optional<size_t> TrainedParams::find(std::string_view name) const {
-  const auto found = by_name_.find(std::string(name));
-  return found == by_name_.end() ? std::nullopt : std::optional(found->second);
+std::optional<size_t> TrainedParams::find(const BaseParamId& id) const {
+  const auto found = by_id_.find(id.bytes);
+  return found == by_id_.end() ? std::nullopt : std::optional(found->second);
 }
 
 Status TrainedParams::read(size_t index, uint64_t offset, MutableByteSpan out) const {

@@ -1,8 +1,9 @@
 // Parameters that change: what training writes and running reads.
 #pragma once
 
+#include <array>
+#include <map>
 #include <string>
-#include <unordered_map>
 #include <vector>
 
 #include "ballast/params/buffer.h"
@@ -29,7 +30,8 @@ class TrainedParams final : public ParamSource {
   void set_param_id(size_t index, std::optional<uint64_t> id) { infos_[index].param_id = id; }
 
   std::span<const TensorInfo> params() const override { return infos_; }
-  std::optional<size_t> find(std::string_view name) const override;
+  std::optional<size_t> find(std::string_view name) const override { return find(base_param_id(name)); }
+  std::optional<size_t> find(const BaseParamId& id) const override;
   Status read(size_t index, uint64_t offset, MutableByteSpan out) const override;
   std::optional<ByteSpan> view(size_t index) const override {
     return ByteSpan(buffers_[index].data(), static_cast<size_t>(infos_[index].byte_size));
@@ -41,7 +43,7 @@ class TrainedParams final : public ParamSource {
  private:
   std::vector<TensorInfo> infos_;
   std::vector<Buffer> buffers_;
-  std::unordered_map<std::string, size_t> by_name_;
+  std::map<std::array<std::byte, 16>, size_t> by_id_;
   std::string name_;
 };
 

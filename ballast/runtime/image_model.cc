@@ -43,6 +43,7 @@ Result<std::vector<ImageClass>> ImageModel::classify(const Picture& picture, siz
   return guarded([&]() -> Result<std::vector<ImageClass>> {
     BALLAST_TRY(ImageInput input, prepare(picture));
     BALLAST_TRY(const Tensor output, model_->forward(std::move(input)));
+    const std::lock_guard turn(model_->running());  // to read it, too: the queue is for one thread at a time
     BALLAST_TRY(const auto values, HostValues<float>::of(output));
     const auto logits = values.span().first(output.dims().back());
     const auto names = class_names();

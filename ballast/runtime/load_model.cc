@@ -53,7 +53,8 @@ Result<ModelConfig> find_config(const Description& file, const ModelFolder& fold
   if (folder.config) return *folder.config;
   return make_error(
       ErrorCode::kUnsupported,
-      fmt::format("{}: the file holds weights but no model config that says how to compute with them", path));
+      fmt::format("{}: the file holds weights but no model config that says how to compute with them", path),
+      Remedy::kDescribeModel);
 }
 
 struct FoundModel {

@@ -38,8 +38,8 @@ struct LoadReport {
   size_t narrowed = 0;             // tensors stored as f64, which are computed with as f32
 };
 
-// A model of any kind, its parameters, its registry, and what it needs to run. Calls on one LoadedModel are serialised,
-// and so is what TextModel, Embedder and ImageModel do with it; different ones may run at the same time.
+// A model of any kind, its parameters, its registry, and what it needs to run. Any thread may call it: forward() takes
+// its turn, and so does what TextModel, Embedder and ImageModel compute with it. Different models run at the same time.
 class LoadedModel {
  public:
   ~LoadedModel();
@@ -48,6 +48,8 @@ class LoadedModel {
 
   std::string_view kind() const;
   const LoadReport& report() const;
+  // Reading the output (HostValues) waits for the model's queue: hold running() meanwhile where other threads compute,
+  // unless it lies in the host's memory. It may be dropped at any time.
   Result<ModelOutput> forward(const ModelInput& input);
 
   // Null where the model cannot do that; capabilities() says what it can.
@@ -65,9 +67,10 @@ class LoadedModel {
   Error cannot(std::string_view wanted) const;
 
   // For callers that drive a capability themselves: one call at a time, and with running() held where other threads may
-  // call too. Every call above and everything that TextModel, Embedder and ImageModel compute holds it.
-  Context& context();
+  // call too. Whatever computes, here and in TextModel, Embedder and ImageModel, holds it, and so does whatever uses
+  // the model's queue or its workspace; what only tells something of the model does not need it.
   std::mutex& running();
+  Context& context();
   Workspace& workspace();
   Registry& registry();
   const Backend& backend() const;

@@ -68,8 +68,9 @@ Result<TextModel> TextModel::of(std::shared_ptr<LoadedModel> model, const ModelS
     const bool is_given = !options.tokenizer.empty();
     auto tokenizer = is_given ? load_tokenizer(options.tokenizer) : find_tokenizer(source);
     if (!tokenizer && (is_given || tokenizer.error().code == ErrorCode::kOutOfMemory)) return tokenizer.error();
-    auto state =
-        std::make_unique<State>(std::move(model), std::move(tokenizer), template_for(source, options.chat_template));
+    auto chat_template = template_for(source, options.chat_template);
+    if (!chat_template && chat_template.error().code == ErrorCode::kOutOfMemory) return chat_template.error();
+    auto state = std::make_unique<State>(std::move(model), std::move(tokenizer), std::move(chat_template));
     const Tokenizer* words = state->tokenizer ? &*state->tokenizer : nullptr;
     state->generate.sampling = sampling;
     state->generate.stop_tokens = all_stop_tokens(state->model->stop_tokens(), words);
@@ -93,8 +94,10 @@ const GenerateOptions& TextModel::generate_options() const { return state_->gene
 const ConversationOptions& TextModel::chat_options() const { return state_->chat; }
 
 Result<const Tokenizer*> TextModel::tokenizer() const {
-  if (!state_->tokenizer) return state_->tokenizer.error();
-  return &*std::as_const(state_->tokenizer);
+  return guarded([&]() -> Result<const Tokenizer*> {
+    if (!state_->tokenizer) return state_->tokenizer.error();
+    return &*std::as_const(state_->tokenizer);
+  });
 }
 
 Result<std::vector<TokenId>> TextModel::encode(std::string_view prompt) const {
@@ -119,8 +122,10 @@ Result<std::string> TextModel::decode(std::span<const TokenId> ids) const {
 Result<Generator> TextModel::start(std::string_view prompt) const { return start(prompt, generate_options()); }
 
 Result<Generator> TextModel::start(std::string_view prompt, const GenerateOptions& options) const {
-  BALLAST_TRY(std::vector<TokenId> ids, encode(prompt));
-  return start(std::move(ids), options);
+  return guarded([&]() -> Result<Generator> {
+    BALLAST_TRY(std::vector<TokenId> ids, encode(prompt));
+    return start(std::move(ids), options);
+  });
 }
 
 Result<Generator> TextModel::start(std::vector<TokenId> prompt, const GenerateOptions& options) const {

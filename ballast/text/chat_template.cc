@@ -1,5 +1,6 @@
 #include "ballast/text/chat_template.h"
 
+#include "ballast/io/guard.h"
 #include "ballast/text/jinja_context.h"
 #include "ballast/text/jinja_eval.h"
 #include "ballast/text/jinja_parser.h"
@@ -35,26 +36,34 @@ std::vector<RenderedPart> to_parts(const jinja::Text& text) {
 }  // namespace
 
 Result<ChatTemplate> ChatTemplate::parse(std::string_view text) {
-  BALLAST_TRY(jinja::Block block, jinja::parse_template(text));
-  return ChatTemplate(std::make_shared<const jinja::Block>(std::move(block)));
+  return guarded([&]() -> Result<ChatTemplate> {
+    BALLAST_TRY(jinja::Block block, jinja::parse_template(text));
+    return ChatTemplate(std::make_shared<const jinja::Block>(std::move(block)));
+  });
 }
 
 Result<std::string> ChatTemplate::render(std::string_view context_json, const RenderLimits& limits,
                                          const ClockTime& now) const {
-  BALLAST_TRY(const jinja::Text text, render_text(*block_, context_json, limits, now));
-  return text.bytes();
+  return guarded([&]() -> Result<std::string> {
+    BALLAST_TRY(const jinja::Text text, render_text(*block_, context_json, limits, now));
+    return text.bytes();
+  });
 }
 
 Result<std::vector<RenderedPart>> ChatTemplate::render_parts(std::string_view context_json, const RenderLimits& limits,
                                                              const ClockTime& now) const {
-  BALLAST_TRY(const jinja::Text text, render_text(*block_, context_json, limits, now));
-  return to_parts(text);
+  return guarded([&]() -> Result<std::vector<RenderedPart>> {
+    BALLAST_TRY(const jinja::Text text, render_text(*block_, context_json, limits, now));
+    return to_parts(text);
+  });
 }
 
 Result<std::vector<RenderedPart>> ChatTemplate::render_parts(const ChatContext& context, const RenderLimits& limits,
                                                              const ClockTime& now) const {
-  BALLAST_TRY(const jinja::Text text, render_text(*block_, context, limits, now));
-  return to_parts(text);
+  return guarded([&]() -> Result<std::vector<RenderedPart>> {
+    BALLAST_TRY(const jinja::Text text, render_text(*block_, context, limits, now));
+    return to_parts(text);
+  });
 }
 
 }  // namespace ballast

@@ -31,9 +31,14 @@ void Conversation::set_messages(std::vector<ChatMessage> messages) {
   left_out_ = 0;
 }
 
-void Conversation::set_system(std::string text) {
-  if (has_system()) messages_.erase(messages_.begin());
-  if (!text.empty()) messages_.insert(messages_.begin(), {.role = "system", .content = std::move(text)});
+Status Conversation::set_system(std::string text) {
+  return guarded([&]() -> Status {
+    if (text.empty() && has_system()) messages_.erase(messages_.begin());
+    if (text.empty()) return {};
+    if (has_system()) messages_.front() = {.role = "system", .content = std::move(text)};
+    else messages_.insert(messages_.begin(), {.role = "system", .content = std::move(text)});
+    return {};
+  });
 }
 
 void Conversation::reset() {
@@ -198,34 +203,36 @@ Result<ChatMessage> read_chat_message(JsonReader& json, const std::string& where
 }  // namespace
 
 Result<std::vector<ChatMessage>> parse_messages(std::string_view text, const std::string& where) {
-  JsonReader json(text, where);
-  std::vector<ChatMessage> messages;
-  const auto read_list = [&]() -> Status {
-    BALLAST_CHECK(json.enter_array());
-    for (;;) {
-      BALLAST_TRY(const bool more, json.next_element());
-      if (!more) return {};
-      BALLAST_TRY(ChatMessage message, read_chat_message(json, where));
-      messages.push_back(std::move(message));
+  return guarded([&]() -> Result<std::vector<ChatMessage>> {
+    JsonReader json(text, where);
+    std::vector<ChatMessage> messages;
+    const auto read_list = [&]() -> Status {
+      BALLAST_CHECK(json.enter_array());
+      for (;;) {
+        BALLAST_TRY(const bool more, json.next_element());
+        if (!more) return {};
+        BALLAST_TRY(ChatMessage message, read_chat_message(json, where));
+        messages.push_back(std::move(message));
+      }
+    };
+    BALLAST_TRY(const JsonType type, json.peek());
+    if (type == JsonType::kArray) {
+      BALLAST_CHECK(read_list());
+    } else {
+      BALLAST_CHECK(json.enter_object());
+      bool found = false;
+      std::string key;
+      for (;;) {
+        BALLAST_TRY(const bool more, json.next_key(key));
+        if (!more) break;
+        found = found || key == "messages";
+        BALLAST_CHECK(key == "messages" ? read_list() : json.skip_value());
+      }
+      if (!found) return json.error_here("there are no \"messages\" in it");
     }
-  };
-  BALLAST_TRY(const JsonType type, json.peek());
-  if (type == JsonType::kArray) {
-    BALLAST_CHECK(read_list());
-  } else {
-    BALLAST_CHECK(json.enter_object());
-    bool found = false;
-    std::string key;
-    for (;;) {
-      BALLAST_TRY(const bool more, json.next_key(key));
-      if (!more) break;
-      found = found || key == "messages";
-      BALLAST_CHECK(key == "messages" ? read_list() : json.skip_value());
-    }
-    if (!found) return json.error_here("there are no \"messages\" in it");
-  }
-  BALLAST_CHECK(json.finish());
-  return messages;
+    BALLAST_CHECK(json.finish());
+    return messages;
+  });
 }
 
 }  // namespace ballast

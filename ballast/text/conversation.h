@@ -45,8 +45,8 @@ class Conversation {
 
   std::span<const ChatMessage> messages() const { return messages_; }
   void set_messages(std::vector<ChatMessage> messages);
-  // In place of the present one; empty: none.
-  void set_system(std::string text);
+  // In place of the present one; empty: none. kOutOfMemory leaves the messages as they were.
+  Status set_system(std::string text);
   // Forgets everything but the system message.
   void reset();
   // Messages that do not fit the context any more: they stand behind the system message, and the model does not see

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ballast/base/utf8.h"
+#include "ballast/io/guard.h"
 #include "ballast/text/tokenizer.h"
 
 namespace ballast {
@@ -56,23 +57,25 @@ Result<std::string> StreamDecoder::bytes_of_next(TokenId id) {
 }
 
 Result<std::string> StreamDecoder::next(TokenId id) {
-  BALLAST_TRY(const std::string bytes, bytes_of_next(id));
-  pending_ += bytes;
-  std::string ready;
-  size_t at = 0;
-  while (at < pending_.size()) {
-    const size_t length = utf8_sequence_length(pending_, at);
-    if (length != 0) {
-      ready.append(pending_, at, length);
-      at += length;
-      continue;
+  return guarded([&]() -> Result<std::string> {
+    BALLAST_TRY(const std::string bytes, bytes_of_next(id));
+    pending_ += bytes;
+    std::string ready;
+    size_t at = 0;
+    while (at < pending_.size()) {
+      const size_t length = utf8_sequence_length(pending_, at);
+      if (length != 0) {
+        ready.append(pending_, at, length);
+        at += length;
+        continue;
+      }
+      if (may_be_completed(pending_, at)) break;
+      ready += kReplacement;
+      ++at;
     }
-    if (may_be_completed(pending_, at)) break;
-    ready += kReplacement;
-    ++at;
-  }
-  pending_.erase(0, at);
-  return ready;
+    pending_.erase(0, at);
+    return ready;
+  });
 }
 
 std::string StreamDecoder::finish() {

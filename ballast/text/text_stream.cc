@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "ballast/archive/guard.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 

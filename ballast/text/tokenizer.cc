@@ -7,6 +7,7 @@
 #include <set>
 
 #include "ballast/base/utf8.h"
+#include "ballast/io/guard.h"
 #include "ballast/text/byte_alphabet.h"
 #include "ballast/text/word_split.h"
 
@@ -92,42 +93,44 @@ TokenizerDescription gpt2_description() {
 // ---------------------------------------------------------------- making
 
 Result<Tokenizer> Tokenizer::make(TokenizerDescription description) {
-  TokenModel vocabulary = description.model;
-  const SpecialTexts special = special_texts(description);
-  std::visit([&](auto& tokens) { withhold(tokens, special); }, vocabulary);
-  BALLAST_TRY(Model model, std::visit(Overloaded{[](const BytePairVocabulary& v) -> Result<Model> {
-                                                   BALLAST_TRY(BytePairEncoder encoder, BytePairEncoder::make(v));
-                                                   return Model(std::move(encoder));
-                                                 },
-                                                 [](const CharPairVocabulary& v) -> Result<Model> {
-                                                   BALLAST_TRY(CharPairEncoder encoder, CharPairEncoder::make(v));
-                                                   return Model(std::move(encoder));
-                                                 },
-                                                 [](const UnigramVocabulary& v) -> Result<Model> {
-                                                   BALLAST_TRY(UnigramEncoder encoder, UnigramEncoder::make(v));
-                                                   return Model(std::move(encoder));
-                                                 },
-                                                 [](const WordVocabulary& v) -> Result<Model> {
-                                                   BALLAST_TRY(WordEncoder encoder, WordEncoder::make(v));
-                                                   return Model(std::move(encoder));
-                                                 }},
-                                      vocabulary));
-  BALLAST_TRY(AddedTokens added, AddedTokens::make(description.added, description.normalizers));
-  Tokenizer tokenizer(std::move(model), std::move(added));
-  BALLAST_CHECK(tokenizer.add_texts(description));
-  tokenizer.normalizers_ = std::move(description.normalizers);
-  tokenizer.pre_tokenizers_ = std::move(description.pre_tokenizers);
-  tokenizer.post_processor_ = std::move(description.post_processor);
-  tokenizer.truncation_ = description.truncation;
-  tokenizer.padding_ = description.padding;
-  tokenizer.replace_broken_ = description.replace_broken;
-  tokenizer.marks_ = std::move(description.marks);
-  tokenizer.notes_ = std::move(description.notes);
-  if (std::holds_alternative<BytePairEncoder>(tokenizer.model_) && tokenizer.pre_tokenizers_.size() == 1) {
-    const auto* bytes = std::get_if<SplitBytes>(&tokenizer.pre_tokenizers_[0]);
-    if (bytes != nullptr && bytes->cut && !bytes->spell) tokenizer.gpt2_ = *bytes;
-  }
-  return tokenizer;
+  return guarded([&]() -> Result<Tokenizer> {
+    TokenModel vocabulary = description.model;
+    const SpecialTexts special = special_texts(description);
+    std::visit([&](auto& tokens) { withhold(tokens, special); }, vocabulary);
+    BALLAST_TRY(Model model, std::visit(Overloaded{[](const BytePairVocabulary& v) -> Result<Model> {
+                                                     BALLAST_TRY(BytePairEncoder encoder, BytePairEncoder::make(v));
+                                                     return Model(std::move(encoder));
+                                                   },
+                                                   [](const CharPairVocabulary& v) -> Result<Model> {
+                                                     BALLAST_TRY(CharPairEncoder encoder, CharPairEncoder::make(v));
+                                                     return Model(std::move(encoder));
+                                                   },
+                                                   [](const UnigramVocabulary& v) -> Result<Model> {
+                                                     BALLAST_TRY(UnigramEncoder encoder, UnigramEncoder::make(v));
+                                                     return Model(std::move(encoder));
+                                                   },
+                                                   [](const WordVocabulary& v) -> Result<Model> {
+                                                     BALLAST_TRY(WordEncoder encoder, WordEncoder::make(v));
+                                                     return Model(std::move(encoder));
+                                                   }},
+                                        vocabulary));
+    BALLAST_TRY(AddedTokens added, AddedTokens::make(description.added, description.normalizers));
+    Tokenizer tokenizer(std::move(model), std::move(added));
+    BALLAST_CHECK(tokenizer.add_texts(description));
+    tokenizer.normalizers_ = std::move(description.normalizers);
+    tokenizer.pre_tokenizers_ = std::move(description.pre_tokenizers);
+    tokenizer.post_processor_ = std::move(description.post_processor);
+    tokenizer.truncation_ = description.truncation;
+    tokenizer.padding_ = description.padding;
+    tokenizer.replace_broken_ = description.replace_broken;
+    tokenizer.marks_ = std::move(description.marks);
+    tokenizer.notes_ = std::move(description.notes);
+    if (std::holds_alternative<BytePairEncoder>(tokenizer.model_) && tokenizer.pre_tokenizers_.size() == 1) {
+      const auto* bytes = std::get_if<SplitBytes>(&tokenizer.pre_tokenizers_[0]);
+      if (bytes != nullptr && bytes->cut && !bytes->spell) tokenizer.gpt2_ = *bytes;
+    }
+    return tokenizer;
+  });
 }
 
 // The texts of all ids, and what they stand for.
@@ -166,22 +169,28 @@ Status Tokenizer::add_texts(const TokenizerDescription& description) {
 // ---------------------------------------------------------------- encoding
 
 Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
-  const bool adds = options.add_special_tokens && post_processor_.added_count(false) > 0;
-  if (!adds && !options.fit_length) return encode_text(text, options.special_tokens);
-  BALLAST_TRY(Encoding encoding, encode_full(text, options));
-  return std::move(encoding.ids);
+  return guarded([&]() -> Result<std::vector<TokenId>> {
+    const bool adds = options.add_special_tokens && post_processor_.added_count(false) > 0;
+    if (!adds && !options.fit_length) return encode_text(text, options.special_tokens);
+    BALLAST_TRY(Encoding encoding, encode_full(text, options));
+    return std::move(encoding.ids);
+  });
 }
 
 Result<Encoding> Tokenizer::encode_full(std::string_view text, const EncodeOptions& options) const {
-  BALLAST_TRY(std::vector<TokenId> ids, encode_text(text, options.special_tokens));
-  return finish(std::move(ids), nullptr, options);
+  return guarded([&]() -> Result<Encoding> {
+    BALLAST_TRY(std::vector<TokenId> ids, encode_text(text, options.special_tokens));
+    return finish(std::move(ids), nullptr, options);
+  });
 }
 
 Result<Encoding> Tokenizer::encode_pair(std::string_view first, std::string_view second,
                                         const EncodeOptions& options) const {
-  BALLAST_TRY(std::vector<TokenId> first_ids, encode_text(first, options.special_tokens));
-  BALLAST_TRY(std::vector<TokenId> second_ids, encode_text(second, options.special_tokens));
-  return finish(std::move(first_ids), &second_ids, options);
+  return guarded([&]() -> Result<Encoding> {
+    BALLAST_TRY(std::vector<TokenId> first_ids, encode_text(first, options.special_tokens));
+    BALLAST_TRY(std::vector<TokenId> second_ids, encode_text(second, options.special_tokens));
+    return finish(std::move(first_ids), &second_ids, options);
+  });
 }
 
 Result<Encoding> Tokenizer::finish(std::vector<TokenId> first, std::vector<TokenId>* second,
@@ -302,20 +311,22 @@ std::optional<TokenId> Tokenizer::find(std::string_view text) const {
 }
 
 Result<std::string> Tokenizer::decode(std::span<const TokenId> ids, const DecodeOptions& options) const {
-  std::string bytes;
-  std::vector<std::string> texts;
-  for (const TokenId id : ids) {
-    const IdText* entry = find_id(id);
-    if (entry == nullptr) {
-      return make_error(ErrorCode::kInvalidArgument, fmt::format("there is no token {}: the largest id is {}", id,
-                                                                 texts_.empty() ? 0 : texts_.back().id));
+  return guarded([&]() -> Result<std::string> {
+    std::string bytes;
+    std::vector<std::string> texts;
+    for (const TokenId id : ids) {
+      const IdText* entry = find_id(id);
+      if (entry == nullptr) {
+        return make_error(ErrorCode::kInvalidArgument, fmt::format("there is no token {}: the largest id is {}", id,
+                                                                   texts_.empty() ? 0 : texts_.back().id));
+      }
+      if (entry->special && options.skip_special_tokens) continue;
+      if (decoders_.empty()) bytes += entry->bytes;
+      else texts.push_back(entry->text);
     }
-    if (entry->special && options.skip_special_tokens) continue;
-    if (decoders_.empty()) bytes += entry->bytes;
-    else texts.push_back(entry->text);
-  }
-  if (decoders_.empty()) return bytes;
-  return decode_tokens(decoders_, std::move(texts));
+    if (decoders_.empty()) return bytes;
+    return decode_tokens(decoders_, std::move(texts));
+  });
 }
 
 }  // namespace ballast

@@ -185,7 +185,7 @@ Status set_config_value(ConfigValue& root, std::string_view assignment) {
     }
     begin = dot + 1;
   }
-  auto parsed = parse_config_json(raw, "--set");
+  auto parsed = parse_config_json(raw, std::string(path));
   ConfigValue value;
   if (parsed) {
     value = std::move(*parsed);

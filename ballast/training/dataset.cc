@@ -144,22 +144,24 @@ constexpr uint64_t kSplitStream = 0x73706C6974U;
 
 Result<SplitDatasets> split_dataset(std::shared_ptr<const Dataset> dataset, double held_out,
                                     std::optional<uint64_t> seed) {
-  const uint64_t size = dataset->size();
-  if (!(held_out > 0 && held_out < 1)) {
-    return make_error(
-        ErrorCode::kInvalidArgument,
-        fmt::format("{}: a part of {} cannot be held out; it must be above 0 and below 1", dataset->name(), held_out));
-  }
-  const auto held = static_cast<uint64_t>(std::llround(static_cast<double>(size) * held_out));
-  if (held == 0 || held >= size) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("{}: of {} examples, {} would be held out; both parts need at least one",
-                                  dataset->name(), size, held));
-  }
-  std::optional<IndexPermutation> permutation;
-  if (seed) permutation.emplace(size, *seed ^ kSplitStream);
-  return SplitDatasets{std::make_shared<Subset>(dataset, permutation, 0, size - held),
-                       std::make_shared<Subset>(dataset, permutation, size - held, held)};
+  return guarded([&]() -> Result<SplitDatasets> {
+    const uint64_t size = dataset->size();
+    if (!(held_out > 0 && held_out < 1)) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("{}: a part of {} cannot be held out; it must be above 0 and below 1",
+                                    dataset->name(), held_out));
+    }
+    const auto held = static_cast<uint64_t>(std::llround(static_cast<double>(size) * held_out));
+    if (held == 0 || held >= size) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("{}: of {} examples, {} would be held out; both parts need at least one",
+                                    dataset->name(), size, held));
+    }
+    std::optional<IndexPermutation> permutation;
+    if (seed) permutation.emplace(size, *seed ^ kSplitStream);
+    return SplitDatasets{std::make_shared<Subset>(dataset, permutation, 0, size - held),
+                         std::make_shared<Subset>(dataset, permutation, size - held, held)};
+  });
 }
 
 }  // namespace ballast

@@ -7,6 +7,7 @@
 
 #include "ballast/base/near_miss.h"
 #include "ballast/device/host_values.h"
+#include "ballast/io/guard.h"
 #include "ballast/training/loss_parts.h"
 
 namespace ballast {
@@ -145,19 +146,21 @@ Status check_loss(const LossConfig& config) {
 
 Result<Tensor> compute_loss(Context& context, const LossConfig& config, const Tensor& predictions,
                             const LossTarget& target) {
-  BALLAST_TRY(const LossRow* row, find_loss(config));
-  BALLAST_CHECK(check_row(*row, config));
-  const std::string_view reduction = config.reduction ? std::string_view(*config.reduction) : row->reduction;
-  if (!row->element) return row_loss(context, *row, config, predictions, target, reduction);
-  if (target.values == nullptr) return refuse(*row, "needs values to compare with, of the shape of the predictions");
-  if (row->is_weighted && target.weights == nullptr) return refuse(*row, "needs a weight for each element");
-  BALLAST_TRY(Tensor losses, row->is_weighted ? past_the_edge(context, predictions, *target.values)
-                                              : ops::element_loss(context, *row->element, predictions, *target.values,
-                                                                  config.beta.value_or(1)));
-  if (target.weights != nullptr) {
-    BALLAST_TRY(losses, ops::binary(context, BinaryOp::kMul, losses, *target.weights));
-  }
-  return reduce_loss(context, losses, reduction);
+  return guarded([&]() -> Result<Tensor> {
+    BALLAST_TRY(const LossRow* row, find_loss(config));
+    BALLAST_CHECK(check_row(*row, config));
+    const std::string_view reduction = config.reduction ? std::string_view(*config.reduction) : row->reduction;
+    if (!row->element) return row_loss(context, *row, config, predictions, target, reduction);
+    if (target.values == nullptr) return refuse(*row, "needs values to compare with, of the shape of the predictions");
+    if (row->is_weighted && target.weights == nullptr) return refuse(*row, "needs a weight for each element");
+    BALLAST_TRY(Tensor losses, row->is_weighted ? past_the_edge(context, predictions, *target.values)
+                                                : ops::element_loss(context, *row->element, predictions, *target.values,
+                                                                    config.beta.value_or(1)));
+    if (target.weights != nullptr) {
+      BALLAST_TRY(losses, ops::binary(context, BinaryOp::kMul, losses, *target.weights));
+    }
+    return reduce_loss(context, losses, reduction);
+  });
 }
 
 }  // namespace ballast

@@ -8,6 +8,7 @@
 #include "ballast/archive/model_folder.h"
 #include "ballast/archive/open.h"
 #include "ballast/base/json.h"
+#include "ballast/io/guard.h"
 #include "ballast/models/config_schema.h"
 #include "ballast/models/model_config.h"
 #include "ballast/nn/about.h"
@@ -136,33 +137,37 @@ Result<std::unique_ptr<nn::Sequential>> make_mlp(const TrainConfig& config, cons
 }  // namespace
 
 Result<std::unique_ptr<Trainable>> make_trainable(const TrainConfig& config, const TrainingData& data) {
-  const ExampleLayout& layout = data.training->layout();
-  BALLAST_TRY(const LossSpec loss, choose_loss(config.loss, layout));
-  if (!config.model.init.empty()) return load_trainable(config, data, loss);
-  if (config.model.kind == "gpt") {
-    BALLAST_TRY(const ModelKind* kind, find_kind("gpt"));
-    return make_text_trainable(*kind, {.text = gpt_config(config.model.gpt, layout.classes)}, config.train.seed);
-  }
-  std::unique_ptr<nn::Sequential> model;
-  if (config.model.kind == "mlp") {
-    BALLAST_TRY(model, make_mlp(config, layout));
-  } else {
-    BALLAST_TRY(model, nn::build_sequential(config.model.layers, {.seed = config.train.seed}));
-  }
-  return make_layers(std::move(model), config, data, loss);
+  return guarded([&]() -> Result<std::unique_ptr<Trainable>> {
+    const ExampleLayout& layout = data.training->layout();
+    BALLAST_TRY(const LossSpec loss, choose_loss(config.loss, layout));
+    if (!config.model.init.empty()) return load_trainable(config, data, loss);
+    if (config.model.kind == "gpt") {
+      BALLAST_TRY(const ModelKind* kind, find_kind("gpt"));
+      return make_text_trainable(*kind, {.text = gpt_config(config.model.gpt, layout.classes)}, config.train.seed);
+    }
+    std::unique_ptr<nn::Sequential> model;
+    if (config.model.kind == "mlp") {
+      BALLAST_TRY(model, make_mlp(config, layout));
+    } else {
+      BALLAST_TRY(model, nn::build_sequential(config.model.layers, {.seed = config.train.seed}));
+    }
+    return make_layers(std::move(model), config, data, loss);
+  });
 }
 
 Result<uint64_t> context_of(const ModelSpec& model) {
-  if (model.init.empty()) return model.kind == "gpt" ? model.gpt.context_length : 0;
-  BALLAST_TRY(const Archive archive, open_archive(model.init));
-  BALLAST_TRY(const bool layers, is_layers(archive));
-  if (layers) return uint64_t{0};
-  BALLAST_TRY(const ModelDescription description, describe(archive, model.init));
-  BALLAST_TRY(const ModelKind* kind, find_kind(description.kind));
-  std::vector<WantedParam> wanted;
-  ParamLoader ask(wanted);
-  BALLAST_TRY(const auto built, kind->build(description.config, ask));
-  return built->as_causal_lm() != nullptr ? built->as_causal_lm()->context_length() : 0;
+  return guarded([&]() -> Result<uint64_t> {
+    if (model.init.empty()) return model.kind == "gpt" ? model.gpt.context_length : 0;
+    BALLAST_TRY(const Archive archive, open_archive(model.init));
+    BALLAST_TRY(const bool layers, is_layers(archive));
+    if (layers) return uint64_t{0};
+    BALLAST_TRY(const ModelDescription description, describe(archive, model.init));
+    BALLAST_TRY(const ModelKind* kind, find_kind(description.kind));
+    std::vector<WantedParam> wanted;
+    ParamLoader ask(wanted);
+    BALLAST_TRY(const auto built, kind->build(description.config, ask));
+    return built->as_causal_lm() != nullptr ? built->as_causal_lm()->context_length() : 0;
+  });
 }
 
 }  // namespace ballast

@@ -39,12 +39,15 @@ class ModelEma {
  private:
   ModelEma(const ModelEmaConfig& config, TrainedParams& memory, std::vector<Param> params)
       : config_(config), memory_(memory), params_(std::move(params)), shadow_("average") {}
-  Result<std::vector<float>> values_of(size_t param) const;
+  Result<std::span<const float>> values_of(size_t param);
 
   ModelEmaConfig config_;
   TrainedParams& memory_;
   std::vector<Param> params_;
   mutable TrainedParams shadow_;  // f32, one for each parameter; const where only looked at
+  // Of one parameter at a time, as f32. Has room for the largest, so that swap() needs no memory: the way back to the
+  // parameters must not fail.
+  std::vector<float> values_;
   uint64_t updates_ = 0;
 };
 

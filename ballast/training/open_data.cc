@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "ballast/io/guard.h"
 #include "ballast/text/load_tokenizer.h"
 #include "ballast/training/tokenizer_files.h"
 
@@ -115,24 +116,26 @@ Status open_text(const DataSpec& data, const EvalSpec& eval, const OpenDataSetti
 }  // namespace
 
 Result<TrainingData> open_training_data(const DataSpec& data, const EvalSpec& eval, const OpenDataSettings& settings) {
-  TrainingData out;
-  out.drop_last = data.drop_last;
-  if (data.is_text()) {
-    BALLAST_CHECK(open_text(data, eval, settings, out));
+  return guarded([&]() -> Result<TrainingData> {
+    TrainingData out;
+    out.drop_last = data.drop_last;
+    if (data.is_text()) {
+      BALLAST_CHECK(open_text(data, eval, settings, out));
+      return out;
+    }
+    out.sampling = data.shuffle ? Sampling::kShuffled : Sampling::kFileOrder;
+    BALLAST_TRY(out.training, open_examples(data, settings, nullptr));
+    if (eval.data) {
+      BALLAST_TRY(out.evaluation, open_examples(*eval.data, settings, out.training.get()));
+      BALLAST_CHECK(check_alike(*out.training, *out.evaluation));
+    } else if (data.held_out > 0) {
+      const std::optional<uint64_t> seed = data.shuffle ? std::optional(settings.seed) : std::nullopt;
+      BALLAST_TRY(const SplitDatasets split, split_dataset(out.training, data.held_out, seed));
+      out.training = split.training;
+      out.evaluation = split.held_out;
+    }
     return out;
-  }
-  out.sampling = data.shuffle ? Sampling::kShuffled : Sampling::kFileOrder;
-  BALLAST_TRY(out.training, open_examples(data, settings, nullptr));
-  if (eval.data) {
-    BALLAST_TRY(out.evaluation, open_examples(*eval.data, settings, out.training.get()));
-    BALLAST_CHECK(check_alike(*out.training, *out.evaluation));
-  } else if (data.held_out > 0) {
-    const std::optional<uint64_t> seed = data.shuffle ? std::optional(settings.seed) : std::nullopt;
-    BALLAST_TRY(const SplitDatasets split, split_dataset(out.training, data.held_out, seed));
-    out.training = split.training;
-    out.evaluation = split.held_out;
-  }
-  return out;
+  });
 }
 
 Result<BatchOrder> TrainingData::training_order(uint64_t batch_size, uint64_t seed) const {

@@ -9,6 +9,7 @@
 
 #include "ballast/base/json_object.h"
 #include "ballast/base/near_miss.h"
+#include "ballast/io/guard.h"
 #include "ballast/ops/update_routines.h"
 #include "ballast/tensor/cast.h"
 
@@ -170,11 +171,13 @@ std::string_view Optimizer::type() const { return row_.name; }
 
 Result<std::unique_ptr<Optimizer>> Optimizer::make(const OptimizerConfig& config, TrainedParams& memory,
                                                    std::vector<Param> params) {
-  BALLAST_TRY(const OptimizerRow* row, find_row(config.type));
-  BALLAST_TRY(const Settings settings, settings_of(*row, config));
-  std::unique_ptr<Optimizer> optimizer(new Optimizer(*row, settings, memory, std::move(params)));
-  BALLAST_CHECK(optimizer->allocate());
-  return optimizer;
+  return guarded([&]() -> Result<std::unique_ptr<Optimizer>> {
+    BALLAST_TRY(const OptimizerRow* row, find_row(config.type));
+    BALLAST_TRY(const Settings settings, settings_of(*row, config));
+    std::unique_ptr<Optimizer> optimizer(new Optimizer(*row, settings, memory, std::move(params)));
+    BALLAST_CHECK(optimizer->allocate());
+    return optimizer;
+  });
 }
 
 Status Optimizer::allocate() {
@@ -229,15 +232,17 @@ Status Optimizer::update(Context& context, size_t index, const Tensor& gradient)
 }
 
 Status Optimizer::step(Context& context, const ParamGradients& gradients) {
-  if (!context.registry().has_routine(row_.routine)) {
-    return make_error(ErrorCode::kUnsupported,
-                      fmt::format("backend {} has no routine for {}", context.backend().name, type()));
-  }
-  ++steps_;
-  for (size_t i = 0; i < params_.size(); ++i) {
-    if (const Tensor* gradient = gradients.find(params_[i])) BALLAST_CHECK(update(context, i, *gradient));
-  }
-  return {};
+  return guarded([&]() -> Status {
+    if (!context.registry().has_routine(row_.routine)) {
+      return make_error(ErrorCode::kUnsupported,
+                        fmt::format("backend {} has no routine for {}", context.backend().name, type()));
+    }
+    ++steps_;
+    for (size_t i = 0; i < params_.size(); ++i) {
+      if (const Tensor* gradient = gradients.find(params_[i])) BALLAST_CHECK(update(context, i, *gradient));
+    }
+    return {};
+  });
 }
 
 std::vector<StateTensor> Optimizer::state_tensors() {
@@ -251,50 +256,59 @@ std::string Optimizer::scalars_json() const {
 }
 
 Status Optimizer::load_scalars(std::string_view json) {
-  BALLAST_TRY(const JsonObject object, JsonObject::parse(json, "the optimizer's state"));
-  BALLAST_TRY(const auto type, object.find_text("type"));
-  BALLAST_TRY(const auto steps, object.find_count("t"));
-  BALLAST_TRY(const auto lr, object.find_real("lr"));
-  if (!type || *type != row_.name || !steps || !lr) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("the state is that of {}, and this run uses {}",
-                                  type ? "the optimizer " + *type : std::string("no optimizer"), row_.name));
-  }
-  steps_ = *steps;
-  settings_.lr = *lr;
-  return {};
+  return guarded([&]() -> Status {
+    BALLAST_TRY(const JsonObject object, JsonObject::parse(json, "the optimizer's state"));
+    BALLAST_TRY(const auto type, object.find_text("type"));
+    BALLAST_TRY(const auto steps, object.find_count("t"));
+    BALLAST_TRY(const auto lr, object.find_real("lr"));
+    if (!type || *type != row_.name || !steps || !lr) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("the state is that of {}, and this run uses {}",
+                                    type ? "the optimizer " + *type : std::string("no optimizer"), row_.name));
+    }
+    steps_ = *steps;
+    settings_.lr = *lr;
+    return {};
+  });
 }
 
 // ---------------------------------------------------------------- gradients as a whole
 
 Result<double> grad_norm(Context& context, std::span<const Param> params, const ParamGradients& gradients) {
-  double sum = 0;
-  for (const Param& param : params) {
-    const Tensor* gradient = gradients.find(param);
-    if (gradient == nullptr) continue;
-    double squares = 0;
-    BALLAST_CHECK(context.registry().run(context, ops::SquareSumArgs{*gradient, squares}));
-    sum += squares;
-  }
-  return std::sqrt(sum);
+  return guarded([&]() -> Result<double> {
+    double sum = 0;
+    for (const Param& param : params) {
+      const Tensor* gradient = gradients.find(param);
+      if (gradient == nullptr) continue;
+      double squares = 0;
+      BALLAST_CHECK(context.registry().run(context, ops::SquareSumArgs{*gradient, squares}));
+      sum += squares;
+    }
+    return std::sqrt(sum);
+  });
 }
 
 Status scale_gradients(Context& context, std::span<const Param> params, ParamGradients& gradients, double factor) {
-  for (const Param& param : params) {
-    Tensor* gradient = gradients.find(param);
-    if (gradient != nullptr) BALLAST_CHECK(context.registry().run(context, ops::ScaleArgs{factor, *gradient}));
-  }
-  return {};
+  return guarded([&]() -> Status {
+    for (const Param& param : params) {
+      Tensor* gradient = gradients.find(param);
+      if (gradient != nullptr) BALLAST_CHECK(context.registry().run(context, ops::ScaleArgs{factor, *gradient}));
+    }
+    return {};
+  });
 }
 
 Result<double> clip_grad_norm(Context& context, std::span<const Param> params, ParamGradients& gradients,
                               double max_norm) {
-  if (!(max_norm > 0)) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("the largest norm is {} and must be above 0", max_norm));
-  }
-  BALLAST_TRY(const double norm, grad_norm(context, params, gradients));
-  if (norm > max_norm) BALLAST_CHECK(scale_gradients(context, params, gradients, max_norm / norm));
-  return norm;
+  return guarded([&]() -> Result<double> {
+    if (!(max_norm > 0)) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("the largest norm is {} and must be above 0", max_norm));
+    }
+    BALLAST_TRY(const double norm, grad_norm(context, params, gradients));
+    if (norm > max_norm) BALLAST_CHECK(scale_gradients(context, params, gradients, max_norm / norm));
+    return norm;
+  });
 }
 
 }  // namespace ballast

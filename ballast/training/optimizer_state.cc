@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ballast/base/json_object.h"
+#include "ballast/io/guard.h"
 #include "ballast/training/json_values.h"
 #include "ballast/training/optimizer.h"
 
@@ -126,38 +127,40 @@ std::string Optimizer::state_dict() const {
 }
 
 Status Optimizer::load_state_dict(std::string_view json) {
-  BALLAST_TRY(const JsonObject object, JsonObject::parse(json, kWhere));
-  const std::vector<StateTensor> tensors = state_tensors();
-  const auto m = of_slot(tensors, "m"), v = of_slot(tensors, "v");
-  std::vector<std::pair<std::vector<StateTensor>, Values>> loads;
-  const auto list = [&](std::string_view key, const std::vector<StateTensor>& into) -> Status {
-    const auto raw = object.find(key);
-    if (!raw) return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: \"{}\" is missing", kWhere, key));
-    BALLAST_TRY(Values values, read_list(*raw, key, into));
-    loads.emplace_back(into, std::move(values));
-    return {};
-  };
-  uint64_t steps = steps_;
-  if (type() == "Adam" || type() == "AdamW") {
-    BALLAST_TRY(const auto t, object.find_count("t"));
-    if (!t) return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: \"t\" is missing", kWhere));
-    steps = *t;
-    if (const auto moments = object.find("moments")) {
-      Values m_values, v_values;
-      BALLAST_CHECK(read_moments(*moments, m, v, m_values, v_values));
-      loads.emplace_back(m, std::move(m_values));
-      loads.emplace_back(v, std::move(v_values));
-    } else {
-      BALLAST_CHECK(list("m", m));
-      BALLAST_CHECK(list("v", v));
+  return guarded([&]() -> Status {
+    BALLAST_TRY(const JsonObject object, JsonObject::parse(json, kWhere));
+    const std::vector<StateTensor> tensors = state_tensors();
+    const auto m = of_slot(tensors, "m"), v = of_slot(tensors, "v");
+    std::vector<std::pair<std::vector<StateTensor>, Values>> loads;
+    const auto list = [&](std::string_view key, const std::vector<StateTensor>& into) -> Status {
+      const auto raw = object.find(key);
+      if (!raw) return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: \"{}\" is missing", kWhere, key));
+      BALLAST_TRY(Values values, read_list(*raw, key, into));
+      loads.emplace_back(into, std::move(values));
+      return {};
+    };
+    uint64_t steps = steps_;
+    if (type() == "Adam" || type() == "AdamW") {
+      BALLAST_TRY(const auto t, object.find_count("t"));
+      if (!t) return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: \"t\" is missing", kWhere));
+      steps = *t;
+      if (const auto moments = object.find("moments")) {
+        Values m_values, v_values;
+        BALLAST_CHECK(read_moments(*moments, m, v, m_values, v_values));
+        loads.emplace_back(m, std::move(m_values));
+        loads.emplace_back(v, std::move(v_values));
+      } else {
+        BALLAST_CHECK(list("m", m));
+        BALLAST_CHECK(list("v", v));
+      }
     }
-  }
-  for (const std::string_view slot : kPlainSlots) {
-    if (const auto found = of_slot(tensors, slot); !found.empty()) BALLAST_CHECK(list(slot, found));
-  }
-  for (const auto& [into, values] : loads) put(into, values);
-  steps_ = steps;
-  return {};
+    for (const std::string_view slot : kPlainSlots) {
+      if (const auto found = of_slot(tensors, slot); !found.empty()) BALLAST_CHECK(list(slot, found));
+    }
+    for (const auto& [into, values] : loads) put(into, values);
+    steps_ = steps;
+    return {};
+  });
 }
 
 }  // namespace ballast

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "ballast/device/host_values.h"
+#include "ballast/io/guard.h"
 #include "ballast/ops/ops.h"
 
 namespace ballast {
@@ -54,15 +55,17 @@ Status check_lengths(std::span<const std::span<float>> values) {
 }  // namespace
 
 Result<std::vector<Tensor>> shard_batch(Context& context, const Tensor& batch, size_t shards) {
-  if (shards == 0 || batch.dims().rank() == 0) {
-    return make_error(ErrorCode::kInvalidArgument, "a batch needs rows, and at least one replica to go to");
-  }
-  std::vector<Tensor> parts;
-  for (const Part& part : parts_of(batch.dims()[0], shards)) {
-    BALLAST_TRY(Tensor piece, ops::slice_along_axis(context, batch, 0, part.begin, part.count));
-    parts.push_back(std::move(piece));
-  }
-  return parts;
+  return guarded([&]() -> Result<std::vector<Tensor>> {
+    if (shards == 0 || batch.dims().rank() == 0) {
+      return make_error(ErrorCode::kInvalidArgument, "a batch needs rows, and at least one replica to go to");
+    }
+    std::vector<Tensor> parts;
+    for (const Part& part : parts_of(batch.dims()[0], shards)) {
+      BALLAST_TRY(Tensor piece, ops::slice_along_axis(context, batch, 0, part.begin, part.count));
+      parts.push_back(std::move(piece));
+    }
+    return parts;
+  });
 }
 
 std::vector<std::span<const uint32_t>> shard_batch(std::span<const uint32_t> labels, size_t shards) {
@@ -73,71 +76,80 @@ std::vector<std::span<const uint32_t>> shard_batch(std::span<const uint32_t> lab
 }
 
 Status all_reduce(std::span<const std::span<float>> values, Reduction reduction) {
-  if (values.empty()) return {};
-  BALLAST_CHECK(check_lengths(values));
-  const auto count = static_cast<float>(values.size());
-  for (size_t i = 0; i < values.front().size(); ++i) {
-    float sum = values.front()[i];
-    for (size_t r = 1; r < values.size(); ++r) sum += values[r][i];
-    if (reduction == Reduction::kMean) sum /= count;
-    for (const std::span<float> one : values) one[i] = sum;
-  }
-  return {};
+  return guarded([&]() -> Status {
+    if (values.empty()) return {};
+    BALLAST_CHECK(check_lengths(values));
+    const auto count = static_cast<float>(values.size());
+    for (size_t i = 0; i < values.front().size(); ++i) {
+      float sum = values.front()[i];
+      for (size_t r = 1; r < values.size(); ++r) sum += values[r][i];
+      if (reduction == Reduction::kMean) sum /= count;
+      for (const std::span<float> one : values) one[i] = sum;
+    }
+    return {};
+  });
 }
 
 Status broadcast(std::span<const std::span<float>> values, size_t root) {
-  if (root >= values.size()) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("there is no replica {} among {}", root, values.size()));
-  }
-  BALLAST_CHECK(check_lengths(values));
-  for (size_t r = 0; r < values.size(); ++r) {
-    if (r != root) std::ranges::copy(values[root], values[r].begin());
-  }
-  return {};
+  return guarded([&]() -> Status {
+    if (root >= values.size()) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("there is no replica {} among {}", root, values.size()));
+    }
+    BALLAST_CHECK(check_lengths(values));
+    for (size_t r = 0; r < values.size(); ++r) {
+      if (r != root) std::ranges::copy(values[root], values[r].begin());
+    }
+    return {};
+  });
 }
 
 Status sync_grads(std::span<const Replica> replicas) {
-  if (replicas.size() < 2) return {};
-  for (size_t i = 0; i < replicas.front().params.size(); ++i) {
-    std::vector<Tensor*> gradients;
-    for (const Replica& replica : replicas) {
-      Tensor* gradient = i < replica.params.size() ? replica.gradients->find(replica.params[i]) : nullptr;
-      if (gradient != nullptr) gradients.push_back(gradient);
+  return guarded([&]() -> Status {
+    if (replicas.size() < 2) return {};
+    for (size_t i = 0; i < replicas.front().params.size(); ++i) {
+      std::vector<Tensor*> gradients;
+      for (const Replica& replica : replicas) {
+        Tensor* gradient = i < replica.params.size() ? replica.gradients->find(replica.params[i]) : nullptr;
+        if (gradient != nullptr) gradients.push_back(gradient);
+      }
+      if (gradients.empty()) continue;
+      if (gradients.size() != replicas.size()) {
+        return make_error(ErrorCode::kInvalidArgument,
+                          fmt::format("\"{}\" has a gradient in {} of {} replicas: every replica needs a backward pass "
+                                      "over rows of its own first",
+                                      replicas.front().params[i].name(), gradients.size(), replicas.size()));
+      }
+      BALLAST_CHECK(average(gradients));
     }
-    if (gradients.empty()) continue;
-    if (gradients.size() != replicas.size()) {
-      return make_error(ErrorCode::kInvalidArgument,
-                        fmt::format("\"{}\" has a gradient in {} of {} replicas: every replica needs a backward pass "
-                                    "over rows of its own first",
-                                    replicas.front().params[i].name(), gradients.size(), replicas.size()));
-    }
-    BALLAST_CHECK(average(gradients));
-  }
-  return {};
+    return {};
+  });
 }
 
 Status broadcast_params(std::span<const Replica> replicas, size_t root) {
-  if (root >= replicas.size()) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("there is no replica {} among {}", root, replicas.size()));
-  }
-  const Replica& source = replicas[root];
-  for (const Replica& replica : replicas) {
-    if (&replica == &source) continue;
-    if (replica.params.size() != source.params.size()) {
-      return make_error(ErrorCode::kInvalidArgument, fmt::format("one replica has {} parameters, another {}",
-                                                                 source.params.size(), replica.params.size()));
+  return guarded([&]() -> Status {
+    if (root >= replicas.size()) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("there is no replica {} among {}", root, replicas.size()));
     }
-    for (size_t i = 0; i < source.params.size(); ++i) {
-      const Param &from = source.params[i], &to = replica.params[i];
-      if (!(from.shape() == to.shape()) || from.dtype() != to.dtype()) {
-        return make_error(ErrorCode::kInvalidArgument, fmt::format("replicas differ in \"{}\"", from.name()));
+    const Replica& source = replicas[root];
+    for (const Replica& replica : replicas) {
+      if (&replica == &source) continue;
+      if (replica.params.size() != source.params.size()) {
+        return make_error(ErrorCode::kInvalidArgument, fmt::format("one replica has {} parameters, another {}",
+                                                                   source.params.size(), replica.params.size()));
       }
-      const MutableByteSpan bytes = source.memory->bytes(from.index());
-      if (!bytes.empty()) std::memcpy(replica.memory->bytes(to.index()).data(), bytes.data(), bytes.size());
+      for (size_t i = 0; i < source.params.size(); ++i) {
+        const Param &from = source.params[i], &to = replica.params[i];
+        if (!(from.shape() == to.shape()) || from.dtype() != to.dtype()) {
+          return make_error(ErrorCode::kInvalidArgument, fmt::format("replicas differ in \"{}\"", from.name()));
+        }
+        const MutableByteSpan bytes = source.memory->bytes(from.index());
+        if (!bytes.empty()) std::memcpy(replica.memory->bytes(to.index()).data(), bytes.data(), bytes.size());
+      }
     }
-  }
-  return {};
+    return {};
+  });
 }
 
 }  // namespace ballast

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ballast/io/guard.h"
+
 namespace ballast {
 
 namespace {
@@ -77,7 +79,8 @@ class Run {
       metrics.emplace_back("eval_loss", end_.last_evaluation->loss);
       if (end_.last_evaluation->accuracy) metrics.emplace_back("eval_accuracy", *end_.last_evaluation->accuracy);
     }
-    BALLAST_TRY(const SaveReport report, checkpoints_->save(trainer_.snapshot(std::move(metrics))));
+    BALLAST_TRY(const TrainingSnapshot snapshot, trainer_.snapshot(std::move(metrics)));
+    BALLAST_TRY(const SaveReport report, checkpoints_->save(snapshot));
     if (!trainer_.config().checkpoint.asynchronous) BALLAST_CHECK(checkpoints_->finish());
     return observer_.on_event(CheckpointRecord{.step = trainer_.step(),
                                                .path = checkpoint_manifest_name(trainer_.step()),
@@ -96,7 +99,7 @@ class Run {
 
 Result<RunEnd> run_training(Trainer& trainer, CheckpointManager* checkpoints, RunObserver& observer,
                             const Metrics& so_far) {
-  return Run(trainer, checkpoints, observer, so_far).until_the_end();
+  return guarded([&]() -> Result<RunEnd> { return Run(trainer, checkpoints, observer, so_far).until_the_end(); });
 }
 
 std::string describe_idle_params(const std::vector<std::string>& names) {

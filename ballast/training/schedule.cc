@@ -9,6 +9,7 @@
 
 #include "ballast/base/json_object.h"
 #include "ballast/base/near_miss.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 
@@ -174,12 +175,14 @@ std::vector<std::string_view> schedule_names() {
 }
 
 Result<std::unique_ptr<Schedule>> Schedule::make(const ScheduleConfig& config) {
-  for (const ScheduleRow& row : schedule_rows()) {
-    if (row.name != config.type) continue;
-    BALLAST_CHECK(check(config, row));
-    return row.build(config);
-  }
-  return unknown(config.type);
+  return guarded([&]() -> Result<std::unique_ptr<Schedule>> {
+    for (const ScheduleRow& row : schedule_rows()) {
+      if (row.name != config.type) continue;
+      BALLAST_CHECK(check(config, row));
+      return row.build(config);
+    }
+    return unknown(config.type);
+  });
 }
 
 double Schedule::step(std::optional<double> metric) { return rate(calls_++, metric); }
@@ -189,17 +192,19 @@ std::string Schedule::state_dict() const {
 }
 
 Status Schedule::load_state_dict(std::string_view json) {
-  BALLAST_TRY(const JsonObject object, JsonObject::parse(json, "the schedule's state"));
-  BALLAST_TRY(const auto type, object.find_text("type"));
-  BALLAST_TRY(const auto calls, object.find_count("calls"));
-  if (type != config_.type || !calls) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("the state is that of the schedule {}, and this run uses {}", type.value_or("(none)"),
-                                  config_.type));
-  }
-  BALLAST_CHECK(load_more(json));
-  calls_ = *calls;
-  return {};
+  return guarded([&]() -> Status {
+    BALLAST_TRY(const JsonObject object, JsonObject::parse(json, "the schedule's state"));
+    BALLAST_TRY(const auto type, object.find_text("type"));
+    BALLAST_TRY(const auto calls, object.find_count("calls"));
+    if (type != config_.type || !calls) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("the state is that of the schedule {}, and this run uses {}",
+                                    type.value_or("(none)"), config_.type));
+    }
+    BALLAST_CHECK(load_more(json));
+    calls_ = *calls;
+    return {};
+  });
 }
 
 }  // namespace ballast

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ballast/io/file_system.h"
+#include "ballast/io/guard.h"
 #include "ballast/training/train_config_sections.h"
 
 namespace ballast::train_config {
@@ -161,17 +162,21 @@ void settle_length(ConfigValue& root) {
 namespace ballast {
 
 Result<TrainConfig> load_train_config(const std::string& path, const std::vector<std::string>& overrides) {
-  BALLAST_TRY(ConfigValue root, read_config_file(path));
-  for (const std::string& override_text : overrides) {
-    if (root.kind == ConfigValue::Kind::kTable) BALLAST_CHECK(set_config_value(root, override_text));
-  }
-  train_config::settle_length(root);
-  return train_config::read_config(path, split_path(path).folder, root);
+  return guarded([&]() -> Result<TrainConfig> {
+    BALLAST_TRY(ConfigValue root, read_config_file(path));
+    for (const std::string& override_text : overrides) {
+      if (root.kind == ConfigValue::Kind::kTable) BALLAST_CHECK(set_config_value(root, override_text));
+    }
+    train_config::settle_length(root);
+    return train_config::read_config(path, split_path(path).folder, root);
+  });
 }
 
 Result<TrainConfig> parse_train_config(std::string_view json, const std::string& where) {
-  BALLAST_TRY(const ConfigValue root, parse_config_json(json, where));
-  return train_config::read_config(where, "", root);
+  return guarded([&]() -> Result<TrainConfig> {
+    BALLAST_TRY(const ConfigValue root, parse_config_json(json, where));
+    return train_config::read_config(where, "", root);
+  });
 }
 
 }  // namespace ballast

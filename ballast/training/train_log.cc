@@ -6,6 +6,7 @@
 
 #include "ballast/base/json.h"
 #include "ballast/io/file.h"
+#include "ballast/io/guard.h"
 
 namespace ballast {
 
@@ -163,37 +164,45 @@ uint64_t step_of(const TrainEvent& event) {
 }
 
 Result<TrainLog> TrainLog::create(const std::string& path, const FileSystem* files) {
-  BALLAST_TRY(AppendFile file, AppendFile::open(path, AppendFile::Start::kEmpty, files));
-  return TrainLog(std::move(file));
+  return guarded([&]() -> Result<TrainLog> {
+    BALLAST_TRY(AppendFile file, AppendFile::open(path, AppendFile::Start::kEmpty, files));
+    return TrainLog(std::move(file));
+  });
 }
 
 Result<TrainLog> TrainLog::resume(const std::string& path, uint64_t step, const FileSystem* files) {
-  auto kept = lines_up_to(path, step);
-  if (!kept && kept.error().code == ErrorCode::kNotFound) return create(path, files);
-  if (!kept) {
-    return std::move(kept).error().with_context("the log cannot be continued; name another file, or remove this one");
-  }
-  // The new beginning takes the old file's place at once, so that a crash leaves one or the other.
-  AtomicFiles set({.overwrite = true, .sync = false, .file_system = files});
-  BALLAST_TRY(ByteSink* const sink, set.add(path, kept->size()));
-  BALLAST_CHECK(sink->write_text(*kept));
-  BALLAST_CHECK(set.commit());
-  BALLAST_TRY(AppendFile file, AppendFile::open(path, AppendFile::Start::kAtEnd, files));
-  return TrainLog(std::move(file));
+  return guarded([&]() -> Result<TrainLog> {
+    auto kept = lines_up_to(path, step);
+    if (!kept && kept.error().code == ErrorCode::kNotFound) return create(path, files);
+    if (!kept) {
+      return std::move(kept).error().with_context("the log cannot be continued; name another file, or remove this one");
+    }
+    // The new beginning takes the old file's place at once, so that a crash leaves one or the other.
+    AtomicFiles set({.overwrite = true, .sync = false, .file_system = files});
+    BALLAST_TRY(ByteSink* const sink, set.add(path, kept->size()));
+    BALLAST_CHECK(sink->write_text(*kept));
+    BALLAST_CHECK(set.commit());
+    BALLAST_TRY(AppendFile file, AppendFile::open(path, AppendFile::Start::kAtEnd, files));
+    return TrainLog(std::move(file));
+  });
 }
 
-Status TrainLog::write(const TrainEvent& event) { return file_.append(to_json_line(event) + '\n'); }
+Status TrainLog::write(const TrainEvent& event) {
+  return guarded([&] { return file_.append(to_json_line(event) + '\n'); });
+}
 
 Result<std::vector<TrainEvent>> read_train_log(const std::string& path, uint64_t most) {
-  BALLAST_TRY(const ByteVector bytes, read_log_bytes(path, most));
-  std::vector<TrainEvent> events;
-  BALLAST_CHECK(for_each_line(as_text(bytes), [&](std::string_view line, uint64_t number) -> Status {
-    auto event = parse_json_line(line, fmt::format("{}:{}", path, number));
-    if (!event) return std::move(event).error();
-    events.push_back(std::move(*event));
-    return {};
-  }));
-  return events;
+  return guarded([&]() -> Result<std::vector<TrainEvent>> {
+    BALLAST_TRY(const ByteVector bytes, read_log_bytes(path, most));
+    std::vector<TrainEvent> events;
+    BALLAST_CHECK(for_each_line(as_text(bytes), [&](std::string_view line, uint64_t number) -> Status {
+      auto event = parse_json_line(line, fmt::format("{}:{}", path, number));
+      if (!event) return std::move(event).error();
+      events.push_back(std::move(*event));
+      return {};
+    }));
+    return events;
+  });
 }
 
 }  // namespace ballast

@@ -10,6 +10,7 @@
 
 #include "ballast/backends/execution.h"
 #include "ballast/device/host_values.h"
+#include "ballast/io/guard.h"
 #include "ballast/ops/tape.h"
 #include "ballast/training/autocast.h"
 #include "ballast/training/config_parts.h"
@@ -48,6 +49,18 @@ class Averaged {
   ModelEma* ema_;
 };
 
+// While this lives, what is computed is written down for the way back; whatever ends it, nothing is afterwards.
+class Recorded {
+ public:
+  Recorded(Context& context, Tape& tape) : context_(context) { context_.tape = &tape; }
+  ~Recorded() { context_.tape = nullptr; }
+  Recorded(const Recorded&) = delete;
+  Recorded& operator=(const Recorded&) = delete;
+
+ private:
+  Context& context_;
+};
+
 }  // namespace
 
 struct Trainer::State {
@@ -64,11 +77,16 @@ struct Trainer::State {
         batch(data.training->layout(), order.batch_size()) {}
 
   Status prepare();
+  Status check_whole() const;
   Result<double> accumulate(StepRecord& record);
+  Result<double> run_batch(uint64_t number, StepRecord& record);
   Status compute(StepRecord& record);
+  Result<EvalRecord> evaluate();
+  Status restore(const LoadedCheckpoint& checkpoint);
   Status apply(StepRecord& record);
   Result<double> finite_grad_norm(uint64_t of_step);
   Status set_rate();
+  Result<TrainingSnapshot> snapshot(Metrics metrics) const;
   bool rate_follows(std::string_view metric) const {
     return schedule->needs_metric() && config.schedule.metric == metric;
   }
@@ -93,6 +111,8 @@ struct Trainer::State {
   RandomStream random;
   uint64_t step = 0;
   uint64_t total = 0;
+  // Weights, moments or averages are being changed; still true afterwards: that failed halfway.
+  bool is_torn = false;
 };
 
 Status Trainer::State::prepare() {
@@ -127,21 +147,23 @@ Trainer::~Trainer() = default;
 
 Result<std::unique_ptr<Trainer>> Trainer::make(const TrainConfig& config, std::unique_ptr<Trainable> model,
                                                TrainingData data, const TrainerSettings& settings) {
-  if (!config.checkpoint.folder.empty()) {
-    Status fits = model->check_weights_format(config.checkpoint.format);
-    if (!fits) return std::move(fits).error().with_context("[checkpoint] format");
-  }
-  if (!config.train.output.empty()) {
-    Status fits = model->check_output(config.train.output);
-    if (!fits) return std::move(fits).error().with_context("[train] output");
-  }
-  BALLAST_TRY(const BatchOrder order, data.training_order(config.train.batch_size, config.train.seed));
-  BALLAST_TRY(std::shared_ptr<Execution> execution, settings.backend != nullptr
-                                                        ? Execution::open(*settings.backend, settings.threads)
-                                                        : Execution::open(std::string_view(), settings.threads));
-  auto state = std::make_unique<State>(config, std::move(model), std::move(data), std::move(execution), order);
-  BALLAST_CHECK(state->prepare());
-  return std::unique_ptr<Trainer>(new Trainer(std::move(state)));
+  return guarded([&]() -> Result<std::unique_ptr<Trainer>> {
+    if (!config.checkpoint.folder.empty()) {
+      Status fits = model->check_weights_format(config.checkpoint.format);
+      if (!fits) return std::move(fits).error().with_context("[checkpoint] format");
+    }
+    if (!config.train.output.empty()) {
+      Status fits = model->check_output(config.train.output);
+      if (!fits) return std::move(fits).error().with_context("[train] output");
+    }
+    BALLAST_TRY(const BatchOrder order, data.training_order(config.train.batch_size, config.train.seed));
+    BALLAST_TRY(std::shared_ptr<Execution> execution, settings.backend != nullptr
+                                                          ? Execution::open(*settings.backend, settings.threads)
+                                                          : Execution::open(std::string_view(), settings.threads));
+    auto state = std::make_unique<State>(config, std::move(model), std::move(data), std::move(execution), order);
+    BALLAST_CHECK(state->prepare());
+    return std::unique_ptr<Trainer>(new Trainer(std::move(state)));
+  });
 }
 
 const TrainConfig& Trainer::config() const { return state_->config; }
@@ -162,30 +184,40 @@ bool Trainer::at_epoch_end() const { return state_->step != 0 && state_->step % 
 // The mean loss of the step's batches; their gradients are in `gradients`, scaled.
 Result<double> Trainer::State::accumulate(StepRecord& record) {
   gradients.clear();
+  tape.reset();  // of a step that ran out of memory
   random.step = step;
   random.draws = 0;
   context.random = &random;
   const uint64_t parts = config.train.accumulation;
   double sum = 0;
   for (uint64_t part = 0; part < parts; ++part) {
-    order.fill(step * parts + part, examples);
-    BALLAST_CHECK(batch.load(*data.training, examples));
-    context.tape = &tape;
-    auto loss = model->loss(context, batch, Trainable::Mode::kTraining);
-    context.tape = nullptr;
-    if (!loss) {
+    const auto value = run_batch(step * parts + part, record);
+    if (!value) {
       tape.reset();
-      return std::move(loss).error();
+      return value;
     }
-    BALLAST_TRY(const double value, number_of(loss->value));
-    sum += value;
-    record.items += loss->items;
-    context.tape = &tape;
-    const Status back = tape.backward(context, loss->value, scaler.scale() / static_cast<double>(parts));
-    context.tape = nullptr;
-    BALLAST_CHECK(back);
+    sum += *value;
   }
   return sum / static_cast<double>(parts);
+}
+
+// Forth and back.
+Result<double> Trainer::State::run_batch(uint64_t number, StepRecord& record) {
+  order.fill(number, examples);
+  BALLAST_CHECK(batch.load(*data.training, examples));
+  const Recorded recorded(context, tape);
+  BALLAST_TRY(const auto loss, model->loss(context, batch, Trainable::Mode::kTraining));
+  BALLAST_TRY(const double value, number_of(loss.value));
+  record.items += loss.items;
+  BALLAST_CHECK(tape.backward(context, loss.value, scaler.scale() / static_cast<double>(config.train.accumulation)));
+  return value;
+}
+
+Status Trainer::State::check_whole() const {
+  if (!is_torn) return {};
+  return make_error(
+      ErrorCode::kInvalidArgument,
+      fmt::format("step {} failed while it changed the weights: restore a checkpoint to go on", step + 1));
 }
 
 Status Trainer::State::set_rate() {
@@ -211,6 +243,7 @@ Result<double> Trainer::State::finite_grad_norm(uint64_t of_step) {
   return norm;
 }
 
+// What may fail comes first; from where something is changed that the next step depends on, an error leaves it torn.
 Status Trainer::State::apply(StepRecord& record) {
   BALLAST_TRY(const bool finite, scaler.unscale(context, params, gradients));
   if (finite) {
@@ -218,9 +251,15 @@ Status Trainer::State::apply(StepRecord& record) {
     if (config.train.clip_grad_norm > 0) {
       BALLAST_CHECK(clip_grad_norm(context, params, gradients, config.train.clip_grad_norm));
     }
+  }
+  is_torn = true;
+  BALLAST_CHECK(set_rate());
+  record.lr = optimizer->lr();
+  if (finite) {
     BALLAST_CHECK(optimizer->step(context, gradients));
     if (ema != nullptr) BALLAST_CHECK(ema->update());
   }
+  is_torn = false;
   record.skipped = !finite;
   scaler.update(finite);
   return {};
@@ -238,46 +277,57 @@ Status Trainer::State::compute(StepRecord& record) {
 }
 
 Result<StepRecord> Trainer::try_step() {
-  const auto begin = std::chrono::steady_clock::now();
-  StepRecord record;
-  BALLAST_CHECK(state_->compute(record));
-  BALLAST_TRY(const bool finite, state_->scaler.unscale(state_->context, state_->params, state_->gradients));
-  if (finite) BALLAST_CHECK(assign(record.grad_norm, state_->finite_grad_norm(record.step)));
-  record.skipped = !finite;
-  record.lr = state_->optimizer->lr();
-  record.seconds = step_seconds(begin);
-  return record;
+  return guarded([&]() -> Result<StepRecord> {
+    const auto begin = std::chrono::steady_clock::now();
+    BALLAST_CHECK(state_->check_whole());
+    StepRecord record;
+    BALLAST_CHECK(state_->compute(record));
+    BALLAST_TRY(const bool finite, state_->scaler.unscale(state_->context, state_->params, state_->gradients));
+    if (finite) BALLAST_CHECK(assign(record.grad_norm, state_->finite_grad_norm(record.step)));
+    record.skipped = !finite;
+    record.lr = state_->optimizer->lr();
+    record.seconds = step_seconds(begin);
+    return record;
+  });
 }
 
 Result<std::vector<std::string>> Trainer::params_without_gradient() {
-  std::vector<std::string> names;
-  for (const Param& param : state_->params) {
-    const Tensor* gradient = state_->gradients.find(param);
-    HostValues<float> values;
-    if (gradient != nullptr) {
-      BALLAST_TRY(values, HostValues<float>::of(*gradient));
+  return guarded([&]() -> Result<std::vector<std::string>> {
+    std::vector<std::string> names;
+    for (const Param& param : state_->params) {
+      const Tensor* gradient = state_->gradients.find(param);
+      HostValues<float> values;
+      if (gradient != nullptr) {
+        BALLAST_TRY(values, HostValues<float>::of(*gradient));
+      }
+      if (std::ranges::all_of(values, [](float v) { return v == 0; })) names.emplace_back(param.name());
     }
-    if (std::ranges::all_of(values, [](float v) { return v == 0; })) names.emplace_back(param.name());
-  }
-  return names;
+    return names;
+  });
 }
 
 Result<StepRecord> Trainer::advance() {
-  State& state = *state_;
-  const auto begin = std::chrono::steady_clock::now();
-  StepRecord record;
-  BALLAST_CHECK(state.compute(record));
-  BALLAST_CHECK(state.set_rate());
-  record.lr = state.optimizer->lr();
-  BALLAST_CHECK(state.apply(record));
-  if (state.rate_follows("loss")) state.optimizer->set_lr(state.schedule->step(record.loss));
-  ++state.step;
-  record.seconds = step_seconds(begin);
-  return record;
+  return guarded([&]() -> Result<StepRecord> {
+    State& state = *state_;
+    const auto begin = std::chrono::steady_clock::now();
+    BALLAST_CHECK(state.check_whole());
+    StepRecord record;
+    BALLAST_CHECK(state.compute(record));
+    BALLAST_CHECK(state.apply(record));
+    if (state.rate_follows("loss")) state.optimizer->set_lr(state.schedule->step(record.loss));
+    ++state.step;
+    record.seconds = step_seconds(begin);
+    return record;
+  });
 }
 
 Result<EvalRecord> Trainer::evaluate() {
-  State& state = *state_;
+  return guarded([&] { return state_->evaluate(); });
+}
+
+Result<EvalRecord> Trainer::State::evaluate() {
+  State& state = *this;
+  BALLAST_CHECK(check_whole());
   if (!state.eval_order) {
     return make_error(ErrorCode::kInvalidArgument,
                       "nothing is held out: [data] held_out or a section [eval.data] says what to evaluate on");
@@ -310,8 +360,13 @@ Result<EvalRecord> Trainer::evaluate() {
   return result;
 }
 
-TrainingSnapshot Trainer::snapshot(Metrics metrics) const {
-  State& state = *state_;
+Result<TrainingSnapshot> Trainer::snapshot(Metrics metrics) const {
+  return guarded([&] { return state_->snapshot(std::move(metrics)); });
+}
+
+Result<TrainingSnapshot> Trainer::State::snapshot(Metrics metrics) const {
+  const State& state = *this;
+  BALLAST_CHECK(check_whole());
   TrainingSnapshot snapshot;
   snapshot.step = state.step;
   snapshot.config_json = state.config.to_json();
@@ -334,7 +389,11 @@ TrainingSnapshot Trainer::snapshot(Metrics metrics) const {
 }
 
 Status Trainer::restore(const LoadedCheckpoint& checkpoint) {
-  State& state = *state_;
+  return guarded([&] { return state_->restore(checkpoint); });
+}
+
+Status Trainer::State::restore(const LoadedCheckpoint& checkpoint) {
+  State& state = *this;
   BALLAST_TRY(const TrainerState saved, read_trainer_state(checkpoint.state_json()));
   std::vector<StateTensor> places;
   TrainedParams& memory = state.model->params();
@@ -356,12 +415,16 @@ Status Trainer::restore(const LoadedCheckpoint& checkpoint) {
   }
   for (size_t i = 0; i < more.size(); ++i) std::memcpy(more[i].bytes.data(), moments[i].data(), moments[i].size());
   state.step = saved.step;
+  state.is_torn = false;
   return {};
 }
 
 Status Trainer::save_model(const std::string& path) {
-  BALLAST_TRY(const Averaged averaged, Averaged::enter(state_->ema.get()));
-  return state_->model->save(path, state_->data.companions);
+  return guarded([&]() -> Status {
+    BALLAST_CHECK(state_->check_whole());
+    BALLAST_TRY(const Averaged averaged, Averaged::enter(state_->ema.get()));
+    return state_->model->save(path, state_->data.companions);
+  });
 }
 
 }  // namespace ballast

@@ -45,7 +45,9 @@ class Trainer {
   bool at_epoch_end() const;
 
   // Makes the next step. A loss or a gradient that is not finite is kInvalidArgument and says what to try; the weights
-  // stay.
+  // stay, and so they do where memory was short: the step can be tried again (running statistics have moved). A step
+  // that fails while it changes the weights leaves them torn: from then on everything that computes with them or keeps
+  // them is refused until restore().
   Result<StepRecord> advance();
   // Computes the next step and its gradients, but makes no step: parameters, optimizer and schedule stay (running
   // statistics do not). Finds what does not fit before hours are spent.
@@ -57,7 +59,7 @@ class Trainer {
   Result<EvalRecord> evaluate();
 
   // Everything that the next step depends on. Views: valid until the next step.
-  TrainingSnapshot snapshot(Metrics metrics = {}) const;
+  Result<TrainingSnapshot> snapshot(Metrics metrics = {}) const;
   // All or nothing. kInvalidArgument where the checkpoint is of another model or optimizer, naming what differs.
   Status restore(const LoadedCheckpoint& checkpoint);
 

@@ -64,9 +64,8 @@ Result<TrainerState> read_trainer_state(std::string_view text) {
   for (const auto& [name, part] : {std::pair("optimizer", &state.optimizer), std::pair("schedule", &state.schedule),
                                    std::pair("scaler", &state.scaler)}) {
     if (part->empty()) {
-      return make_error(
-          ErrorCode::kInvalidArgument,
-          fmt::format("the checkpoint's state has no \"{}\": it was not written by `ballast train`", name));
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("the checkpoint's state has no \"{}\": no training run of Ballast wrote it", name));
     }
   }
   return state;

@@ -41,7 +41,16 @@ TEST(Extract, SuggestsTheNameThatWasMeant) {
   const TempFolder folder;
   const ProgramRun run = run_ballast({"extract", write_sample(folder), "-o", folder.path("x.npz"), "haed"});
   EXPECT_EQ(run.exit_code, 2);
-  EXPECT_EQ(run.err, "ballast: there is no tensor \"haed\"; did you mean \"head\"?\n");
+  EXPECT_THAT(run.err, HasSubstr(": no tensor is called \"haed\"; did you mean \"head\"?\n"));
+}
+
+TEST(Extract, TakesATensorsIdForItsName) {
+  const TempFolder folder;
+  const std::string out = folder.path("x.npz");
+  const ProgramRun run = run_ballast(
+      {"extract", write_sample(folder), "-o", out, base_param_id("head").to_bytes_hex(), "blocks.0.weight"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(names_in(out), ElementsAre("head", "blocks.0.weight"));
 }
 
 TEST(Extract, OneTensorBecomesAnNpyArrayWithoutFurtherQuestions) {

@@ -130,6 +130,8 @@ TEST(Usage, TheOptionParsersOwnWordsNeverAppear) {
       {{"formats", "--json=5"}, "--json takes no value"},
       {{"inspect", "a", "--json=false"}, "--json takes no value"},
       {{"inspect", "a", "--quiet=2"}, "--quiet takes no value"},
+      {{"inspect", "a", "--json=true"}, "--json takes no value"},
+      {{"--quiet=true", "inspect", "a"}, "--quiet takes no value"},
   };
   for (const auto& [arguments, text] : cases) {
     const ProgramRun run = run_ballast(arguments);

@@ -34,6 +34,19 @@ std::string shown(const std::vector<std::string>& arguments) {
   return run.out.substr(run.out.find('\n') + 1);
 }
 
+TEST(Show, TakesATensorsIdForItsName) {
+  const TempFolder folder;
+  const std::string path = write_tensor(folder, DType::kF32, {4, 6}, counting(24));
+  const std::string id = base_param_id("w").to_bytes_hex();
+  EXPECT_EQ(run_ballast({"show", path, id + "[1, :2]"}).out, "w[1, :2]  f32 [2] of [4, 6]\n[6. 7.]\n");
+  const std::string reversed = base_param_id("w").to_number_hex();
+  EXPECT_EQ(run_ballast({"show", path, reversed}).err, "ballast: " + path + ": no tensor has the id " + reversed +
+                                                           "; did you mean " + id + ", the id of \"w\"?\n");
+  EXPECT_THAT(run_ballast({"show", path, id.substr(1)}).err, HasSubstr("has 31 digits, not 32"));
+  EXPECT_THAT(run_ballast({"show", path, base_param_id("absent").to_bytes_hex()}).err,
+              HasSubstr("`ballast inspect --json " + path + "` lists them"));
+}
+
 TEST(Show, ASliceWithItsTitle) {
   const TempFolder folder;
   const std::string path = write_tensor(folder, DType::kF32, {4, 6}, counting(24));

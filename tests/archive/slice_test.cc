@@ -269,5 +269,26 @@ TEST(TensorSlice, TheLongestNameThatExistsWins) {
   EXPECT_EQ(find_tensor_slice(archive, "").error().code, ErrorCode::kNotFound);
 }
 
+TEST(TensorSlice, DigitsAreAnIdWhereNoNameFits) {
+  const std::string id = base_param_id("w").to_bytes_hex();
+  const std::string id_as_name = base_param_id("v").to_bytes_hex();
+  const Archive archive = MemoryArchive()
+                              .add("w", DType::kU8, {2}, U8{1, 2})
+                              .add("v", DType::kU8, {2}, U8{3, 4})
+                              .add(id_as_name, DType::kU8, {2}, U8{5, 6})
+                              .build();
+  const auto whole = find_tensor_slice(archive, id);
+  ASSERT_TRUE(whole);
+  EXPECT_EQ(whole->tensor, 0U);
+  EXPECT_EQ(whole->text, "");
+  const auto part = find_tensor_slice(archive, id + "[1]");
+  ASSERT_TRUE(part);
+  EXPECT_EQ(part->tensor, 0U);
+  EXPECT_EQ(part->text, "[1]");
+  EXPECT_EQ(find_tensor_slice(archive, id_as_name)->tensor, 2U);
+  EXPECT_EQ(find_tensor_slice(archive, id + "[x]").error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(find_tensor_slice(archive, base_param_id("absent").to_bytes_hex()).error().code, ErrorCode::kNotFound);
+}
+
 }  // namespace
 }  // namespace ballast::testing

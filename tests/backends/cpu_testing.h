@@ -13,6 +13,7 @@
 #include "ballast/backends/cpu/cpu.h"
 #include "ballast/base/dtype.h"
 #include "ballast/tensor/small_float.h"
+#include "tests/support/same_bits.h"
 
 namespace ballast {
 
@@ -66,9 +67,7 @@ inline void for_each_level(const std::function<void(const KernelTable<float>& ke
   }
 }
 
-inline bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
-  return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0);
-}
+using testing::same_bits;
 
 // Runs `compute` with 1, 2 and 7 threads and gives the result of 1; the others must be the same to the bit.
 inline std::vector<float> same_on_threads(const std::function<std::vector<float>(ThreadPool& pool)>& compute) {

@@ -83,6 +83,16 @@ TEST(ParamId, NumbersAreStoredLittleEndian) {
   EXPECT_FALSE(id.is_zero());
 }
 
+TEST(ParamId, AreReadFromTheDigitsThatTheyAreShownIn) {
+  const BaseParamId id = base_param_id("blocks.0.w");
+  EXPECT_EQ(Id128::from_bytes_hex(id.to_bytes_hex()), std::optional<Id128>(id));
+  EXPECT_EQ(Id128::from_bytes_hex("EFCDAB89674523010000000000000000"), Id128::from_u64(0x0123456789abcdefU));
+  EXPECT_EQ(Id128::from_bytes_hex(""), std::nullopt);
+  EXPECT_EQ(Id128::from_bytes_hex("efcdab8967452301000000000000000"), std::nullopt);
+  EXPECT_EQ(Id128::from_bytes_hex("efcdab896745230100000000000000000"), std::nullopt);
+  EXPECT_EQ(Id128::from_bytes_hex("efcdab896745230100000000000000zz"), std::nullopt);
+}
+
 TEST(ParamId, NamespacesOfOneProcessNeverRepeat) {
   std::set<std::string> seen;
   for (int i = 0; i < 100; ++i) seen.insert(next_model_namespace().to_number_hex());

@@ -68,7 +68,7 @@ TEST(FloatCast, ChangesFloatsOnlyAndKeepsWhatItIsTold) {
   EXPECT_EQ(info_of(plan, "norm.w").dtype, DType::kF32);
   EXPECT_EQ(info_of(plan, "step").dtype, DType::kI32);
   EXPECT_EQ(info_of(plan, "f8").dtype, DType::kF8E4M3);
-  EXPECT_THAT(notes, ElementsAre(HasSubstr("1 of 4 tensors; 0 had that type, 1 kept by --keep, 2 are no floats")));
+  EXPECT_THAT(notes, ElementsAre(HasSubstr("1 of 4 tensors; 0 had that type, 1 kept by name, 2 are no floats")));
 }
 
 TEST(FloatCast, MeasuresTheErrorOfEachTensorAndOfAll) {

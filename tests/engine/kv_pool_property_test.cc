@@ -96,7 +96,7 @@ class KvPlayground {
 
   std::string fork(const KvPlayer& player) {
     if (players_.size() < 6) {
-      KvPlayer other{player.sequence.fork(), draw(4)};
+      KvPlayer other{*player.sequence.fork(), draw(4)};
       EXPECT_EQ(other.sequence.length(), player.sequence.length());
       players_.push_back(std::move(other));
     }

@@ -106,7 +106,7 @@ TEST(KvPool, UsesPagesAgainInsteadOfAllocating) {
 TEST(KvSequence, AForkCopiesThePageInWhichItGoesOn) {
   const KvLab lab = plain_lab();
   KvSequence first = text_of(lab, counting_ids(100));
-  KvSequence second = first.fork();
+  KvSequence second = *first.fork();
   EXPECT_EQ(lab.pool->counters().pages_in_use, 2U);
   ASSERT_TRUE(extend(second, counting_ids(3, 500)));
   EXPECT_EQ(lab.pool->counters().pages_copied, 1U);
@@ -120,7 +120,7 @@ TEST(KvSequence, AForkCopiesThePageInWhichItGoesOn) {
 TEST(KvSequence, AForkAtTheEndOfAPageCopiesNothing) {
   const KvLab lab = plain_lab(0, false);
   KvSequence first = text_of(lab, counting_ids(128));
-  KvSequence second = first.fork();
+  KvSequence second = *first.fork();
   ASSERT_TRUE(extend(second, counting_ids(3, 500)));
   ASSERT_TRUE(extend(first, counting_ids(3, 600)));
   EXPECT_EQ(lab.pool->counters().pages_copied, 0U);
@@ -132,7 +132,7 @@ TEST(KvSequence, AForkDoesNotSeeWhatIsBeingWritten) {
   const KvLab lab = plain_lab();
   KvSequence first = text_of(lab, counting_ids(60));
   ASSERT_TRUE(first.reserve(70));
-  KvSequence second = first.fork();
+  KvSequence second = *first.fork();
   write_rows(first, counting_ids(70, 60));
   first.append(counting_ids(70, 60));
   ASSERT_TRUE(extend(second, counting_ids(70, 900)));
@@ -229,7 +229,7 @@ TEST(KvWindows, ATextWhoseWindowIsGoneBeginsAnew) {
   const KvLab lab(small_kv_shape({0, 64}), {.share_prefixes = false});
   KvSequence text = text_of(lab, counting_ids(300));
   ASSERT_TRUE(extend(text, counting_ids(1)));
-  KvSequence other = text.fork();
+  KvSequence other = *text.fork();
   text.truncate(299);
   EXPECT_EQ(text.length(), 299U);
   EXPECT_TRUE(holds_its_text(text));
@@ -415,7 +415,7 @@ TEST(KvPool, PagesOutliveIt) {
 void work_with_errors(KvLab& lab) {
   KvSequence first = lab.sequence();
   for (TokenId i = 0; i < 5; ++i) static_cast<void>(extend(first, counting_ids(50, i * 50)));
-  KvSequence second = first.fork();
+  KvSequence second = *first.fork();
   static_cast<void>(extend(second, counting_ids(30, 700)));
   KvSequence third = lab.sequence();
   const std::vector<TokenId> ids = counting_ids(150);
@@ -443,7 +443,7 @@ TEST(KvPoolFailure, OfAnyCallToTheDeviceLeaksAndMixesNothing) {
 TEST(KvPoolFailure, OfACopyLeavesTheTextAsItWas) {
   const KvLab lab = plain_lab();
   const KvSequence first = text_of(lab, counting_ids(100));
-  KvSequence second = first.fork();
+  KvSequence second = *first.fork();
   lab.ledger->failing_call = lab.ledger->calls + 2;  // after the allocation
   const auto reserved = second.reserve(1);
   ASSERT_FALSE(reserved);
@@ -462,7 +462,7 @@ TEST(KvPoolFailure, OfAnyAllocationOfTheHostLeaksAndMixesNothing) {
     SCOPED_TRACE(passed);
     KvLab lab(small_kv_shape({0, 100}));
     const KvSequence first = text_of(lab, counting_ids(120));
-    KvSequence second = first.fork(), third = lab.sequence();
+    KvSequence second = *first.fork(), third = lab.sequence();
     const std::vector<TokenId> more = counting_ids(100, 120), again = counting_ids(300);
     {
       const FailingAllocation failing(passed);
@@ -479,6 +479,26 @@ TEST(KvPoolFailure, OfAnyAllocationOfTheHostLeaksAndMixesNothing) {
     EXPECT_TRUE(holds_its_text(second));
   }
   EXPECT_GT(passed, 5);
+}
+
+TEST(KvPoolFailure, OfAForkIsAnErrorAndLeavesBothAsTheyWere) {
+  KvLab lab(small_kv_shape({0, 100}));
+  const KvSequence text = text_of(lab, counting_ids(120));
+  const uint64_t pages = lab.pool->counters().pages_in_use;
+  for (const auto until : {FailingAllocation::Until::kOnce, FailingAllocation::Until::kForGood}) {
+    const int64_t allocations = count_allocations([&] { EXPECT_TRUE(text.fork()); });
+    EXPECT_GT(allocations, 0);
+    for (int64_t passed = 0; passed < allocations; ++passed) {
+      const auto forked = [&] {
+        const FailingAllocation failing(passed, until);
+        return text.fork();
+      }();
+      ASSERT_FALSE(forked) << passed;
+      EXPECT_EQ(forked.error().code, ErrorCode::kOutOfMemory);
+    }
+  }
+  EXPECT_TRUE(holds_its_text(text));
+  EXPECT_EQ(lab.pool->counters().pages_in_use, pages);
 }
 
 }  // namespace

@@ -10,22 +10,17 @@
 #include "ballast/archive/open.h"
 #include "ballast/base/json.h"
 #include "ballast/base/json_object.h"
-#include "ballast/device/host_values.h"
 #include "ballast/edit/tensor_stream.h"
 #include "ballast/exchange/exchange.h"
 #include "ballast/models/decoder_config.h"
 #include "ballast/runtime/load_model.h"
 #include "tests/support/recorded_decoders.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test_files.h"
 
 namespace ballast::testing {
 namespace {
-
-bool same_bits(const Tensor& a, const Tensor& b) {
-  const auto x = HostValues<std::byte>::of(a), y = HostValues<std::byte>::of(b);
-  return x && y && std::ranges::equal(x->span(), y->span());
-}
 
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;

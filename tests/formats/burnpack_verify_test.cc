@@ -201,7 +201,7 @@ TEST(BurnpackVerify, WarnsOfFilesTooLargeForBurn) {
 TEST(BurnpackVerify, SaysHowOldFilesAreRewritten) {
   const Verified verified = verify_bytes(kBurnpackDriver, read_burnpack("0.20.1/quant_schemes.bpk"));
   ASSERT_NE(verified.find("old_quantisation"), nullptr);
-  EXPECT_NE(verified.find("old_quantisation")->message.find("--target burn-0.23"), std::string::npos);
+  EXPECT_NE(verified.find("old_quantisation")->message.find("target burn-0.23"), std::string::npos);
   const Verified bools = verify_bytes(kBurnpackDriver, read_burnpack("0.19.1/dtypes.bpk"));
   ASSERT_NE(bools.find("old_bool"), nullptr);
   EXPECT_EQ(bools.find("old_bool")->tensor, "dtype.bool");

@@ -138,6 +138,22 @@ TEST_P(GptrsFixture, HoldsWhatIsKnownOfIt) {
   for (size_t i = 0; i < facts.tensors.size(); ++i) expect_tensor(*archive, i, facts.tensors[i], is_checkpoint);
 }
 
+TEST_P(GptrsFixture, FindsEveryTensorByNameAndById) {
+  OpenRequest request;
+  request.source = MemorySource::owning(read_test_data("gptrs/" + GetParam().file), GetParam().file);
+  const auto archive = open_archive(request);
+  ASSERT_TRUE(archive.has_value()) << archive.error().message;
+  for (const TensorFacts& facts : GetParam().tensors) {
+    const auto index = archive->find(facts.name);
+    ASSERT_TRUE(index) << facts.name;
+    EXPECT_EQ(archive->find(base_param_id(facts.name)), index);
+    // As the exporter computed it.
+    if (facts.base_id.empty()) continue;
+    EXPECT_EQ(archive->find(BaseParamId{Id128::from_bytes_hex(facts.base_id).value()}), index) << facts.name;
+  }
+  EXPECT_EQ(archive->find(base_param_id("absent")), std::nullopt);
+}
+
 TEST_P(GptrsFixture, IsWrittenBackByteForByte) {
   const ByteVector stored = read_test_data("gptrs/" + GetParam().file);
   const auto archive = open_bytes(driver_of(GetParam()), stored);

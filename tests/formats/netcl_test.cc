@@ -545,7 +545,7 @@ TEST(Netcl, NeedsAConfigAndSaysHowToGiveIt) {
     const auto planned = driver->plan_write({description, {}, "a.netcl"});
     ASSERT_FALSE(planned.has_value());
     EXPECT_EQ(planned.error().code, ErrorCode::kInvalidArgument);
-    EXPECT_THAT(planned.error().message, HasSubstr("--config"));
+    EXPECT_EQ(planned.error().remedies, Remedy::kGiveConfig);
     description.config = ModelConfig{"gptrs", "{}"};
     EXPECT_THAT(driver->plan_write({description, {}, "a.netcl"}).error().message, HasSubstr("gptrs"));
     description.config = ModelConfig{std::string(kNetclSchema), "{}"};

@@ -83,6 +83,7 @@ TEST(StagingFolder, AFolderWithFilesNeedsLeaveToOverwrite) {
   const Status status = write_folder(folder.path("out"), "new", {});
   ASSERT_FALSE(status);
   EXPECT_EQ(status.error().code, ErrorCode::kExists);
+  EXPECT_EQ(status.error().remedies, Remedy::kAllowOverwrite);
   EXPECT_EQ(read_text_file(folder.path("out/weights")), "old");
 }
 

@@ -8,7 +8,9 @@
 
 #include "ballast/archive/open.h"
 #include "ballast/archive/write.h"
+#include "ballast/params/narrow_params.h"
 #include "ballast/params/param_store.h"
+#include "ballast/params/trained_params.h"
 #include "tests/support/memory_archive.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test_files.h"
@@ -43,6 +45,35 @@ TEST(ParamSource, GivesViewsOfWhatIsMappedAndCanonical) {
   EXPECT_FALSE(source_of(archive.build_unviewable())->view(0));
   EXPECT_EQ(mapped->find("swapped"), 1U);
   EXPECT_EQ(mapped->find("b"), std::nullopt);
+}
+
+// Whatever holds the parameters: by name and by id is the same.
+void expect_finds_by_id(const ParamSource& source) {
+  for (size_t i = 0; i < source.params().size(); ++i) {
+    EXPECT_EQ(source.find(base_param_id(source.params()[i].name)), i) << source.params()[i].name;
+  }
+  EXPECT_EQ(source.find(base_param_id("absent")), std::nullopt);
+  EXPECT_EQ(source.find(BaseParamId{}), std::nullopt);
+}
+
+TEST(ParamSource, FindsParametersByTheirIds) {
+  MemoryArchive archive;
+  archive.add<double>("wide", DType::kF64, {2}, {1, 2});
+  archive.add<float>("a", DType::kF32, {2}, {3, 4});
+  const auto source = source_of(archive.build());
+  expect_finds_by_id(*source);
+  expect_finds_by_id(*narrow_f64_params(source));
+
+  std::vector<MemoryParam> memory(2);
+  memory[0].info.name = "second";
+  memory[1].info.name = "first";
+  expect_finds_by_id(*make_param_source(std::move(memory)));
+
+  TrainedParams trained;
+  ASSERT_TRUE(trained.add(make_info("b", DType::kF32, {2})));
+  expect_finds_by_id(trained);
+  ASSERT_TRUE(trained.add(make_info("a", DType::kF32, {2})));
+  expect_finds_by_id(trained);
 }
 
 TEST(ParamSource, ReadsPartsInCanonicalForm) {

@@ -189,6 +189,32 @@ TEST(ParamStore, WhatIsNeverTouchedIsNeverRead) {
   }
 }
 
+TEST(ParamStore, GivesTheSameParameterByNameAndById) {
+  const auto store = open_store(mapped_source(), {});
+  const auto by_name = store->get("blocks.0.bias");
+  const auto by_id = store->get(base_param_id("blocks.0.bias"));
+  ASSERT_TRUE(by_name && by_id);
+  EXPECT_EQ(by_id->index(), by_name->index());
+  EXPECT_EQ(by_id->name(), "blocks.0.bias");
+  EXPECT_TRUE(by_id->key() == by_name->key());
+  EXPECT_TRUE(by_name->base_id() == base_param_id("blocks.0.bias"));
+  EXPECT_TRUE(store->rows(*by_id));
+}
+
+TEST(ParamStore, NamesAnIdThatNoParameterHasAndTheOneThatIsNear) {
+  const auto store = open_store(mapped_source(), {});
+  const std::string digits = base_param_id("blocks.0.bias").to_bytes_hex();
+  std::string mistyped = digits;
+  mistyped[3] = mistyped[3] == 'f' ? '0' : 'f';
+  const auto param = store->get(BaseParamId{*Id128::from_bytes_hex(mistyped)});
+  ASSERT_FALSE(param);
+  EXPECT_EQ(param.error().code, ErrorCode::kNotFound);
+  EXPECT_EQ(param.error().message, "memory: no parameter has the id " + mistyped + "; did you mean " + digits +
+                                       ", the id of \"blocks.0.bias\"?");
+  const BaseParamId other = base_param_id("something_else");
+  EXPECT_EQ(store->get(other).error().message, "memory: no parameter has the id " + other.to_bytes_hex());
+}
+
 TEST(ParamStore, TwoStoresOverOneSourceShareNoKeys) {
   const auto source = mapped_source();
   const auto first = open_store(source, {});

@@ -10,7 +10,6 @@
 #include "ballast/runtime/embedder.h"
 #include "ballast/runtime/image_model.h"
 #include "ballast/runtime/text_model.h"
-#include "tests/support/memory_meter.h"
 #include "tests/support/recorded_models.h"
 #include "tests/support/test_files.h"
 
@@ -131,38 +130,6 @@ TEST(TextModel, TextsThatSeveralThreadsWriteAtOnceAreThoseOfEachAlone) {
   EXPECT_EQ(together, alone);
 }
 
-// Runs `work` with each of its allocations failing in turn: an error value must come back, never an exception.
-template <typename Work>
-void expect_no_escape(const Work& work) {
-  constexpr int64_t kMost = 200'000;
-  for (int64_t passed = 0; passed < kMost; ++passed) {
-    const FailingAllocation failing(passed);
-    const Status status = work();
-    if (!failing.happened()) {
-      EXPECT_TRUE(status) << status.error().message;
-      return;
-    }
-    if (!status) {
-      ASSERT_EQ(status.error().code, ErrorCode::kOutOfMemory) << passed << ": " << status.error().message;
-    }
-  }
-  FAIL() << "it never came to an end";
-}
-
-TEST(TextModel, RunningOutOfMemoryIsAnErrorOfGenerators) {
-  const auto model = TextModel::open(tiny_gguf(), {.load = {.threads = 1}});
-  ASSERT_TRUE(model) << model.error().message;
-  GenerateOptions options = model->generate_options();
-  options.max_tokens = 2;
-  written_by(model);  // fills the workspace, so that allocations are the generator's
-  expect_no_escape([&]() -> Status {
-    BALLAST_TRY(Generator generator, model->start("1 2", options));
-    BALLAST_TRY([[maybe_unused]] const auto first, generator.next());
-    BALLAST_TRY([[maybe_unused]] const auto second, generator.next());
-    return {};
-  });
-}
-
 // ---------------------------------------------------------------- many texts at once
 
 std::vector<TokenId> text_with(const TextModel& model, const std::string& prompt, const GenerateOptions& options) {
@@ -250,43 +217,6 @@ TEST(TextModel, AStreamSaysWhatTheTokensSayUpToAStopString) {
   for (size_t i = 0; i < ids.size() && !stopping.stopped(); ++i) beginning += *stopping.next(ids[i]);
   EXPECT_TRUE(stopping.stopped());
   EXPECT_EQ(beginning + *stopping.finish(), text.substr(0, text.find(stop)));
-}
-
-TEST(TextModel, RunningOutOfMemoryIsAnErrorOfEngines) {
-  const auto model = TextModel::open(tiny_gguf(), {.load = {.threads = 1}});
-  ASSERT_TRUE(model) << model.error().message;
-  GenerateOptions options = model->generate_options();
-  options.max_tokens = 2;
-  written_by(model);  // fills the workspace, so that allocations are the engine's
-  expect_no_escape([&]() -> Status {
-    BALLAST_TRY(const auto engine, model->start_engine());
-    BALLAST_TRY(Request request, model->make_request("1 2", options));
-    BALLAST_CHECK(engine->submit(std::move(request)));
-    TextStream stream = model->make_stream();
-    while (!engine->is_idle()) {
-      BALLAST_TRY(const auto events, engine->step());
-      for (const EngineEvent& event : events) {
-        if (event.error) return *event.error;
-        if (event.kind == EngineEvent::Kind::kToken) BALLAST_CHECK(stream.next(event.token.id));
-      }
-    }
-    return {};
-  });
-}
-
-TEST(TextModel, RunningOutOfMemoryLeavesAConversationAsItWas) {
-  TextModelOptions options{.load = {.threads = 1}};
-  options.chat_template = GivenChatTemplate{"{% for m in messages %}{{ m.content }} {% endfor %}", "test"};
-  const auto model = TextModel::open(tiny_gguf(), options);
-  ASSERT_TRUE(model) << model.error().message;
-  expect_no_escape([&]() -> Status {
-    ConversationOptions chat = {};
-    chat.generate.max_tokens = 1;
-    BALLAST_TRY(Conversation conversation, model->start_chat(std::move(chat)));
-    const auto reply = conversation.say("1", {}, [](std::string_view) { return true; });
-    EXPECT_EQ(conversation.messages().size(), reply ? 2U : 0U);
-    return reply ? Status() : Status(reply.error());
-  });
 }
 
 TEST(Embedder, AModelThatWritesTextIsRefused) {

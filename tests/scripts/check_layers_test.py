@@ -141,6 +141,14 @@ class CheckLayers(unittest.TestCase):
                      "std::exit(1)", "fmt::print(a)", "puts(a)"]:
             self.finds({"ballast/archive/a.cc": f"void g() {{ {text}; }}\n"}, "ballast/archive/a.cc:1:")
 
+    def test_finds_flags_and_commands_in_what_the_library_says(self):
+        for text in ['"choose one with --only"', '"--config FILE"', 'R"(leave out --compress)"', '"a\\n--prefer first"',
+                     '"`ballast verify` finds them"', '"zcat x | ballast inspect -"']:
+            self.finds({"ballast/io/a.cc": f"\nreturn fail({text});\n"}, "ballast/io/a.cc:2:", "the library knows no")
+        self.accepts({"apps/ballast/a.cc": 'return fail("choose one with --only");\n'})
+        self.accepts({"ballast/io/a.cc": '#include "ballast/base/a.h"\n// --only chooses them\n--count;\n'
+                                         'const char* rule = "a--b, <!--x-->, -- y, ballast.origin, ballast 1.0";\n'})
+
     def test_is_not_misled_by_comments_text_and_similar_names(self):
         self.accepts({"ballast/base/a.cc": r'''
 // throw, catch; #include "ballast/io/file.h"

@@ -16,7 +16,12 @@ std::atomic<int64_t> most_taken{0};
 
 std::atomic<int64_t> until_failure{-1};  // allocations; below 0: none fails
 
-bool fails_now() noexcept { return until_failure.load() >= 0 && until_failure.fetch_sub(1) == 0; }
+std::atomic<bool> fails_for_good{false};
+
+bool fails_now() noexcept {
+  if (until_failure.load() >= 0) return until_failure.fetch_sub(1) == 0;
+  return fails_for_good.load();
+}
 
 void* count_taken(void* memory) noexcept {
   if (memory == nullptr) return nullptr;
@@ -67,9 +72,23 @@ MemoryMeter::MemoryMeter() : at_start_(taken) { most_taken = at_start_; }
 
 uint64_t MemoryMeter::peak() const { return static_cast<uint64_t>(std::max<int64_t>(0, most_taken - at_start_)); }
 
-FailingAllocation::FailingAllocation(int64_t passed) { until_failure = passed; }
-FailingAllocation::~FailingAllocation() { until_failure = -1; }
+FailingAllocation::FailingAllocation(int64_t passed, Until until) {
+  until_failure = passed;
+  fails_for_good = until == Until::kForGood;
+}
+FailingAllocation::~FailingAllocation() {
+  fails_for_good = false;
+  until_failure = -1;
+}
 bool FailingAllocation::happened() const { return until_failure < 0; }
+int64_t FailingAllocation::left() const { return until_failure; }
+
+int64_t count_allocations(const std::function<void()>& work) {
+  constexpr int64_t kMany = int64_t{1} << 60;
+  const FailingAllocation counter(kMany);
+  work();
+  return kMany - until_failure.load();
+}
 
 uint64_t take_process_peak() {
   uint64_t peak = 0;

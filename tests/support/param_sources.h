@@ -65,6 +65,7 @@ class GeneratedSource final : public ParamSource {
     }
     return std::nullopt;
   }
+  std::optional<size_t> find(const BaseParamId& id) const override { return by_id_.find(params_, id); }
   Status read(size_t index, uint64_t offset, MutableByteSpan out) const override {
     const Read read{index, offset, out.size()};
     Hook hook;
@@ -83,6 +84,7 @@ class GeneratedSource final : public ParamSource {
 
  private:
   std::vector<TensorInfo> params_;
+  IdIndex by_id_;
   std::string name_ = "generated";
   bool reads_parts_ = true;
   mutable std::mutex mutex_;

@@ -96,7 +96,7 @@ void advance(Trainer& trainer, uint64_t steps) {
 }
 
 std::string bits_of(const Trainer& trainer) {
-  const TrainingSnapshot snapshot = trainer.snapshot();
+  const TrainingSnapshot snapshot = made_or_die(trainer.snapshot());
   std::string bits = snapshot.state_json;
   for (const auto* list : {&snapshot.weights, &snapshot.state}) {
     for (const SnapshotTensor& tensor : *list) {

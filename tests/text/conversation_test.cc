@@ -77,7 +77,7 @@ class ConversationTest : public ::testing::Test {
 
 TEST_F(ConversationTest, KeepsWhatWasSaid) {
   Conversation conversation = make();
-  conversation.set_system("s");
+  EXPECT_TRUE(conversation.set_system("s"));
   std::string shown;
   const auto reply = conversation.say("hi", {}, [&](std::string_view piece) {
     shown += piece;
@@ -91,7 +91,7 @@ TEST_F(ConversationTest, KeepsWhatWasSaid) {
               ElementsAre(ChatMessage{"system", "s"}, ChatMessage{"user", "hi"}, ChatMessage{"assistant", shown}));
   conversation.reset();
   EXPECT_THAT(conversation.messages(), ElementsAre(ChatMessage{"system", "s"}));
-  conversation.set_system("");
+  EXPECT_TRUE(conversation.set_system(""));
   EXPECT_TRUE(conversation.messages().empty());
 }
 
@@ -122,7 +122,7 @@ TEST_F(ConversationTest, AnAnswerThatIsStoppedStays) {
 
 TEST_F(ConversationTest, LeavesOutOldTurnsWhereTheContextIsFull) {
   Conversation conversation = make();
-  conversation.set_system("s");
+  EXPECT_TRUE(conversation.set_system("s"));
   for (int turn = 0; turn < 6; ++turn) say(conversation, "one two");
   EXPECT_GT(conversation.left_out(), 0U);
   EXPECT_EQ(conversation.left_out() % 2, 0U);  // whole turns

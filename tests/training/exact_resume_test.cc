@@ -31,7 +31,7 @@ void expect_same_bits_after(const TrainConfig& config, const TrainingData& data,
     advance(*first, at);
     const auto manager = CheckpointManager::open(folder.path("run"), {});
     ASSERT_TRUE(manager) << manager.error().message;
-    ASSERT_TRUE((*manager)->save(first->snapshot()));
+    ASSERT_TRUE((*manager)->save(*first->snapshot()));
     ASSERT_TRUE((*manager)->finish());
   }
   const auto second = trainer_of(config, data, threads);
@@ -91,7 +91,7 @@ TEST(Trainer, RefusesACheckpointOfAnotherModelAndStaysAsItWas) {
   const auto one = trainer_of(image_config("adam"), data, 1);
   const auto manager = CheckpointManager::open(folder.path("run"), {});
   ASSERT_TRUE(manager);
-  ASSERT_TRUE((*manager)->save(one->snapshot()));
+  ASSERT_TRUE((*manager)->save(*one->snapshot()));
   ASSERT_TRUE((*manager)->finish());
   auto found = (*manager)->resume();
   ASSERT_TRUE(found && found->checkpoint);

@@ -80,7 +80,9 @@ std::unique_ptr<Trainer> line_trainer(float feature, float target, const std::st
 
 std::string weights_of(const Trainer& trainer) {
   std::string bits;
-  for (const SnapshotTensor& tensor : trainer.snapshot().weights)
+  const auto snapshot = trainer.snapshot();
+  EXPECT_TRUE(snapshot) << snapshot.error().message;
+  for (const SnapshotTensor& tensor : snapshot->weights)
     bits.append(reinterpret_cast<const char*>(tensor.bytes.data()), tensor.bytes.size());
   return bits;
 }
@@ -145,6 +147,7 @@ TEST(OutputPath, IsLookedAtBeforeAnythingIsWritten) {
   EXPECT_TRUE(check_output_path(folder.path("a/b/c/new"), false));
   EXPECT_FALSE(std::filesystem::exists(folder.path("a")));
   EXPECT_EQ(check_output_path(file, false).error().code, ErrorCode::kExists);
+  EXPECT_EQ(check_output_path(file, false).error().remedies, Remedy::kAllowOverwrite);
   EXPECT_TRUE(check_output_path(file, true));
   EXPECT_THAT(check_output_path(file + "/new", true).error().message, HasSubstr("there is not a folder"));
   EXPECT_THAT(check_output_path(folder.path() + "/", true).error().message, HasSubstr("it is a folder"));
