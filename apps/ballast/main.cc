@@ -6,12 +6,12 @@
 #include <memory>
 #include <new>
 
-#include "apps/ballast/commands.h"
-#include "apps/ballast/console.h"
-#include "apps/ballast/interrupt.h"
-#include "apps/ballast/text.h"
-#include "apps/ballast/topics.h"
-#include "apps/ballast/usage_error.h"
+#include "apps/ballast/commands/commands.h"
+#include "apps/ballast/commands/topics.h"
+#include "apps/ballast/flags/usage_error.h"
+#include "apps/ballast/output/text.h"
+#include "apps/ballast/terminal/console.h"
+#include "apps/ballast/terminal/interrupt.h"
 
 namespace ballast::cli {
 

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "apps/ballast/commands.h"
+#include "apps/ballast/commands/commands.h"
 #include "apps/ballast/cpu_features.h"
 
 namespace ballast::cli {

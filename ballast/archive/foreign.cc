@@ -6,7 +6,7 @@
 #include <array>
 
 #include "ballast/base/utf8.h"
-#include "ballast/formats/zip.h"
+#include "ballast/formats/container/zip.h"
 
 namespace ballast {
 

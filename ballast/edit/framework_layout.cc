@@ -6,7 +6,7 @@
 
 #include "ballast/edit/rename.h"
 #include "ballast/edit/transpose.h"
-#include "ballast/formats/netcl.h"
+#include "ballast/formats/netcl/netcl.h"
 
 namespace ballast {
 

@@ -7,7 +7,7 @@
 #include <unordered_map>
 
 #include "ballast/archive/pattern.h"
-#include "ballast/formats/netcl.h"
+#include "ballast/formats/netcl/netcl.h"
 
 namespace ballast {
 

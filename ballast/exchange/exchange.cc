@@ -8,7 +8,7 @@
 #include "ballast/edit/adapt.h"
 #include "ballast/exchange/runnable.h"
 #include "ballast/formats/drivers.h"
-#include "ballast/formats/netcl.h"
+#include "ballast/formats/netcl/netcl.h"
 #include "ballast/io/file.h"
 #include "ballast/io/guard.h"
 #include "ballast/text/load_tokenizer.h"

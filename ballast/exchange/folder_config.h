@@ -5,9 +5,9 @@
 #include <string>
 
 #include "ballast/exchange/folder_tensors.h"
-#include "ballast/models/bert_config.h"
+#include "ballast/models/config/bert_config.h"
 #include "ballast/models/decoder_description.h"
-#include "ballast/text/tokenizer_description.h"
+#include "ballast/text/tokenizer/tokenizer_description.h"
 
 namespace ballast {
 

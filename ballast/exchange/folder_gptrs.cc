@@ -13,9 +13,9 @@
 #include "ballast/exchange/runnable.h"
 #include "ballast/formats/drivers.h"
 #include "ballast/io/file.h"
-#include "ballast/models/config_schema.h"
-#include "ballast/models/decoder_config.h"
-#include "ballast/models/model_config.h"
+#include "ballast/models/config/config_schema.h"
+#include "ballast/models/config/decoder_config.h"
+#include "ballast/models/config/model_config.h"
 #include "ballast/text/load_tokenizer.h"
 
 namespace ballast {

@@ -9,8 +9,8 @@
 #include "ballast/exchange/folder_gptrs.h"
 #include "ballast/exchange/folder_tokenizer.h"
 #include "ballast/io/guard.h"
-#include "ballast/models/config_schema.h"
-#include "ballast/models/decoder_config.h"
+#include "ballast/models/config/config_schema.h"
+#include "ballast/models/config/decoder_config.h"
 
 namespace ballast {
 

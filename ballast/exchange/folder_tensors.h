@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ballast/archive/convert.h"
-#include "ballast/models/bert_config.h"
+#include "ballast/models/config/bert_config.h"
 #include "ballast/models/decoder_description.h"
 
 namespace ballast {

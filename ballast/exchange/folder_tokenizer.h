@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "ballast/formats/description.h"
-#include "ballast/text/gguf_vocabulary.h"
+#include "ballast/text/tokenizer/gguf_vocabulary.h"
 
 namespace ballast {
 

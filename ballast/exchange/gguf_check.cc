@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ballast/models/config_schema.h"
-#include "ballast/models/decoder_config.h"
+#include "ballast/models/config/config_schema.h"
+#include "ballast/models/config/decoder_config.h"
 #include "ballast/ops/rotary.h"
 
 namespace ballast {

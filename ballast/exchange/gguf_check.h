@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ballast/exchange/gguf_settings.h"
-#include "ballast/models/bert_config.h"
+#include "ballast/models/config/bert_config.h"
 #include "ballast/models/decoder_description.h"
 
 namespace ballast {

@@ -7,8 +7,8 @@
 #include <cmath>
 
 #include "ballast/exchange/gguf_check.h"
-#include "ballast/models/bert_config.h"
-#include "ballast/models/decoder_config.h"
+#include "ballast/models/config/bert_config.h"
+#include "ballast/models/config/decoder_config.h"
 #include "ballast/models/kind_config.h"
 #include "ballast/ops/rotary.h"
 

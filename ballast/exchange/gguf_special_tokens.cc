@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ballast/base/json_object.h"
-#include "ballast/text/tokenizer_json.h"
+#include "ballast/text/tokenizer/tokenizer_json.h"
 
 namespace ballast {
 

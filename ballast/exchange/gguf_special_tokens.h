@@ -8,7 +8,7 @@
 
 #include "ballast/base/token_id.h"
 #include "ballast/exchange/gguf_source_files.h"
-#include "ballast/text/added_tokens.h"
+#include "ballast/text/tokenizer/added_tokens.h"
 
 namespace ballast {
 

@@ -7,10 +7,10 @@
 
 #include "ballast/exchange/gguf_special_tokens.h"
 #include "ballast/text/find_chat_template.h"
-#include "ballast/text/gguf_vocabulary.h"
-#include "ballast/text/sentencepiece_file.h"
-#include "ballast/text/tokenizer_file.h"
-#include "ballast/text/tokenizer_json.h"
+#include "ballast/text/tokenizer/gguf_vocabulary.h"
+#include "ballast/text/tokenizer/sentencepiece_file.h"
+#include "ballast/text/tokenizer/tokenizer_file.h"
+#include "ballast/text/tokenizer/tokenizer_json.h"
 
 namespace ballast {
 

@@ -6,10 +6,10 @@
 
 #include "ballast/archive/model_folder.h"
 #include "ballast/formats/drivers.h"
-#include "ballast/formats/netcl.h"
-#include "ballast/models/config_schema.h"
+#include "ballast/formats/netcl/netcl.h"
+#include "ballast/models/config/config_schema.h"
+#include "ballast/models/config/model_config.h"
 #include "ballast/models/kinds.h"
-#include "ballast/models/model_config.h"
 #include "ballast/nn/sequential_file.h"
 #include "ballast/params/param_store.h"
 

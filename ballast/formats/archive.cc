@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "ballast/base/checked.h"
-#include "ballast/formats/deflate.h"
+#include "ballast/formats/container/deflate.h"
 #include "ballast/formats/payload_order.h"
 
 namespace ballast {

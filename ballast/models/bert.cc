@@ -4,7 +4,7 @@
 #include <array>
 #include <limits>
 
-#include "ballast/models/bert_config.h"
+#include "ballast/models/config/bert_config.h"
 #include "ballast/models/decoder_params.h"
 #include "ballast/models/kinds.h"
 #include "ballast/models/token_input.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "ballast/models/causal_model.h"
-#include "ballast/models/decoder_config.h"
+#include "ballast/models/config/decoder_config.h"
 #include "ballast/models/decoder_params.h"
 #include "ballast/models/kinds.h"
 #include "ballast/ops/rotary_order.h"

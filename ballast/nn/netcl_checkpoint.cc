@@ -10,7 +10,7 @@
 #include "ballast/base/hash.h"
 #include "ballast/base/json_object.h"
 #include "ballast/formats/drivers.h"
-#include "ballast/formats/netcl.h"
+#include "ballast/formats/netcl/netcl.h"
 #include "ballast/io/guard.h"
 #include "ballast/nn/netcl_io.h"
 #include "ballast/tensor/cast.h"

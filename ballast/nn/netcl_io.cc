@@ -9,7 +9,7 @@
 #include "ballast/archive/open.h"
 #include "ballast/base/checked.h"
 #include "ballast/formats/drivers.h"
-#include "ballast/formats/netcl.h"
+#include "ballast/formats/netcl/netcl.h"
 #include "ballast/io/guard.h"
 #include "ballast/tensor/cast.h"
 

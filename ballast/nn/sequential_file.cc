@@ -6,7 +6,7 @@
 
 #include "ballast/base/json.h"
 #include "ballast/formats/drivers.h"
-#include "ballast/formats/netcl.h"
+#include "ballast/formats/netcl/netcl.h"
 #include "ballast/io/guard.h"
 
 namespace ballast::nn {

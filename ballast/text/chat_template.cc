@@ -1,9 +1,9 @@
 #include "ballast/text/chat_template.h"
 
 #include "ballast/io/guard.h"
-#include "ballast/text/jinja_context.h"
-#include "ballast/text/jinja_eval.h"
-#include "ballast/text/jinja_parser.h"
+#include "ballast/text/template/jinja_context.h"
+#include "ballast/text/template/jinja_eval.h"
+#include "ballast/text/template/jinja_parser.h"
 
 namespace ballast {
 

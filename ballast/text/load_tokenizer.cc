@@ -6,10 +6,10 @@
 #include <filesystem>
 
 #include "ballast/io/guard.h"
-#include "ballast/text/byte_tokenizer.h"
-#include "ballast/text/gguf_vocabulary.h"
-#include "ballast/text/sentencepiece_file.h"
-#include "ballast/text/tokenizer_file.h"
+#include "ballast/text/tokenizer/byte_tokenizer.h"
+#include "ballast/text/tokenizer/gguf_vocabulary.h"
+#include "ballast/text/tokenizer/sentencepiece_file.h"
+#include "ballast/text/tokenizer/tokenizer_file.h"
 
 namespace ballast {
 

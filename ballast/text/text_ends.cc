@@ -3,7 +3,7 @@
 #include <array>
 #include <limits>
 
-#include "ballast/models/config_schema.h"
+#include "ballast/models/config/config_schema.h"
 #include "ballast/models/kind_config.h"
 
 namespace ballast {

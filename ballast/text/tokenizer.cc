@@ -8,8 +8,8 @@
 
 #include "ballast/base/utf8.h"
 #include "ballast/io/guard.h"
-#include "ballast/text/byte_alphabet.h"
-#include "ballast/text/word_split.h"
+#include "ballast/text/tokenizer/byte_alphabet.h"
+#include "ballast/text/tokenizer/word_split.h"
 
 namespace ballast {
 

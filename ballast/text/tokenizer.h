@@ -8,7 +8,7 @@
 #include <variant>
 #include <vector>
 
-#include "ballast/text/tokenizer_description.h"
+#include "ballast/text/tokenizer/tokenizer_description.h"
 
 namespace ballast {
 

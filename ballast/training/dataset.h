@@ -18,7 +18,7 @@
 #include "ballast/base/shape.h"
 #include "ballast/models/image_input.h"
 #include "ballast/text/tokenizer.h"
-#include "ballast/training/table_reader.h"
+#include "ballast/training/data/table_reader.h"
 
 namespace ballast {
 

@@ -7,9 +7,9 @@
 #include <filesystem>
 
 #include "ballast/io/file.h"
-#include "ballast/text/byte_tokenizer.h"
 #include "ballast/text/load_tokenizer.h"
-#include "ballast/text/sentencepiece_file.h"
+#include "ballast/text/tokenizer/byte_tokenizer.h"
+#include "ballast/text/tokenizer/sentencepiece_file.h"
 
 namespace ballast {
 

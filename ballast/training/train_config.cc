@@ -6,7 +6,7 @@
 
 #include "ballast/io/file_system.h"
 #include "ballast/io/guard.h"
-#include "ballast/training/train_config_sections.h"
+#include "ballast/training/config/train_config_sections.h"
 
 namespace ballast::train_config {
 

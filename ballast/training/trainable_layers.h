@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ballast/nn/sequential.h"
-#include "ballast/training/loss.h"
+#include "ballast/training/losses/loss.h"
 #include "ballast/training/trainable.h"
 
 namespace ballast {

@@ -10,7 +10,7 @@
 #include "ballast/archive/write.h"
 #include "ballast/base/counter_random.h"
 #include "ballast/formats/format.h"
-#include "ballast/models/config_schema.h"
+#include "ballast/models/config/config_schema.h"
 #include "ballast/nn/sequential_file.h"
 #include "ballast/tensor/cast.h"
 #include "ballast/training/tokenizer_files.h"

@@ -13,7 +13,7 @@
 #include "ballast/io/guard.h"
 #include "ballast/ops/tape.h"
 #include "ballast/training/autocast.h"
-#include "ballast/training/config_parts.h"
+#include "ballast/training/config/config_parts.h"
 #include "ballast/training/fill_in.h"
 #include "ballast/training/grad_scaler.h"
 #include "ballast/training/model_ema.h"

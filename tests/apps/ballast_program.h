@@ -57,11 +57,12 @@ inline WritePlan sample_plan() {
   return plan;
 }
 
-inline std::string write_plan(const TempFolder& folder, const std::string& name, const WritePlan& plan) {
+inline std::string write_plan(const TempFolder& folder, const std::string& name, const WritePlan& plan,
+                              std::string_view format = "safetensors") {
   const std::string path = folder.path(name);
   WriteSettings settings;
   settings.commit.overwrite = true;
-  const auto report = write_archive(path, *find_format("safetensors"), plan, settings);
+  const auto report = write_archive(path, *find_format(format), plan, settings);
   EXPECT_TRUE(report) << (report ? "" : report.error().message);
   return path;
 }

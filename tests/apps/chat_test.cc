@@ -6,9 +6,9 @@
 #include <iterator>
 #include <sstream>
 
-#include "apps/ballast/chat_history.h"
-#include "apps/ballast/chat_message.h"
-#include "apps/ballast/text.h"
+#include "apps/ballast/commands/chat_history.h"
+#include "apps/ballast/commands/chat_message.h"
+#include "apps/ballast/output/text.h"
 #include "tests/apps/ballast_program.h"
 #include "tests/support/json_path.h"
 

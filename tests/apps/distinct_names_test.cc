@@ -1,11 +1,11 @@
-#include "apps/ballast/distinct_names.h"
+#include "apps/ballast/flags/distinct_names.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <set>
 
-#include "apps/ballast/text.h"
+#include "apps/ballast/output/text.h"
 
 namespace ballast::cli {
 namespace {

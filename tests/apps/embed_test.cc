@@ -13,31 +13,12 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// Words are tokens of the recorded model; "one" to "nine" is the text of its second input.
-constexpr const char* kTokenizer = R"({"version": "1.0", "truncation": {"max_length": 4, "strategy": "LongestFirst",
-    "stride": 0}, "padding": null, "added_tokens": [
-      {"id": 1, "content": "[UNK]", "special": true, "single_word": false, "lstrip": false, "rstrip": false,
-       "normalized": false},
-      {"id": 2, "content": "[CLS]", "special": true, "single_word": false, "lstrip": false, "rstrip": false,
-       "normalized": false},
-      {"id": 3, "content": "[SEP]", "special": true, "single_word": false, "lstrip": false, "rstrip": false,
-       "normalized": false}],
-    "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null,
-      "lowercase": true},
-    "pre_tokenizer": {"type": "BertPreTokenizer"},
-    "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},
-    "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true},
-    "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
-      "max_input_chars_per_word": 100,
-      "vocab": {"[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "ship": 20, "boat": 21, "##s": 22, "stone": 90, "[": 30, "]": 31,
-        "sep": 32}}})";
-
 // The recorded model with a tokenizer, as sentence-transformers keeps one.
 class Embed : public ::testing::Test {
  protected:
   Embed() {
     auto files = sentence_files(R"({"pooling_mode_mean_tokens": true})", 16);
-    files.emplace_back("tokenizer.json", kTokenizer);
+    files.push_back(bert_tokenizer());
     copy_bert(folder_, files);
   }
   ProgramRun embed(std::vector<std::string> arguments) const {

@@ -5,15 +5,15 @@
 #include <filesystem>
 #include <fstream>
 
-#include "apps/ballast/http_url.h"
-#include "apps/ballast/hub_choice.h"
-#include "apps/ballast/hub_name.h"
-#include "apps/ballast/hub_settings.h"
-#include "apps/ballast/model_cache.h"
-#include "apps/ballast/package_index.h"
+#include "apps/ballast/models/http_url.h"
+#include "apps/ballast/models/hub_choice.h"
+#include "apps/ballast/models/hub_name.h"
+#include "apps/ballast/models/hub_settings.h"
+#include "apps/ballast/models/model_cache.h"
+#include "apps/ballast/models/package_index.h"
 #include "ballast/base/hash.h"
-#include "ballast/formats/deflate.h"
-#include "ballast/formats/zip.h"
+#include "ballast/formats/container/deflate.h"
+#include "ballast/formats/container/zip.h"
 #include "tests/apps/ballast_program.h"
 #include "tests/support/child_process.h"
 #include "tests/support/json_path.h"

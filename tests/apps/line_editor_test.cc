@@ -1,4 +1,4 @@
-#include "apps/ballast/line_editor.h"
+#include "apps/ballast/terminal/line_editor.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "apps/ballast/markdown_stream.h"
+#include "apps/ballast/terminal/markdown_stream.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

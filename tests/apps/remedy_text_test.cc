@@ -1,4 +1,4 @@
-#include "apps/ballast/remedy_text.h"
+#include "apps/ballast/output/remedy_text.h"
 
 #include <gmock/gmock.h>
 
@@ -41,9 +41,9 @@ TEST(RemedyText, OfSeveralLossesIsToldOnce) {
   for (const char* name : {"a", "b"}) plan.add_tensor(make_info(name, DType::kF16, {1}), ByteVector(2));
   plan.add_tensor(make_info("c", DType::kQ8_0, {32}), ByteVector(34));
   plan.description.metadata.push_back({"general.architecture", std::string("none")});
-  const std::string source = write_plan(folder, "mixed.gguf", plan);
-  const ProgramRun run =
-      run_ballast({"convert", source, folder.path("out.gptrs-tensors"), "--to", "gptrs-tensors", "--json"});
+  const std::string source = write_plan(folder, "mixed.gguf", plan, "gguf");
+  const ProgramRun run = run_ballast(
+      {"convert", source, folder.path("out.gptrs-tensors"), "--to", "gptrs-tensors", "--container-only", "--json"});
   EXPECT_EQ(run.exit_code, 2);
   EXPECT_THAT(run.err, AllOf(HasSubstr("tensor \"b\""), HasSubstr("--dequantize TYPE"), HasSubstr("--allow-half")));
   EXPECT_EQ(run.err.find("--allow-half"), run.err.rfind("--allow-half"));

@@ -1,5 +1,5 @@
 // The memory that `inspect` tells is what the cache of the model takes.
-#include "apps/ballast/running_memory.h"
+#include "apps/ballast/models/running_memory.h"
 
 #include <gtest/gtest.h>
 

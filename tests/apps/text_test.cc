@@ -1,4 +1,4 @@
-#include "apps/ballast/text.h"
+#include "apps/ballast/output/text.h"
 
 #include <gtest/gtest.h>
 

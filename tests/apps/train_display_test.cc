@@ -1,11 +1,11 @@
-#include "apps/ballast/train_display.h"
+#include "apps/ballast/terminal/train_display.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "apps/ballast/text.h"
+#include "apps/ballast/output/text.h"
 
 namespace ballast::cli {
 namespace {

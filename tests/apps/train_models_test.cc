@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <map>
 
-#include "ballast/text/byte_tokenizer.h"
 #include "ballast/text/load_tokenizer.h"
+#include "ballast/text/tokenizer/byte_tokenizer.h"
 #include "tests/apps/ballast_program.h"
 #include "tests/support/json_path.h"
 

@@ -1,4 +1,4 @@
-#include "apps/ballast/train_report.h"
+#include "apps/ballast/output/train_report.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <cmath>
 #include <regex>
 
-#include "apps/ballast/svg_chart.h"
+#include "apps/ballast/output/svg_chart.h"
 #include "tests/support/temp_folder.h"
 
 namespace ballast::cli {

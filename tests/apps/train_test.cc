@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "ballast/training/burn_records.h"
+#include "ballast/training/checkpoints/burn_records.h"
 #include "ballast/training/train_log.h"
 #include "tests/apps/ballast_program.h"
 #include "tests/support/recorded_netcl.h"

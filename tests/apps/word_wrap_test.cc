@@ -1,4 +1,4 @@
-#include "apps/ballast/word_wrap.h"
+#include "apps/ballast/terminal/word_wrap.h"
 
 #include <gtest/gtest.h>
 

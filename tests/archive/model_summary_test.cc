@@ -60,13 +60,15 @@ TEST(ModelSummary, TellsWhatAConfigJsonSays) {
   EXPECT_EQ(model->context, 128U);
   EXPECT_EQ(model->kv_heads, 2U);
   EXPECT_EQ(model->experts, std::nullopt);
-  description.config->text = R"({"model_type": "gpt2", "n_layer": "many", "n_embd": -1, "n_head": 1e3)";
-  const auto damaged = summarise_model(description);
-  ASSERT_TRUE(damaged);
-  EXPECT_EQ(damaged->layers, std::nullopt);
-  EXPECT_EQ(damaged->width, std::nullopt);
-  description.config->text = "[";
-  EXPECT_FALSE(summarise_model(description));
+  description.config->text = R"({"model_type": "gpt2", "n_layer": "many", "n_embd": -1, "n_head": 1e3})";
+  const auto odd = summarise_model(description);
+  ASSERT_TRUE(odd);
+  EXPECT_EQ(odd->layers, std::nullopt);
+  EXPECT_EQ(odd->width, std::nullopt);
+  for (const char* damaged : {"[", R"({"model_type": "gpt2", "n_layer": 3)"}) {
+    description.config->text = damaged;
+    EXPECT_FALSE(summarise_model(description)) << damaged;
+  }
 }
 
 TEST(ModelSummary, TakesTheLargestOfNumbersPerLayer) {

@@ -13,7 +13,7 @@
 #include "ballast/archive/verify.h"
 #include "ballast/archive/write.h"
 #include "ballast/formats/drivers.h"
-#include "ballast/formats/netcl.h"
+#include "ballast/formats/netcl/netcl.h"
 #include "ballast/io/staging_folder.h"
 #include "tests/support/crash_disk.h"
 #include "tests/support/temp_folder.h"

@@ -6,7 +6,7 @@
 #include "ballast/archive/convert.h"
 #include "ballast/archive/open.h"
 #include "ballast/archive/verify.h"
-#include "ballast/formats/deflate.h"
+#include "ballast/formats/container/deflate.h"
 #include "ballast/formats/drivers.h"
 #include "tests/support/memory_meter.h"
 #include "tests/support/temp_folder.h"

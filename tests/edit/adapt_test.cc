@@ -58,14 +58,14 @@ TEST(Adapt, ThereAndBackGivesTheSameTensors) {
   }
 }
 
-TEST(Adapt, ListsAmbiguousTensorsAndSaysWhichFlagsDecide) {
+TEST(Adapt, ListsAmbiguousTensorsAndSaysWhatDecides) {
   PlanBuilder builder;
   builder.add_counting("0.weight", {2, 3}).add_counting("1.weight", {3});
   WritePlan plan = builder.plan();
-  const std::string error = edit_error(adapter("pytorch-to-burn"), plan);
-  EXPECT_THAT(error, HasSubstr("\"0.weight\" [2, 3]: no bias beside it"));
-  EXPECT_THAT(error, HasSubstr("\"1.weight\" [3]"));
-  for (const char* flag : {"--linear", "--not-linear", "--norm", "--ambiguous"}) EXPECT_THAT(error, HasSubstr(flag));
+  const Error error = edit_refusal(adapter("pytorch-to-burn"), plan);
+  EXPECT_THAT(error.message, HasSubstr("\"0.weight\" [2, 3]: no bias beside it"));
+  EXPECT_THAT(error.message, HasSubstr("\"1.weight\" [3]"));
+  EXPECT_EQ(error.remedies, Remedy::kClassifyModules);
   EXPECT_EQ(names_of(plan), names_of(builder.plan()));
 }
 

@@ -89,11 +89,15 @@ HuggingFaceReport to_gptrs(WritePlan& plan, std::optional<std::string> config = 
   return report ? *std::move(report) : HuggingFaceReport{};
 }
 
-std::string error_of_gptrs(WritePlan plan, std::optional<std::string> config = std::nullopt) {
+Error refusal_of_gptrs(WritePlan plan, std::optional<std::string> config = std::nullopt) {
   std::vector<std::string> notes;
   const bool chosen = config.has_value();
   const auto report = huggingface_to_gptrs(plan, with_config(std::move(config), chosen), notes);
-  return report ? "no error" : report.error().message;
+  return report ? make_error(ErrorCode::kInvalidArgument, "no error") : report.error();
+}
+
+std::string error_of_gptrs(WritePlan plan, std::optional<std::string> config = std::nullopt) {
+  return refusal_of_gptrs(std::move(plan), std::move(config)).message;
 }
 
 // ---------------------------------------------------------------- language models
@@ -259,13 +263,14 @@ TEST(HuggingFace, TakesTheNamesOfTheOriginalGpt2UploadAndLeavesItsMasksOut) {
 
 TEST(HuggingFace, SaysWhichValuesNeitherShapesNorConfigTell) {
   const Archive gpt2 = open_data("huggingface/gpt2/model.safetensors");
-  EXPECT_EQ(
-      error_of_gptrs(make_plan(gpt2)),
-      "the tensors do not tell n_head, and there is no config.json: give a config.json that has it with --config");
+  const Error refusal = refusal_of_gptrs(make_plan(gpt2));
+  EXPECT_EQ(refusal.message,
+            "the tensors do not tell n_head, and there is no config.json: give a config.json that has it");
+  EXPECT_EQ(refusal.remedies, Remedy::kGiveConfig);
   const Archive ministral = open_data("huggingface/ministral3/model.safetensors");
   EXPECT_EQ(error_of_gptrs(make_plan(ministral), R"({"rope_theta": 1e6})"),
             "the tensors do not tell max_position_embeddings, num_attention_heads, rms_norm_eps, and config.json does "
-            "not either: give a config.json that has them with --config");
+            "not either: give a config.json that has them");
 }
 
 TEST(HuggingFace, RefusesAConfigOfAnotherModel) {
@@ -275,7 +280,7 @@ TEST(HuggingFace, RefusesAConfigOfAnotherModel) {
   EXPECT_EQ(error_of_gptrs(make_plan(source), R"({"kind":"ministral","config":{}})"),
             "config.json: says kind \"ministral\", but the tensors are those of gpt");
   EXPECT_THAT(error_of_gptrs(make_plan(source), R"({"n_head": "four"})"),
-              HasSubstr("\"n_head\" is \"four\", where a whole number is needed"));
+              HasSubstr("\"n_head\" is \"four\", not a whole number"));
   EXPECT_THAT(error_of_gptrs(make_plan(source), R"({"n_head": 4)"), HasSubstr("config.json: byte"));
   const Archive ministral = open_data("huggingface/ministral3/model.safetensors");
   const std::string rest = R"("max_position_embeddings":128,"rms_norm_eps":1e-5,"rope_theta":1e4)";
@@ -298,10 +303,12 @@ TEST(HuggingFace, NamesTensorsThatHaveNoCounterpart) {
   const Archive source = open_data("huggingface/ministral3/model.safetensors");
   WritePlan plan = make_plan(source);
   add_counting(plan, "model.layers.0.self_attn.q_proj.bias", {64});
-  EXPECT_EQ(error_of_gptrs(plan),
+  const Error refusal = refusal_of_gptrs(plan);
+  EXPECT_EQ(refusal.message,
             "1 of 21 tensors have no counterpart in a model of kind ministral (Ministral, Mistral, Llama): "
             "\"model.layers.0.self_attn.q_proj.bias\". The nearest name that it has is "
-            "\"model.layers.{}.self_attn.q_proj.weight\". --exclude leaves tensors out");
+            "\"model.layers.{}.self_attn.q_proj.weight\". Leave them out if nothing needs them");
+  EXPECT_EQ(refusal.remedies, Remedy::kSelectTensors);
 }
 
 TEST(HuggingFace, NamesTensorsThatAreMissing) {

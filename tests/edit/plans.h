@@ -80,11 +80,12 @@ inline std::vector<std::string> edit_or_fail(const PlanEdit& edit, WritePlan& pl
 }
 
 // The text of the error of an edit that must not work.
-inline std::string edit_error(const PlanEdit& edit, WritePlan& plan) {
+inline Error edit_refusal(const PlanEdit& edit, WritePlan& plan) {
   std::vector<std::string> notes;
   const Status status = edit(plan, notes);
   EXPECT_FALSE(status);
-  return status ? "" : status.error().message;
+  return status ? make_error(ErrorCode::kInvalidArgument, "") : status.error();
 }
+inline std::string edit_error(const PlanEdit& edit, WritePlan& plan) { return edit_refusal(edit, plan).message; }
 
 }  // namespace ballast::testing

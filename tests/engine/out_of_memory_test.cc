@@ -28,7 +28,8 @@ WrittenWhileShort written_with(FailingCalls& calls, LoadedModel& model) {
   };
   const auto first = submit(request_of({1, 2, 3, 4, 5, 6}, 3)), second = submit(drawn);
   if (!first || !second) return written;
-  calls.insist([&] { return (*engine)->fork(*second, {.seed = 4}); });
+  const auto third = calls.insist([&] { return (*engine)->fork(*second, {.seed = 4}); });
+  if (!third) return written;
   while (!(*engine)->is_idle()) {
     const auto events = calls.insist([&] { return (*engine)->step(); });
     if (!events) return written;

@@ -10,7 +10,7 @@
 #include "ballast/archive/write.h"
 #include "ballast/device/host_access.h"
 #include "ballast/edit/quantize.h"
-#include "ballast/models/decoder_config.h"
+#include "ballast/models/config/decoder_config.h"
 #include "tests/support/recorded_decoders.h"
 #include "tests/support/test_files.h"
 #include "tests/support/written_folder.h"

@@ -9,7 +9,7 @@
 #include "ballast/text/find_chat_template.h"
 #include "ballast/text/load_tokenizer.h"
 #include "ballast/text/tokenizer.h"
-#include "ballast/text/tokenizer_file.h"
+#include "ballast/text/tokenizer/tokenizer_file.h"
 #include "tests/support/gguf_vocabularies.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test_files.h"

@@ -12,7 +12,7 @@
 #include "ballast/base/json_object.h"
 #include "ballast/edit/tensor_stream.h"
 #include "ballast/exchange/exchange.h"
-#include "ballast/models/decoder_config.h"
+#include "ballast/models/config/decoder_config.h"
 #include "ballast/runtime/load_model.h"
 #include "tests/support/recorded_decoders.h"
 #include "tests/support/same_bits.h"

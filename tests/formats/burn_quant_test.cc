@@ -1,4 +1,4 @@
-#include "ballast/formats/burn_quant.h"
+#include "ballast/formats/burnpack/burn_quant.h"
 
 #include <gtest/gtest.h>
 

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <regex>
 
-#include "ballast/formats/burn_quant.h"
+#include "ballast/formats/burnpack/burn_quant.h"
 #include "tests/support/burnpack_files.h"
 #include "tests/support/burnpack_sidecar.h"
 #include "tests/support/format_testing.h"

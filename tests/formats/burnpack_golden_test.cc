@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "ballast/formats/burn_quant.h"
+#include "ballast/formats/burnpack/burn_quant.h"
 #include "tests/support/burnpack_files.h"
 #include "tests/support/format_testing.h"
 #include "tests/support/sha256.h"

@@ -1,4 +1,4 @@
-#include "ballast/formats/cbor.h"
+#include "ballast/formats/burnpack/cbor.h"
 
 #include <gtest/gtest.h>
 

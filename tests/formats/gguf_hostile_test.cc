@@ -5,7 +5,7 @@
 
 #include "ballast/base/json.h"
 #include "ballast/formats/drivers.h"
-#include "ballast/formats/gguf.h"
+#include "ballast/formats/gguf/gguf.h"
 #include "tests/support/format_testing.h"
 #include "tests/support/gguf_builder.h"
 #include "tests/support/json_path.h"

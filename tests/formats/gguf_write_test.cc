@@ -7,7 +7,7 @@
 
 #include "ballast/archive/write.h"
 #include "ballast/formats/drivers.h"
-#include "ballast/formats/gguf.h"
+#include "ballast/formats/gguf/gguf.h"
 #include "ballast/formats/payload_order.h"
 #include "tests/support/format_testing.h"
 #include "tests/support/gguf_builder.h"

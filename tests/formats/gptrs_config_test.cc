@@ -1,4 +1,4 @@
-#include "ballast/formats/gptrs_config.h"
+#include "ballast/formats/gptrs/gptrs_config.h"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,7 @@
 
 #include "ballast/base/json.h"
 #include "ballast/base/param_id.h"
-#include "ballast/formats/deflate.h"
+#include "ballast/formats/container/deflate.h"
 #include "ballast/formats/drivers.h"
 #include "tests/support/format_testing.h"
 #include "tests/support/test_files.h"

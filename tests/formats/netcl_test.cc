@@ -1,4 +1,4 @@
-#include "ballast/formats/netcl.h"
+#include "ballast/formats/netcl/netcl.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ballast/formats/drivers.h"
-#include "ballast/formats/npy_type.h"
+#include "ballast/formats/numpy/npy_type.h"
 #include "tests/formats/numpy_expectations.h"
 #include "tests/support/mutation.h"
 

@@ -1,4 +1,4 @@
-#include "ballast/formats/npz.h"
+#include "ballast/formats/numpy/npz.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>

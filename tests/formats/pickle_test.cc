@@ -1,5 +1,5 @@
 // Pickles are read as data: what they say is written down, and nothing is run.
-#include "ballast/formats/pickle.h"
+#include "ballast/formats/torch/pickle.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "ballast/formats/safetensors.h"
+#include "ballast/formats/safetensors/safetensors.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
 // Zip files for tests, sound until something is patched.
 #pragma once
 
-#include "ballast/formats/deflate.h"
-#include "ballast/formats/npy.h"
-#include "ballast/formats/zip.h"
+#include "ballast/formats/container/deflate.h"
+#include "ballast/formats/container/zip.h"
+#include "ballast/formats/numpy/npy.h"
 #include "tests/support/format_testing.h"
 
 namespace ballast::testing {

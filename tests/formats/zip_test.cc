@@ -1,8 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ballast/formats/container/zip_records.h"
 #include "ballast/formats/drivers.h"
-#include "ballast/formats/zip_records.h"
 #include "tests/formats/zip_builder.h"
 #include "tests/support/mutation.h"
 

@@ -8,7 +8,7 @@
 #include "ballast/base/json.h"
 #include "ballast/device/host_access.h"
 #include "ballast/engine/generator.h"
-#include "ballast/models/decoder_config.h"
+#include "ballast/models/config/decoder_config.h"
 #include "tests/support/json_path.h"
 #include "tests/support/recorded_models.h"
 #include "tests/support/test_files.h"

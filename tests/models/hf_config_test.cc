@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ballast/models/decoder_config.h"
+#include "ballast/models/config/decoder_config.h"
 #include "tests/support/recorded_decoders.h"
 #include "tests/support/test_files.h"
 

@@ -7,7 +7,7 @@
 
 #include "ballast/archive/open.h"
 #include "ballast/formats/drivers.h"
-#include "ballast/formats/netcl.h"
+#include "ballast/formats/netcl/netcl.h"
 #include "tests/support/json_path.h"
 #include "tests/support/recorded_netcl.h"
 #include "tests/support/temp_folder.h"

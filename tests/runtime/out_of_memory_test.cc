@@ -26,7 +26,8 @@ TextModelOptions with_template() {
 Status status_of(const auto& result) { return result ? Status() : Status(result.error()); }
 
 TEST(OutOfMemory, WhileATextModelIsOpened) {
-  expect_no_escape([] { return status_of(TextModel::open(tiny_llama(), {.load = {.threads = 1}})); }, 200);
+  const std::string path = tiny_llama();
+  expect_no_escape([&] { return status_of(TextModel::open(path, {.load = {.threads = 1}})); }, 200);
 }
 
 TEST(OutOfMemory, WhileATextIsEncodedAndDecoded) {
@@ -123,11 +124,12 @@ TEST(OutOfMemory, WhileMessagesAndTemplatesAreRead) {
 
 TEST(OutOfMemory, WhileTextsAreEmbedded) {
   const TempFolder folder;
-  copy_bert(folder, {});
-  expect_no_escape([&] { return status_of(Embedder::open(folder.path(), {.load = {.threads = 1}})); }, 100);
-  const auto model = Embedder::open(folder.path(), {.load = {.threads = 1}});
+  copy_bert(folder, {bert_tokenizer()});
+  const std::string path = folder.path();
+  expect_no_escape([&] { return status_of(Embedder::open(path, {.load = {.threads = 1}})); }, 100);
+  const auto model = Embedder::open(path, {.load = {.threads = 1}});
   ASSERT_TRUE(model) << model.error().message;
-  const std::vector<std::string> texts = {"one", "two and three"};
+  const std::vector<std::string> texts = {"ship", "boat and stones"};
   expect_no_escape([&] { return status_of(model->embed(texts)); });
 }
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "ballast/formats/cbor.h"
+#include "ballast/formats/burnpack/cbor.h"
 #include "ballast/formats/drivers.h"
 
 namespace ballast::testing {

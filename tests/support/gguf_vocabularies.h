@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "ballast/text/gguf_vocabulary.h"
+#include "ballast/text/tokenizer/gguf_vocabulary.h"
 
 namespace ballast::testing {
 

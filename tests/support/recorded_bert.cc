@@ -49,6 +49,26 @@ void copy_bert(const TempFolder& folder, const std::vector<std::pair<std::string
   }
 }
 
+std::pair<std::string, std::string> bert_tokenizer() {
+  return {"tokenizer.json", R"({"version": "1.0", "truncation": {"max_length": 4, "strategy": "LongestFirst",
+    "stride": 0}, "padding": null, "added_tokens": [
+      {"id": 1, "content": "[UNK]", "special": true, "single_word": false, "lstrip": false, "rstrip": false,
+       "normalized": false},
+      {"id": 2, "content": "[CLS]", "special": true, "single_word": false, "lstrip": false, "rstrip": false,
+       "normalized": false},
+      {"id": 3, "content": "[SEP]", "special": true, "single_word": false, "lstrip": false, "rstrip": false,
+       "normalized": false}],
+    "normalizer": {"type": "BertNormalizer", "clean_text": true, "handle_chinese_chars": true, "strip_accents": null,
+      "lowercase": true},
+    "pre_tokenizer": {"type": "BertPreTokenizer"},
+    "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", 2]},
+    "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true},
+    "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##",
+      "max_input_chars_per_word": 100,
+      "vocab": {"[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "ship": 20, "boat": 21, "##s": 22, "stone": 90, "[": 30, "]": 31,
+        "sep": 32}}})"};
+}
+
 std::vector<std::pair<std::string, std::string>> sentence_files(const std::string& pooling_config,
                                                                 uint64_t max_length) {
   return {

@@ -12,7 +12,7 @@
 #include "ballast/archive/open.h"
 #include "ballast/archive/write.h"
 #include "ballast/device/host_access.h"
-#include "ballast/formats/gptrs_index.h"
+#include "ballast/formats/gptrs/gptrs_index.h"
 #include "tests/support/test_files.h"
 
 namespace ballast::testing {

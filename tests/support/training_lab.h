@@ -8,7 +8,7 @@
 
 #include "ballast/nn/sequential.h"
 #include "ballast/ops/tape.h"
-#include "ballast/training/loss.h"
+#include "ballast/training/losses/loss.h"
 #include "ballast/training/optimizer.h"
 
 namespace ballast::testing {

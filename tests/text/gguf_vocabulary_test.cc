@@ -1,11 +1,11 @@
 // Vocabularies as GGUF files hold them. Those of real models are compared with llama.cpp in tests/interop.
-#include "ballast/text/gguf_vocabulary.h"
+#include "ballast/text/tokenizer/gguf_vocabulary.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ballast/text/text_pattern.h"
 #include "ballast/text/tokenizer.h"
+#include "ballast/text/tokenizer/text_pattern.h"
 #include "tests/support/gguf_vocabularies.h"
 
 namespace ballast::testing {

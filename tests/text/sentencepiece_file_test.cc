@@ -1,5 +1,5 @@
 // SentencePiece models against what the sentencepiece package (0.2.2) did with them.
-#include "ballast/text/sentencepiece_file.h"
+#include "ballast/text/tokenizer/sentencepiece_file.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

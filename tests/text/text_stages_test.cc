@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "ballast/text/encoding.h"
-#include "ballast/text/normalizer.h"
-#include "ballast/text/phrase_finder.h"
-#include "ballast/text/pre_tokenizer.h"
-#include "ballast/text/token_decoder.h"
+#include "ballast/text/tokenizer/normalizer.h"
+#include "ballast/text/tokenizer/phrase_finder.h"
+#include "ballast/text/tokenizer/pre_tokenizer.h"
+#include "ballast/text/tokenizer/token_decoder.h"
 
 namespace ballast::testing {
 namespace {

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "ballast/text/load_tokenizer.h"
-#include "ballast/text/tokenizer_file.h"
+#include "ballast/text/tokenizer/tokenizer_file.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test_files.h"
 

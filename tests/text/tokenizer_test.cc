@@ -6,8 +6,8 @@
 
 #include "ballast/base/json.h"
 #include "ballast/io/file.h"
-#include "ballast/text/tokenizer_file.h"
-#include "ballast/text/word_split.h"
+#include "ballast/text/tokenizer/tokenizer_file.h"
+#include "ballast/text/tokenizer/word_split.h"
 #include "tests/support/test_files.h"
 
 namespace ballast::testing {

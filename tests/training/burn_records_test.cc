@@ -1,5 +1,5 @@
 // On files that Burn 0.22.1 itself wrote.
-#include "ballast/training/burn_records.h"
+#include "ballast/training/checkpoints/burn_records.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "ballast/archive/open.h"
-#include "ballast/training/checkpoint_export.h"
+#include "ballast/training/checkpoints/checkpoint_export.h"
 #include "tests/support/crash_disk.h"
 #include "tests/support/faulty_file_system.h"
 #include "tests/training/checkpoint_testing.h"

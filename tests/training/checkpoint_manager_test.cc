@@ -4,7 +4,7 @@
 #include <filesystem>
 
 #include "ballast/archive/open.h"
-#include "ballast/training/checkpoint_export.h"
+#include "ballast/training/checkpoints/checkpoint_export.h"
 #include "tests/support/child_process.h"
 #include "tests/training/checkpoint_testing.h"
 

@@ -6,7 +6,7 @@
 #include <filesystem>
 
 #include "ballast/io/output_path.h"
-#include "ballast/training/config_changes.h"
+#include "ballast/training/config/config_changes.h"
 #include "ballast/training/fill_in.h"
 #include "ballast/training/make_trainable.h"
 #include "ballast/training/run.h"

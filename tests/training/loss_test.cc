@@ -1,4 +1,4 @@
-#include "ballast/training/loss.h"
+#include "ballast/training/losses/loss.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -10,8 +10,8 @@
 
 #include "ballast/device/host_access.h"
 #include "ballast/ops/tape.h"
-#include "ballast/training/loss.h"
-#include "ballast/training/margin_head.h"
+#include "ballast/training/losses/loss.h"
+#include "ballast/training/losses/margin_head.h"
 #include "tests/support/ops_testing.h"
 #include "tests/support/recorded_netcl.h"
 #include "tests/support/temp_folder.h"

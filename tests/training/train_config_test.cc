@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ballast/training/config_tree.h"
+#include "ballast/training/config/config_tree.h"
 #include "ballast/training/open_data.h"
 #include "tests/support/mutation.h"
 #include "tests/support/temp_folder.h"

@@ -1,0 +1,54 @@
+#include "apps/ballast/commands/write_tensors.h"
+
+#include <fmt/format.h>
+
+#include "ballast/archive/convert.h"
+#include "ballast/device/host_values.h"
+#include "ballast/io/file.h"
+
+namespace ballast::cli {
+
+namespace {
+
+Result<const FormatDriver*> format_to_write(const std::string& path) {
+  const FormatDriver* format = format_for_extension(path);
+  if (format != nullptr && format->plan_write != nullptr) return format;
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("{}: unknown extension; use .gten, .npz, .npy or .safetensors", path));
+}
+
+}  // namespace
+
+Status check_destination(const std::string& path, bool overwrite) {
+  if (path.empty()) return {};
+  BALLAST_CHECK(format_to_write(path));
+  AtomicFiles files({.overwrite = overwrite});
+  if (auto sink = files.add(path, 0); !sink) return std::move(sink).error();
+  return {};
+}
+
+Status write_tensors(const std::string& path, std::span<const NamedTensor> tensors, bool overwrite) {
+  BALLAST_TRY(const FormatDriver* format, format_to_write(path));
+  // NumPy's file of one array has no name for it.
+  const bool is_bare = format->name == "npy" && tensors.size() == 1;
+  WritePlan plan;
+  std::vector<HostValues<std::byte>> payloads;  // until they are written
+  payloads.reserve(tensors.size());
+  for (const NamedTensor& named : tensors) {
+    BALLAST_TRY(auto payload, HostValues<std::byte>::of(named.tensor));
+    payloads.push_back(std::move(payload));
+    TensorInfo info;
+    info.name = is_bare ? "arr_0" : named.name;
+    info.dtype = named.tensor.dtype();
+    info.shape = Shape(named.tensor.dims().span());
+    info.byte_size = payloads.back().size();
+    plan.add_tensor(std::move(info), payloads.back().span());
+  }
+  ConvertOptions options;
+  options.write.commit.overwrite = overwrite;
+  options.write.format.keep_order = true;  // a trace is read in the order in which it happened
+  if (auto written = convert_plan(std::move(plan), path, *format, options); !written) return std::move(written).error();
+  return {};
+}
+
+}  // namespace ballast::cli

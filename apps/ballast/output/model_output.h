@@ -1,0 +1,35 @@
+// Where a command puts a model: a file, or a folder with what belongs beside the weights.
+#pragma once
+
+#include "apps/ballast/flags/output_flags.h"
+#include "ballast/exchange/exchange.h"
+
+namespace ballast::cli {
+
+// --container-only
+void add_container_flag(Command& command, OutputFlags& flags);
+
+// The format that the flags ask for: what --to says, else safetensors in a folder, else that of the extension.
+Result<const FormatDriver*> choose_output_format(const OutputFlags& flags);
+
+// plan_exchange() for what the flags ask for. The error of a model that would not run there also names
+// --container-only.
+Result<ExchangePlan> plan_output(const ExchangeSource& source, const OutputFlags& flags, const FormatDriver& format,
+                                 const FolderOptions& folder = {});
+// keep_runnable() for plans that come from memory; nothing with --container-only.
+void keep_output_runnable(OutputFlags& flags, const FormatDriver& format);
+
+// Writes the source as a model that runs: the plan's edits, then those of flags.options. All files appear, or none.
+// finish_options() has been called.
+Result<ConvertReport> write_model(const ExchangeSource& source, OutputFlags& flags, const FormatDriver& format);
+// The same with a plan that is made already.
+Result<ConvertReport> write_planned(const ExchangeSource& source, const ExchangePlan& plan, OutputFlags& flags,
+                                    const FormatDriver& format);
+Result<ConvertReport> write_planned(WritePlan weights, const ExchangePlan& plan, OutputFlags& flags,
+                                    const FormatDriver& format);
+
+// The files, into a folder that is there. They appear together, or none does.
+Status write_companions(const std::vector<CompanionFile>& companions, const std::string& folder,
+                        const CommitOptions& commit);
+
+}  // namespace ballast::cli

@@ -1,0 +1,142 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "ballast/base/checked.h"
+#include "ballast/base/json.h"
+#include "ballast/base/utf8.h"
+#include "ballast/formats/archive.h"
+#include "ballast/io/parallel.h"
+#include "ballast/training/checkpoints/checkpoint_write.h"
+
+namespace ballast {
+
+namespace {
+
+// Each tensor begins on a line of the cache of its own.
+constexpr uint64_t kAlignment = 64;
+// Large enough that threads do not fight over work, small enough that one large tensor is shared out.
+constexpr size_t kCopyPiece = size_t{4} << 20;
+
+Error bad_snapshot(const TrainingSnapshot& snapshot, std::string_view what) {
+  return make_error(ErrorCode::kInvalidArgument, fmt::format("checkpoint of step {}: {}", snapshot.step, what));
+}
+
+Status check_tensors(const TrainingSnapshot& snapshot, const std::vector<SnapshotTensor>& tensors) {
+  std::vector<TensorInfo> infos;
+  infos.reserve(tensors.size());
+  for (const SnapshotTensor& tensor : tensors) {
+    const TensorInfo& info = tensor.info;
+    if (!is_valid_utf8(info.name)) return bad_snapshot(snapshot, "the name of a tensor is not UTF-8");
+    if (tensor.bytes.size() != info.byte_size) {
+      return bad_snapshot(snapshot, fmt::format("tensor \"{}\" has {} bytes, its description says {}", info.name,
+                                                tensor.bytes.size(), info.byte_size));
+    }
+    if (has_fixed_size(info.dtype) && packed_size(info.shape, info.dtype) != info.byte_size) {
+      return bad_snapshot(snapshot, fmt::format("tensor \"{}\" has {} bytes, which does not fit {} {}", info.name,
+                                                info.byte_size, dtype_name(info.dtype), info.shape.to_string()));
+    }
+    infos.push_back(info);
+  }
+  const auto duplicates = find_duplicate_names(infos);
+  if (duplicates.empty()) return {};
+  return bad_snapshot(snapshot, fmt::format("two tensors are called \"{}\"", infos[duplicates.front()].name));
+}
+
+Status check_state(const TrainingSnapshot& snapshot) {
+  JsonReader json(snapshot.state_json, "its state");
+  const auto check = [&]() -> Status {
+    BALLAST_TRY(const JsonType type, json.peek());
+    if (type != JsonType::kObject) return json.error_here("is no object");
+    BALLAST_CHECK(json.skip_value());
+    return json.finish();
+  };
+  if (const Status status = check(); !status) return bad_snapshot(snapshot, status.error().message);
+  // What is read back is the value alone.
+  if (snapshot.state_json.front() == '{' && snapshot.state_json.back() == '}') return {};
+  return bad_snapshot(snapshot, "its state has space around the object, which would not come back");
+}
+
+Status check_texts(const TrainingSnapshot& snapshot) {
+  if (!is_valid_utf8(snapshot.config_json)) return bad_snapshot(snapshot, "its configuration is not UTF-8");
+  if (snapshot.model_config && !is_valid_utf8(snapshot.model_config->text)) {
+    return bad_snapshot(snapshot, "its model configuration is not UTF-8");
+  }
+  std::vector<std::string_view> names;
+  for (const auto& [name, value] : snapshot.metrics) {
+    if (!is_valid_utf8(name)) return bad_snapshot(snapshot, "the name of a metric is not UTF-8");
+    if (std::ranges::find(names, name) != names.end()) {
+      return bad_snapshot(snapshot, fmt::format("two metrics are called \"{}\"", name));
+    }
+    names.push_back(name);
+  }
+  return {};
+}
+
+struct CopyPiece {
+  std::byte* to;
+  const std::byte* from;
+  size_t length;
+};
+
+void add_pieces(std::vector<CopyPiece>& pieces, const std::vector<SnapshotTensor>& from,
+                const std::vector<SnapshotTensor>& to, std::byte* memory) {
+  for (size_t i = 0; i < from.size(); ++i) {
+    std::byte* const target = memory + (to[i].bytes.data() - memory);
+    for (size_t at = 0; at < from[i].bytes.size(); at += kCopyPiece) {
+      pieces.push_back({target + at, from[i].bytes.data() + at, std::min(kCopyPiece, from[i].bytes.size() - at)});
+    }
+  }
+}
+
+}  // namespace
+
+Status check_snapshot(const TrainingSnapshot& snapshot) {
+  BALLAST_CHECK(check_tensors(snapshot, snapshot.weights));
+  BALLAST_CHECK(check_tensors(snapshot, snapshot.state));
+  BALLAST_CHECK(check_state(snapshot));
+  return check_texts(snapshot);
+}
+
+// Assigning into what is there keeps the memory of names and lists.
+void SnapshotCopy::place(const std::vector<SnapshotTensor>& from, std::vector<SnapshotTensor>& to, size_t& offset) {
+  to.resize(from.size());
+  for (size_t i = 0; i < from.size(); ++i) {
+    to[i].info = from[i].info;
+    to[i].bytes = ByteSpan(memory_.get() + offset, from[i].bytes.size());
+    bytes_ += from[i].bytes.size();
+    offset += *checked_align_up(from[i].bytes.size(), kAlignment);
+  }
+}
+
+Status SnapshotCopy::take(const TrainingSnapshot& snapshot, unsigned threads) {
+  size_t needed = 0;
+  for (const auto* tensors : {&snapshot.weights, &snapshot.state}) {
+    for (const SnapshotTensor& tensor : *tensors) needed += *checked_align_up(tensor.bytes.size(), kAlignment);
+  }
+  if (needed > capacity_) {
+    memory_.reset();  // first: there may not be room for both
+    capacity_ = 0;
+    memory_ = std::make_unique_for_overwrite<std::byte[]>(needed);
+    capacity_ = needed;
+  }
+  bytes_ = 0;
+  size_t offset = 0;
+  place(snapshot.weights, copy_.weights, offset);
+  place(snapshot.state, copy_.state, offset);
+  copy_.step = snapshot.step;
+  copy_.state_json = snapshot.state_json;
+  copy_.config_json = snapshot.config_json;
+  copy_.model_config = snapshot.model_config;
+  copy_.metrics = snapshot.metrics;
+  std::vector<CopyPiece> pieces;
+  add_pieces(pieces, snapshot.weights, copy_.weights, memory_.get());
+  add_pieces(pieces, snapshot.state, copy_.state, memory_.get());
+  return parallel_for(pieces.size(), threads, [&](size_t i) -> Status {
+    std::memcpy(pieces[i].to, pieces[i].from, pieces[i].length);
+    return {};
+  });
+}
+
+}  // namespace ballast
