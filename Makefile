@@ -33,7 +33,7 @@ test-faults: configure
 
 # Not part of `test`: other builds of everything, five to ten times as slow. The first runs every test that sets no limit
 # of time or memory, which hold for the program and not for its instrumented twin; the second what has threads of its
-# own, without the slow loops of the reference backend. Each has a short form in .ci/run.
+# own, without the slow loops of the reference backend. .ci/run has a short form of the first.
 limits = BurnpackHostile.TooManyTensors:BurnpackWrite.*Quickly:GptrsHostile.RefusesFloods*:GptrsHostile.ALong*:*BurnpackDamage*names_many*:Gpt2Small.*:Generate.TheWholeProcess*
 asan_without = $(limits)
 test-asan: bootstrap

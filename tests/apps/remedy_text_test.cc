@@ -38,8 +38,9 @@ TEST(RemedyText, FollowsTheMessage) {
 TEST(RemedyText, OfSeveralLossesIsToldOnce) {
   const TempFolder folder;
   WritePlan plan;
-  for (const char* name : {"a", "b"}) plan.add_tensor(make_info(name, DType::kF16, {1}), ByteVector(2));
-  plan.add_tensor(make_info("c", DType::kQ8_0, {32}), ByteVector(34));
+  const ByteVector half(2), block(34);  // the plan keeps spans
+  for (const char* name : {"a", "b"}) plan.add_tensor(make_info(name, DType::kF16, {1}), half);
+  plan.add_tensor(make_info("c", DType::kQ8_0, {32}), block);
   plan.description.metadata.push_back({"general.architecture", std::string("none")});
   const std::string source = write_plan(folder, "mixed.gguf", plan, "gguf");
   const ProgramRun run = run_ballast(
