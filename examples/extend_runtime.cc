@@ -2,6 +2,7 @@
 // brought by a program that uses it as a library. MODEL is any checkpoint of kind gpt.
 #include <ballast/device/host_access.h>
 #include <ballast/device/host_values.h>
+#include <ballast/models/kind_config.h>
 #include <ballast/ops/activation.h>
 #include <ballast/runtime/load_model.h>
 

@@ -1,19 +1,15 @@
 // Files that stand beside each other, by name: a folder, or byte sources that a program hands over.
 #pragma once
 
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "ballast/io/file.h"
+#include "ballast/archive/model_source.h"
 
 namespace ballast {
-
-// By the name that each has in its folder: "config.json", "model.safetensors", "1_Pooling/config.json".
-using NamedSources = std::map<std::string, std::shared_ptr<const ByteSource>, std::less<>>;
 
 // Any number of threads may use it.
 class FileSet {

@@ -3,6 +3,8 @@
 #include <filesystem>
 #include <mutex>
 
+#include "ballast/archive/file_set.h"
+#include "ballast/archive/model_folder.h"
 #include "ballast/io/file_system.h"
 #include "ballast/io/guard.h"
 

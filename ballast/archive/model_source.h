@@ -2,15 +2,20 @@
 // its chat template and whatever else stands beside them; the file that holds the weights is opened once, whoever asks.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
 
-#include "ballast/archive/file_set.h"
-#include "ballast/archive/model_folder.h"
 #include "ballast/archive/open.h"
 
 namespace ballast {
+
+class FileSet;       // archive/file_set.h
+struct ModelFolder;  // archive/model_folder.h
+
+// By the name that each has in its folder: "config.json", "model.safetensors", "1_Pooling/config.json".
+using NamedSources = std::map<std::string, std::shared_ptr<const ByteSource>, std::less<>>;
 
 // Cheap to copy: copies share what was opened. Nothing is read before it is asked for. Any number of threads may use
 // it.

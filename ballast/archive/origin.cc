@@ -9,6 +9,7 @@
 #include <numeric>
 
 #include "ballast/base/json.h"
+#include "ballast/base/utf8.h"
 
 namespace ballast {
 

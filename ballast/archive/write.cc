@@ -13,6 +13,7 @@
 #include "ballast/formats/payload_order.h"
 #include "ballast/formats/tie.h"
 #include "ballast/io/guard.h"
+#include "ballast/io/stream.h"
 
 namespace ballast {
 

@@ -9,9 +9,10 @@
 #include "ballast/base/progress.h"
 #include "ballast/formats/format.h"
 #include "ballast/io/file.h"
-#include "ballast/io/stream.h"
 
 namespace ballast {
+
+class PipeSink;  // io/stream.h
 
 // Writes exactly the tensor's byte_size canonical bytes (little-endian, row-major) to the sink when called. Writing
 // any other number of bytes aborts the whole write and leaves the destination as it was. write_archive calls each once.

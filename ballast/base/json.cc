@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ballast/base/bytes.h"
+#include "ballast/base/utf8.h"
 
 namespace ballast {
 

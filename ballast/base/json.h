@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "ballast/base/result.h"
-#include "ballast/base/utf8.h"
 
 namespace ballast {
 

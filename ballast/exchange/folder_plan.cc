@@ -11,6 +11,7 @@
 #include "ballast/io/guard.h"
 #include "ballast/models/config/config_schema.h"
 #include "ballast/models/config/decoder_config.h"
+#include "ballast/text/tokenizer/tokenizer_description.h"
 
 namespace ballast {
 

@@ -6,6 +6,8 @@
 
 #include "ballast/archive/model_folder.h"
 #include "ballast/formats/drivers.h"
+#include "ballast/formats/id_index.h"
+#include "ballast/formats/name_index.h"
 #include "ballast/formats/netcl/netcl.h"
 #include "ballast/models/config/config_schema.h"
 #include "ballast/models/config/model_config.h"

@@ -4,6 +4,8 @@
 
 #include "ballast/base/checked.h"
 #include "ballast/formats/container/deflate.h"
+#include "ballast/formats/id_index.h"
+#include "ballast/formats/name_index.h"
 #include "ballast/formats/payload_order.h"
 
 namespace ballast {
@@ -80,12 +82,25 @@ std::vector<size_t> find_shadowed_names(std::span<const TensorInfo> tensors) {
   return find_namesakes(tensors, Namesake::kEarlier);
 }
 
+struct Archive::Index {
+  NameIndex by_name;
+  IdIndex by_id;
+};
+
 Archive::Archive(Description description, std::vector<StoredExtent> extents,
                  std::vector<std::shared_ptr<const ByteSource>> sources)
     : description_(std::move(description)),
       extents_(std::move(extents)),
       sources_(std::move(sources)),
-      by_name_(description_.tensors) {}
+      index_(std::make_shared<const Index>(Index{NameIndex(description_.tensors), IdIndex()})) {}
+
+std::optional<size_t> Archive::find(std::string_view name) const {
+  return index_->by_name.find(description_.tensors, name);
+}
+
+std::optional<size_t> Archive::find(const BaseParamId& id) const {
+  return index_->by_id.find(description_.tensors, id);
+}
 
 uint64_t Archive::stored_size() const {
   uint64_t total = 0;

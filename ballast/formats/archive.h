@@ -9,9 +9,8 @@
 #include <vector>
 
 #include "ballast/base/byte_source.h"
+#include "ballast/base/param_id.h"
 #include "ballast/formats/description.h"
-#include "ballast/formats/id_index.h"
-#include "ballast/formats/name_index.h"
 
 namespace ballast {
 
@@ -69,9 +68,9 @@ class Archive {
   uint64_t stored_size() const;
 
   // Position of the tensor called `name`; O(log n) at worst.
-  std::optional<size_t> find(std::string_view name) const { return by_name_.find(description_.tensors, name); }
+  std::optional<size_t> find(std::string_view name) const;
   // Of the tensor whose name has this id, whether the file stores ids or not. The first call computes all ids.
-  std::optional<size_t> find(const BaseParamId& id) const { return by_id_.find(description_.tensors, id); }
+  std::optional<size_t> find(const BaseParamId& id) const;
 
   // The canonical payload: a view into the source where the stored form is canonical and the source can be viewed,
   // otherwise one copy. Views of unaligned files are unaligned: copy before casting to a wider type.
@@ -102,8 +101,8 @@ class Archive {
   Description description_;
   std::vector<StoredExtent> extents_;
   std::vector<std::shared_ptr<const ByteSource>> sources_;
-  NameIndex by_name_;
-  IdIndex by_id_;
+  struct Index;  // of names and ids
+  std::shared_ptr<const Index> index_;
 };
 
 // Positions of tensors whose name an earlier tensor has too, ascending. For validators.

@@ -13,10 +13,11 @@
 
 #include "ballast/base/token_id.h"
 #include "ballast/models/image_input.h"
-#include "ballast/models/kind_config.h"
 #include "ballast/ops/ops.h"
 
 namespace ballast {
+
+struct KindConfig;  // models/kind_config.h
 
 struct TokenInput {
   std::vector<TokenId> ids;

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "ballast/models/image_head.h"
+#include "ballast/models/kind_config.h"
 #include "ballast/models/kinds.h"
 #include "ballast/models/token_input.h"
 

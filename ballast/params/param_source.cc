@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "ballast/base/checked.h"
+#include "ballast/formats/id_index.h"
 #include "ballast/formats/payload_order.h"
 
 namespace ballast {

@@ -9,6 +9,7 @@
 #include <ranges>
 
 #include "ballast/base/near_miss.h"
+#include "ballast/formats/id_index.h"
 #include "ballast/io/guard.h"
 #include "ballast/params/buffer.h"
 #include "ballast/params/residency.h"

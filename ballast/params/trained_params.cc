@@ -5,8 +5,22 @@
 #include <cstring>
 
 #include "ballast/base/checked.h"
+#include "ballast/params/buffer.h"
 
 namespace ballast {
+
+TrainedParams::TrainedParams(std::string name) : name_(std::move(name)) {}
+TrainedParams::~TrainedParams() = default;
+TrainedParams::TrainedParams(TrainedParams&&) noexcept = default;
+TrainedParams& TrainedParams::operator=(TrainedParams&&) noexcept = default;
+
+MutableByteSpan TrainedParams::bytes(size_t index) {
+  return {buffers_[index].data(), static_cast<size_t>(infos_[index].byte_size)};
+}
+
+std::optional<ByteSpan> TrainedParams::view(size_t index) const {
+  return ByteSpan(buffers_[index].data(), static_cast<size_t>(infos_[index].byte_size));
+}
 
 Result<size_t> TrainedParams::add(TensorInfo info) {
   const BaseParamId id = base_param_id(info.name);

@@ -6,24 +6,29 @@
 #include <string>
 #include <vector>
 
-#include "ballast/params/buffer.h"
 #include "ballast/params/param_source.h"
 
 namespace ballast {
+
+class Buffer;
 
 // Named tensors in memory, aligned to 64. All are added before a store is opened over them. Whoever writes to one does
 // so while nobody reads it: between steps.
 class TrainedParams final : public ParamSource {
  public:
-  explicit TrainedParams(std::string name = "model") : name_(std::move(name)) {}
+  explicit TrainedParams(std::string name = "model");
+  ~TrainedParams() override;
+  TrainedParams(TrainedParams&&) noexcept;
+  TrainedParams& operator=(TrainedParams&&) noexcept;
 
   // Zeros. kInvalidArgument where the name is taken; kOutOfMemory.
   Result<size_t> add(TensorInfo info);
 
-  MutableByteSpan bytes(size_t index) { return {buffers_[index].data(), static_cast<size_t>(infos_[index].byte_size)}; }
+  MutableByteSpan bytes(size_t index);
   template <typename T>
   std::span<T> values(size_t index) {
-    return {reinterpret_cast<T*>(buffers_[index].data()), static_cast<size_t>(infos_[index].byte_size) / sizeof(T)};
+    const MutableByteSpan all = bytes(index);
+    return {reinterpret_cast<T*>(all.data()), all.size() / sizeof(T)};
   }
 
   // What a file called this parameter by.
@@ -33,9 +38,7 @@ class TrainedParams final : public ParamSource {
   std::optional<size_t> find(std::string_view name) const override { return find(base_param_id(name)); }
   std::optional<size_t> find(const BaseParamId& id) const override;
   Status read(size_t index, uint64_t offset, MutableByteSpan out) const override;
-  std::optional<ByteSpan> view(size_t index) const override {
-    return ByteSpan(buffers_[index].data(), static_cast<size_t>(infos_[index].byte_size));
-  }
+  std::optional<ByteSpan> view(size_t index) const override;
   bool reads_parts(size_t) const override { return true; }
   const std::string& name() const override { return name_; }
   bool is_constant() const override { return false; }

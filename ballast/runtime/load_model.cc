@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <mutex>
 
+#include "ballast/archive/model_folder.h"
 #include "ballast/backends/execution.h"
 #include "ballast/base/near_miss.h"
 #include "ballast/io/guard.h"

@@ -1,5 +1,6 @@
 #include "ballast/text/find_chat_template.h"
 
+#include "ballast/archive/file_set.h"
 #include "ballast/base/json.h"
 #include "ballast/base/json_object.h"
 #include "ballast/io/guard.h"

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "ballast/archive/file_set.h"
 #include "ballast/base/json_object.h"
 #include "ballast/io/guard.h"
 #include "ballast/text/find_chat_template.h"

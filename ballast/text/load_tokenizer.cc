@@ -5,6 +5,7 @@
 #include <array>
 #include <filesystem>
 
+#include "ballast/archive/file_set.h"
 #include "ballast/io/guard.h"
 #include "ballast/text/tokenizer/byte_tokenizer.h"
 #include "ballast/text/tokenizer/gguf_vocabulary.h"

@@ -9,6 +9,7 @@
 #include "ballast/base/utf8.h"
 #include "ballast/io/guard.h"
 #include "ballast/text/tokenizer/byte_alphabet.h"
+#include "ballast/text/tokenizer/tokenizer_description.h"
 #include "ballast/text/tokenizer/word_split.h"
 
 namespace ballast {
@@ -90,51 +91,102 @@ TokenizerDescription gpt2_description() {
   return description;
 }
 
+// ---------------------------------------------------------------- what it holds
+
+class Tokenizer::Stages {
+ public:
+  static Result<Stages> make(TokenizerDescription description);
+
+  Result<std::vector<TokenId>> encode(std::string_view text, const EncodeOptions& options) const;
+  Result<Encoding> encode_full(std::string_view text, const EncodeOptions& options) const;
+  Result<Encoding> encode_pair(std::string_view first, std::string_view second, const EncodeOptions& options) const;
+  Result<std::string> decode(std::span<const TokenId> ids, const DecodeOptions& options) const;
+  std::optional<std::string_view> bytes_of(TokenId id) const;
+  bool is_special(TokenId id) const;
+  std::optional<TokenId> find(std::string_view text) const;
+  size_t size() const { return texts_.size(); }
+  const TokenMarks& marks() const { return marks_; }
+  const std::vector<std::string>& notes() const { return notes_; }
+  bool decodes_each_alone() const { return decoders_.empty(); }
+
+ private:
+  using Model = std::variant<BytePairEncoder, CharPairEncoder, UnigramEncoder, WordEncoder>;
+  struct IdText {
+    TokenId id;
+    bool special;
+    std::string text;   // as the decoders want it; empty where there are none
+    std::string bytes;  // that it stands for
+  };
+
+  Stages(Model model, AddedTokens added) : model_(std::move(model)), added_(std::move(added)) {}
+  Status add_texts(const TokenizerDescription& description);
+  Result<std::vector<TokenId>> encode_text(std::string_view text, bool special) const;
+  Result<Encoding> finish(std::vector<TokenId> first, std::vector<TokenId>* second, const EncodeOptions& options) const;
+  Status encode_between(std::string_view text, bool special, bool first, BytePairEncoder::Cache& cache,
+                        std::vector<TokenId>& out) const;
+  Status encode_segment(std::string_view text, bool first, BytePairEncoder::Cache& cache,
+                        std::vector<TokenId>& out) const;
+  void encode_gpt2(std::string_view text, BytePairEncoder::Cache& cache, std::vector<TokenId>& out) const;
+  const IdText* find_id(TokenId id) const;
+
+  Model model_;
+  AddedTokens added_;
+  std::vector<IdText> texts_;  // by id
+  std::vector<Normalizer> normalizers_;
+  std::vector<PreTokenizer> pre_tokenizers_;
+  std::vector<TokenDecoder> decoders_;  // none: the bytes of the tokens one after the other
+  PostProcessor post_processor_;
+  std::optional<Truncation> truncation_;
+  std::optional<Padding> padding_;
+  bool replace_broken_ = false;
+  std::optional<SplitBytes> gpt2_;  // where that is all that happens between text and model
+  TokenMarks marks_;
+  std::vector<std::string> notes_;
+};
+
 // ---------------------------------------------------------------- making
 
-Result<Tokenizer> Tokenizer::make(TokenizerDescription description) {
-  return guarded([&]() -> Result<Tokenizer> {
-    TokenModel vocabulary = description.model;
-    const SpecialTexts special = special_texts(description);
-    std::visit([&](auto& tokens) { withhold(tokens, special); }, vocabulary);
-    BALLAST_TRY(Model model, std::visit(Overloaded{[](const BytePairVocabulary& v) -> Result<Model> {
-                                                     BALLAST_TRY(BytePairEncoder encoder, BytePairEncoder::make(v));
-                                                     return Model(std::move(encoder));
-                                                   },
-                                                   [](const CharPairVocabulary& v) -> Result<Model> {
-                                                     BALLAST_TRY(CharPairEncoder encoder, CharPairEncoder::make(v));
-                                                     return Model(std::move(encoder));
-                                                   },
-                                                   [](const UnigramVocabulary& v) -> Result<Model> {
-                                                     BALLAST_TRY(UnigramEncoder encoder, UnigramEncoder::make(v));
-                                                     return Model(std::move(encoder));
-                                                   },
-                                                   [](const WordVocabulary& v) -> Result<Model> {
-                                                     BALLAST_TRY(WordEncoder encoder, WordEncoder::make(v));
-                                                     return Model(std::move(encoder));
-                                                   }},
-                                        vocabulary));
-    BALLAST_TRY(AddedTokens added, AddedTokens::make(description.added, description.normalizers));
-    Tokenizer tokenizer(std::move(model), std::move(added));
-    BALLAST_CHECK(tokenizer.add_texts(description));
-    tokenizer.normalizers_ = std::move(description.normalizers);
-    tokenizer.pre_tokenizers_ = std::move(description.pre_tokenizers);
-    tokenizer.post_processor_ = std::move(description.post_processor);
-    tokenizer.truncation_ = description.truncation;
-    tokenizer.padding_ = description.padding;
-    tokenizer.replace_broken_ = description.replace_broken;
-    tokenizer.marks_ = std::move(description.marks);
-    tokenizer.notes_ = std::move(description.notes);
-    if (std::holds_alternative<BytePairEncoder>(tokenizer.model_) && tokenizer.pre_tokenizers_.size() == 1) {
-      const auto* bytes = std::get_if<SplitBytes>(&tokenizer.pre_tokenizers_[0]);
-      if (bytes != nullptr && bytes->cut && !bytes->spell) tokenizer.gpt2_ = *bytes;
-    }
-    return tokenizer;
-  });
+Result<Tokenizer::Stages> Tokenizer::Stages::make(TokenizerDescription description) {
+  TokenModel vocabulary = description.model;
+  const SpecialTexts special = special_texts(description);
+  std::visit([&](auto& tokens) { withhold(tokens, special); }, vocabulary);
+  BALLAST_TRY(Model model, std::visit(Overloaded{[](const BytePairVocabulary& v) -> Result<Model> {
+                                                   BALLAST_TRY(BytePairEncoder encoder, BytePairEncoder::make(v));
+                                                   return Model(std::move(encoder));
+                                                 },
+                                                 [](const CharPairVocabulary& v) -> Result<Model> {
+                                                   BALLAST_TRY(CharPairEncoder encoder, CharPairEncoder::make(v));
+                                                   return Model(std::move(encoder));
+                                                 },
+                                                 [](const UnigramVocabulary& v) -> Result<Model> {
+                                                   BALLAST_TRY(UnigramEncoder encoder, UnigramEncoder::make(v));
+                                                   return Model(std::move(encoder));
+                                                 },
+                                                 [](const WordVocabulary& v) -> Result<Model> {
+                                                   BALLAST_TRY(WordEncoder encoder, WordEncoder::make(v));
+                                                   return Model(std::move(encoder));
+                                                 }},
+                                      vocabulary));
+  BALLAST_TRY(AddedTokens added, AddedTokens::make(description.added, description.normalizers));
+  Stages stages(std::move(model), std::move(added));
+  BALLAST_CHECK(stages.add_texts(description));
+  stages.normalizers_ = std::move(description.normalizers);
+  stages.pre_tokenizers_ = std::move(description.pre_tokenizers);
+  stages.post_processor_ = std::move(description.post_processor);
+  stages.truncation_ = description.truncation;
+  stages.padding_ = description.padding;
+  stages.replace_broken_ = description.replace_broken;
+  stages.marks_ = std::move(description.marks);
+  stages.notes_ = std::move(description.notes);
+  if (std::holds_alternative<BytePairEncoder>(stages.model_) && stages.pre_tokenizers_.size() == 1) {
+    const auto* bytes = std::get_if<SplitBytes>(&stages.pre_tokenizers_[0]);
+    if (bytes != nullptr && bytes->cut && !bytes->spell) stages.gpt2_ = *bytes;
+  }
+  return stages;
 }
 
 // The texts of all ids, and what they stand for.
-Status Tokenizer::add_texts(const TokenizerDescription& description) {
+Status Tokenizer::Stages::add_texts(const TokenizerDescription& description) {
   const bool of_bytes = std::holds_alternative<BytePairVocabulary>(description.model);
   // Byte-level models spell bytes; what their decoder does to each token was done by the reader.
   if (!of_bytes) decoders_ = description.decoders;
@@ -168,33 +220,27 @@ Status Tokenizer::add_texts(const TokenizerDescription& description) {
 
 // ---------------------------------------------------------------- encoding
 
-Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
-  return guarded([&]() -> Result<std::vector<TokenId>> {
-    const bool adds = options.add_special_tokens && post_processor_.added_count(false) > 0;
-    if (!adds && !options.fit_length) return encode_text(text, options.special_tokens);
-    BALLAST_TRY(Encoding encoding, encode_full(text, options));
-    return std::move(encoding.ids);
-  });
+Result<std::vector<TokenId>> Tokenizer::Stages::encode(std::string_view text, const EncodeOptions& options) const {
+  const bool adds = options.add_special_tokens && post_processor_.added_count(false) > 0;
+  if (!adds && !options.fit_length) return encode_text(text, options.special_tokens);
+  BALLAST_TRY(Encoding encoding, encode_full(text, options));
+  return std::move(encoding.ids);
 }
 
-Result<Encoding> Tokenizer::encode_full(std::string_view text, const EncodeOptions& options) const {
-  return guarded([&]() -> Result<Encoding> {
-    BALLAST_TRY(std::vector<TokenId> ids, encode_text(text, options.special_tokens));
-    return finish(std::move(ids), nullptr, options);
-  });
+Result<Encoding> Tokenizer::Stages::encode_full(std::string_view text, const EncodeOptions& options) const {
+  BALLAST_TRY(std::vector<TokenId> ids, encode_text(text, options.special_tokens));
+  return finish(std::move(ids), nullptr, options);
 }
 
-Result<Encoding> Tokenizer::encode_pair(std::string_view first, std::string_view second,
-                                        const EncodeOptions& options) const {
-  return guarded([&]() -> Result<Encoding> {
-    BALLAST_TRY(std::vector<TokenId> first_ids, encode_text(first, options.special_tokens));
-    BALLAST_TRY(std::vector<TokenId> second_ids, encode_text(second, options.special_tokens));
-    return finish(std::move(first_ids), &second_ids, options);
-  });
+Result<Encoding> Tokenizer::Stages::encode_pair(std::string_view first, std::string_view second,
+                                                const EncodeOptions& options) const {
+  BALLAST_TRY(std::vector<TokenId> first_ids, encode_text(first, options.special_tokens));
+  BALLAST_TRY(std::vector<TokenId> second_ids, encode_text(second, options.special_tokens));
+  return finish(std::move(first_ids), &second_ids, options);
 }
 
-Result<Encoding> Tokenizer::finish(std::vector<TokenId> first, std::vector<TokenId>* second,
-                                   const EncodeOptions& options) const {
+Result<Encoding> Tokenizer::Stages::finish(std::vector<TokenId> first, std::vector<TokenId>* second,
+                                           const EncodeOptions& options) const {
   if (options.fit_length && truncation_) {
     const size_t added = options.add_special_tokens ? post_processor_.added_count(second != nullptr) : 0;
     BALLAST_CHECK(truncate(*truncation_, added, first, second));
@@ -204,7 +250,7 @@ Result<Encoding> Tokenizer::finish(std::vector<TokenId> first, std::vector<Token
   return encoding;
 }
 
-Result<std::vector<TokenId>> Tokenizer::encode_text(std::string_view text, bool special) const {
+Result<std::vector<TokenId>> Tokenizer::Stages::encode_text(std::string_view text, bool special) const {
   std::string repaired;
   if (replace_broken_ && !is_valid_utf8(text)) {
     repaired = with_replacements(text);
@@ -221,8 +267,8 @@ Result<std::vector<TokenId>> Tokenizer::encode_text(std::string_view text, bool 
 }
 
 // What lies between added tokens that are found in the text as it is.
-Status Tokenizer::encode_between(std::string_view text, bool special, bool first, BytePairEncoder::Cache& cache,
-                                 std::vector<TokenId>& out) const {
+Status Tokenizer::Stages::encode_between(std::string_view text, bool special, bool first, BytePairEncoder::Cache& cache,
+                                         std::vector<TokenId>& out) const {
   std::string normalized;
   if (!normalizers_.empty()) {
     BALLAST_CHECK(assign(normalized, normalize(normalizers_, text)));
@@ -235,8 +281,8 @@ Status Tokenizer::encode_between(std::string_view text, bool special, bool first
   return {};
 }
 
-Status Tokenizer::encode_segment(std::string_view text, bool first, BytePairEncoder::Cache& cache,
-                                 std::vector<TokenId>& out) const {
+Status Tokenizer::Stages::encode_segment(std::string_view text, bool first, BytePairEncoder::Cache& cache,
+                                         std::vector<TokenId>& out) const {
   if (gpt2_) {
     encode_gpt2(text, cache, out);
     return {};
@@ -258,7 +304,8 @@ Status Tokenizer::encode_segment(std::string_view text, bool first, BytePairEnco
   return {};
 }
 
-void Tokenizer::encode_gpt2(std::string_view text, BytePairEncoder::Cache& cache, std::vector<TokenId>& out) const {
+void Tokenizer::Stages::encode_gpt2(std::string_view text, BytePairEncoder::Cache& cache,
+                                    std::vector<TokenId>& out) const {
   std::string prefixed;
   if (gpt2_->add_prefix_space && !text.starts_with(' ')) {
     prefixed = fmt::format(" {}", text);
@@ -279,25 +326,25 @@ void Tokenizer::encode_gpt2(std::string_view text, BytePairEncoder::Cache& cache
 
 // ---------------------------------------------------------------- what ids are
 
-const Tokenizer::IdText* Tokenizer::find_id(TokenId id) const {
+const Tokenizer::Stages::IdText* Tokenizer::Stages::find_id(TokenId id) const {
   // Ids are dense in nearly every vocabulary.
   if (id < texts_.size() && texts_[id].id == id) return &texts_[id];
   const auto found = std::ranges::lower_bound(texts_, id, {}, &IdText::id);
   return found != texts_.end() && found->id == id ? &*found : nullptr;
 }
 
-std::optional<std::string_view> Tokenizer::bytes_of(TokenId id) const {
+std::optional<std::string_view> Tokenizer::Stages::bytes_of(TokenId id) const {
   const IdText* text = find_id(id);
   if (text == nullptr) return std::nullopt;
   return text->bytes;
 }
 
-bool Tokenizer::is_special(TokenId id) const {
+bool Tokenizer::Stages::is_special(TokenId id) const {
   const IdText* text = find_id(id);
   return text != nullptr && text->special;
 }
 
-std::optional<TokenId> Tokenizer::find(std::string_view text) const {
+std::optional<TokenId> Tokenizer::Stages::find(std::string_view text) const {
   for (const AddedToken& token : added_.tokens()) {
     if (token.text == text) return token.id;
   }
@@ -310,23 +357,61 @@ std::optional<TokenId> Tokenizer::find(std::string_view text) const {
   return std::nullopt;
 }
 
-Result<std::string> Tokenizer::decode(std::span<const TokenId> ids, const DecodeOptions& options) const {
-  return guarded([&]() -> Result<std::string> {
-    std::string bytes;
-    std::vector<std::string> texts;
-    for (const TokenId id : ids) {
-      const IdText* entry = find_id(id);
-      if (entry == nullptr) {
-        return make_error(ErrorCode::kInvalidArgument, fmt::format("there is no token {}: the largest id is {}", id,
-                                                                   texts_.empty() ? 0 : texts_.back().id));
-      }
-      if (entry->special && options.skip_special_tokens) continue;
-      if (decoders_.empty()) bytes += entry->bytes;
-      else texts.push_back(entry->text);
+Result<std::string> Tokenizer::Stages::decode(std::span<const TokenId> ids, const DecodeOptions& options) const {
+  std::string bytes;
+  std::vector<std::string> texts;
+  for (const TokenId id : ids) {
+    const IdText* entry = find_id(id);
+    if (entry == nullptr) {
+      return make_error(ErrorCode::kInvalidArgument, fmt::format("there is no token {}: the largest id is {}", id,
+                                                                 texts_.empty() ? 0 : texts_.back().id));
     }
-    if (decoders_.empty()) return bytes;
-    return decode_tokens(decoders_, std::move(texts));
+    if (entry->special && options.skip_special_tokens) continue;
+    if (decoders_.empty()) bytes += entry->bytes;
+    else texts.push_back(entry->text);
+  }
+  if (decoders_.empty()) return bytes;
+  return decode_tokens(decoders_, std::move(texts));
+}
+
+// ---------------------------------------------------------------- the tokenizer
+
+Result<Tokenizer> Tokenizer::make(TokenizerDescription description) {
+  return guarded([&]() -> Result<Tokenizer> {
+    BALLAST_TRY(Stages stages, Stages::make(std::move(description)));
+    return Tokenizer(std::make_shared<const Stages>(std::move(stages)));
   });
 }
+
+Result<std::vector<TokenId>> Tokenizer::encode(std::string_view text, const EncodeOptions& options) const {
+  return guarded([&] { return stages_->encode(text, options); });
+}
+
+Result<Encoding> Tokenizer::encode_full(std::string_view text, const EncodeOptions& options) const {
+  return guarded([&] { return stages_->encode_full(text, options); });
+}
+
+Result<Encoding> Tokenizer::encode_pair(std::string_view first, std::string_view second,
+                                        const EncodeOptions& options) const {
+  return guarded([&] { return stages_->encode_pair(first, second, options); });
+}
+
+Result<std::string> Tokenizer::decode(std::span<const TokenId> ids, const DecodeOptions& options) const {
+  return guarded([&] { return stages_->decode(ids, options); });
+}
+
+std::optional<std::string_view> Tokenizer::bytes_of(TokenId id) const { return stages_->bytes_of(id); }
+
+bool Tokenizer::is_special(TokenId id) const { return stages_->is_special(id); }
+
+std::optional<TokenId> Tokenizer::find(std::string_view text) const { return stages_->find(text); }
+
+size_t Tokenizer::size() const { return stages_->size(); }
+
+const TokenMarks& Tokenizer::marks() const { return stages_->marks(); }
+
+const std::vector<std::string>& Tokenizer::notes() const { return stages_->notes(); }
+
+bool Tokenizer::decodes_each_alone() const { return stages_->decodes_each_alone(); }
 
 }  // namespace ballast

@@ -1,14 +1,17 @@
 // Text to tokens and back.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <variant>
+#include <utility>
 #include <vector>
 
-#include "ballast/text/tokenizer/tokenizer_description.h"
+#include "ballast/base/result.h"
+#include "ballast/base/token_id.h"
 
 namespace ballast {
 
@@ -27,7 +30,30 @@ struct DecodeOptions {
   bool skip_special_tokens = false;
 };
 
-// Immutable; any number of threads may use it.
+// Tokens with a meaning of their own, as far as the file names them.
+struct TokenMarks {
+  std::optional<TokenId> begin;
+  std::optional<TokenId> end;
+  std::optional<TokenId> unknown;
+  std::optional<TokenId> classification;  // what BERT begins a text with
+  std::optional<TokenId> separator;
+  std::optional<TokenId> padding;
+  std::optional<TokenId> mask;
+  std::vector<TokenId> stops;  // any of them ends what a model says; with `end`, in ascending order
+};
+
+// What a text becomes: lists of equal length.
+struct Encoding {
+  std::vector<TokenId> ids;
+  std::vector<uint32_t> type_ids;  // which of two texts a token is of, as the model was taught to see it
+  std::vector<bool> special;       // added around the text, not found in it
+  size_t padding_begin = 0;        // tokens from which to which the text was filled up; equal where it was not
+  size_t padding_end = 0;
+};
+
+struct TokenizerDescription;  // text/tokenizer/tokenizer_description.h
+
+// Immutable; any number of threads may use it. Copies share what they hold.
 class Tokenizer {
  public:
   static Result<Tokenizer> make(TokenizerDescription description);
@@ -51,46 +77,18 @@ class Tokenizer {
   // Of an added token's text, of a token's text as the file spells it, or of a token's exact bytes.
   std::optional<TokenId> find(std::string_view text) const;
   // Number of different ids.
-  size_t size() const { return texts_.size(); }
-  const TokenMarks& marks() const { return marks_; }
+  size_t size() const;
+  const TokenMarks& marks() const;
   // What the reader of the file had to guess.
-  const std::vector<std::string>& notes() const { return notes_; }
+  const std::vector<std::string>& notes() const;
   // True where what ids decode to is what each decodes to alone, one after the other.
-  bool decodes_each_alone() const { return decoders_.empty(); }
+  bool decodes_each_alone() const;
 
  private:
-  using Model = std::variant<BytePairEncoder, CharPairEncoder, UnigramEncoder, WordEncoder>;
-  struct IdText {
-    TokenId id;
-    bool special;
-    std::string text;   // as the decoders want it; empty where there are none
-    std::string bytes;  // that it stands for
-  };
+  class Stages;
+  explicit Tokenizer(std::shared_ptr<const Stages> stages) : stages_(std::move(stages)) {}
 
-  Tokenizer(Model model, AddedTokens added) : model_(std::move(model)), added_(std::move(added)) {}
-  Status add_texts(const TokenizerDescription& description);
-  Result<std::vector<TokenId>> encode_text(std::string_view text, bool special) const;
-  Result<Encoding> finish(std::vector<TokenId> first, std::vector<TokenId>* second, const EncodeOptions& options) const;
-  Status encode_between(std::string_view text, bool special, bool first, BytePairEncoder::Cache& cache,
-                        std::vector<TokenId>& out) const;
-  Status encode_segment(std::string_view text, bool first, BytePairEncoder::Cache& cache,
-                        std::vector<TokenId>& out) const;
-  void encode_gpt2(std::string_view text, BytePairEncoder::Cache& cache, std::vector<TokenId>& out) const;
-  const IdText* find_id(TokenId id) const;
-
-  Model model_;
-  AddedTokens added_;
-  std::vector<IdText> texts_;  // by id
-  std::vector<Normalizer> normalizers_;
-  std::vector<PreTokenizer> pre_tokenizers_;
-  std::vector<TokenDecoder> decoders_;  // none: the bytes of the tokens one after the other
-  PostProcessor post_processor_;
-  std::optional<Truncation> truncation_;
-  std::optional<Padding> padding_;
-  bool replace_broken_ = false;
-  std::optional<SplitBytes> gpt2_;  // where that is all that happens between text and model
-  TokenMarks marks_;
-  std::vector<std::string> notes_;
+  std::shared_ptr<const Stages> stages_;
 };
 
 // Turns tokens into text as they arrive, and holds back the beginning of a character until its end is there.

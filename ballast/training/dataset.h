@@ -18,9 +18,10 @@
 #include "ballast/base/shape.h"
 #include "ballast/models/image_input.h"
 #include "ballast/text/tokenizer.h"
-#include "ballast/training/data/table_reader.h"
 
 namespace ballast {
+
+class TableReader;  // training/data/table_reader.h
 
 enum class FeatureKind : uint8_t { kValues, kTokens };  // f32 numbers, or ids of tokens
 enum class TargetKind : uint8_t {

@@ -6,6 +6,7 @@
 
 #include "ballast/io/guard.h"
 #include "ballast/text/load_tokenizer.h"
+#include "ballast/training/data/table_reader.h"
 #include "ballast/training/tokenizer_files.h"
 
 namespace ballast {

@@ -1,6 +1,7 @@
 // Text models (ballast/models) as something to train: the next token at each place.
 #pragma once
 
+#include "ballast/models/kind_config.h"
 #include "ballast/models/model.h"
 #include "ballast/training/trainable.h"
 

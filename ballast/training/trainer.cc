@@ -19,6 +19,7 @@
 #include "ballast/training/model_ema.h"
 #include "ballast/training/optimizer.h"
 #include "ballast/training/schedule.h"
+#include "ballast/training/trainable.h"
 #include "ballast/training/trainer_state.h"
 
 namespace ballast {

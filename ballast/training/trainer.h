@@ -12,10 +12,11 @@
 #include "ballast/training/checkpoint.h"
 #include "ballast/training/open_data.h"
 #include "ballast/training/train_config.h"
-#include "ballast/training/train_log.h"
-#include "ballast/training/trainable.h"
+#include "ballast/training/train_event.h"
 
 namespace ballast {
+
+class Trainable;  // training/trainable.h, where make_trainable() gives one
 
 struct TrainerSettings {
   const Backend* backend = nullptr;  // null: the default one

@@ -6,6 +6,7 @@
 #include <cmath>
 
 #include "apps/ballast/output/text.h"
+#include "ballast/training/train_event.h"
 
 namespace ballast::cli {
 namespace {

@@ -7,6 +7,7 @@
 #include <regex>
 
 #include "apps/ballast/output/svg_chart.h"
+#include "ballast/training/train_event.h"
 #include "tests/support/temp_folder.h"
 
 namespace ballast::cli {

@@ -8,6 +8,7 @@
 
 #include "ballast/archive/open.h"
 #include "ballast/exchange/folder_tokenizer.h"
+#include "ballast/text/tokenizer/tokenizer_description.h"
 
 namespace ballast {
 namespace {

@@ -6,6 +6,7 @@
 #include <map>
 #include <thread>
 
+#include "ballast/archive/model_source.h"
 #include "ballast/device/host_values.h"
 #include "ballast/runtime/embedder.h"
 #include "ballast/runtime/image_model.h"

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ballast/formats/id_index.h"
 #include "ballast/params/param_source.h"
 #include "ballast/params/param_store.h"
 #include "tests/support/test_files.h"

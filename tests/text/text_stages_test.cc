@@ -2,9 +2,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ballast/text/encoding.h"
 #include "ballast/text/tokenizer/normalizer.h"
 #include "ballast/text/tokenizer/phrase_finder.h"
+#include "ballast/text/tokenizer/post_processor.h"
 #include "ballast/text/tokenizer/pre_tokenizer.h"
 #include "ballast/text/tokenizer/token_decoder.h"
 

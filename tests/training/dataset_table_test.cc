@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ballast/base/counter_random.h"
+#include "ballast/training/data/table_reader.h"
 #include "ballast/training/dataset.h"
 #include "tests/support/memory_meter.h"
 #include "tests/support/temp_folder.h"

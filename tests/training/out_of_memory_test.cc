@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "ballast/training/make_trainable.h"
+#include "ballast/training/train_event.h"
 #include "examples/emulated_backend.h"
 #include "tests/support/training_runs.h"
 

@@ -14,6 +14,8 @@
 #include "apps/ballast/terminal/train_display.h"
 #include "ballast/nn/sequential_file.h"
 #include "ballast/training/run.h"
+#include "ballast/training/train_log.h"
+#include "ballast/training/trainable.h"
 
 namespace ballast::cli {
 

@@ -7,6 +7,7 @@
 
 #include "apps/ballast/output/text.h"
 #include "ballast/archive/pattern.h"
+#include "ballast/formats/id_index.h"
 
 namespace ballast::cli {
 

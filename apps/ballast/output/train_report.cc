@@ -8,6 +8,7 @@
 #include "apps/ballast/output/svg_chart.h"
 #include "apps/ballast/output/text.h"
 #include "ballast/io/file.h"
+#include "ballast/training/train_event.h"
 
 namespace ballast::cli {
 

@@ -13,6 +13,7 @@
 
 #include "apps/ballast/output/text.h"
 #include "ballast/io/file.h"
+#include "ballast/io/stream.h"
 
 namespace ballast::cli {
 

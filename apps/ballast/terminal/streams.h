@@ -7,6 +7,7 @@
 #include "apps/ballast/terminal/console.h"
 #include "ballast/archive/open.h"
 #include "ballast/archive/write.h"
+#include "ballast/io/stream.h"
 
 namespace ballast::cli {
 

@@ -9,6 +9,7 @@
 
 #include "apps/ballast/output/text.h"
 #include "ballast/base/utf8.h"
+#include "ballast/training/train_event.h"
 
 namespace ballast::cli {
 

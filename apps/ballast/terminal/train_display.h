@@ -8,6 +8,7 @@
 
 #include "apps/ballast/output/train_history.h"
 #include "apps/ballast/terminal/terminal.h"
+#include "ballast/training/train_event.h"
 
 namespace ballast::cli {
 

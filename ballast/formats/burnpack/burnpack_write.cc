@@ -6,6 +6,7 @@
 
 #include "ballast/base/checked.h"
 #include "ballast/base/json.h"
+#include "ballast/base/utf8.h"
 #include "ballast/formats/burnpack/burnpack.h"
 #include "ballast/formats/drivers.h"
 #include "ballast/formats/tie.h"

@@ -5,6 +5,7 @@
 #include <bit>
 
 #include "ballast/base/json.h"
+#include "ballast/base/utf8.h"
 #include "ballast/tensor/small_float.h"
 
 namespace ballast {

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "ballast/base/json.h"
+#include "ballast/base/utf8.h"
 #include "ballast/formats/drivers.h"
 #include "ballast/formats/gptrs/gptrs_index.h"
 

@@ -8,6 +8,7 @@
 
 #include "ballast/base/checked.h"
 #include "ballast/base/json.h"
+#include "ballast/base/utf8.h"
 #include "ballast/formats/drivers.h"
 
 namespace ballast {

@@ -6,11 +6,12 @@
 #include <variant>
 #include <vector>
 
-#include "ballast/text/encoding.h"
+#include "ballast/text/tokenizer.h"
 #include "ballast/text/tokenizer/added_tokens.h"
 #include "ballast/text/tokenizer/byte_pairs.h"
 #include "ballast/text/tokenizer/char_pairs.h"
 #include "ballast/text/tokenizer/normalizer.h"
+#include "ballast/text/tokenizer/post_processor.h"
 #include "ballast/text/tokenizer/pre_tokenizer.h"
 #include "ballast/text/tokenizer/token_decoder.h"
 #include "ballast/text/tokenizer/unigram.h"
@@ -19,18 +20,6 @@
 namespace ballast {
 
 using TokenModel = std::variant<BytePairVocabulary, CharPairVocabulary, UnigramVocabulary, WordVocabulary>;
-
-// Tokens with a meaning of their own, as far as the file names them.
-struct TokenMarks {
-  std::optional<TokenId> begin;
-  std::optional<TokenId> end;
-  std::optional<TokenId> unknown;
-  std::optional<TokenId> classification;  // what BERT begins a text with
-  std::optional<TokenId> separator;
-  std::optional<TokenId> padding;
-  std::optional<TokenId> mask;
-  std::vector<TokenId> stops;  // any of them ends what a model says; with `end`, in ascending order
-};
 
 // Text goes through these stages: added tokens are found, what lies between them is normalized, cut into pieces and
 // handed to the model piece by piece; then tokens are put around it.

@@ -7,6 +7,7 @@
 #include "ballast/archive/write.h"
 #include "ballast/base/checked.h"
 #include "ballast/formats/format.h"
+#include "ballast/formats/name_index.h"
 #include "ballast/io/file.h"
 #include "ballast/io/guard.h"
 #include "ballast/io/work_folder.h"

@@ -9,6 +9,7 @@
 
 #include "ballast/base/near_miss.h"
 #include "ballast/io/guard.h"
+#include "ballast/training/data/table_reader.h"
 #include "ballast/training/dataset.h"
 
 namespace ballast {

@@ -1,24 +1,12 @@
-// What a text becomes, and what the model wants around it.
+// What a model wants around a text.
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <string>
 #include <vector>
 
-#include "ballast/base/result.h"
-#include "ballast/base/token_id.h"
+#include "ballast/text/tokenizer.h"
 
 namespace ballast {
-
-// Lists of equal length.
-struct Encoding {
-  std::vector<TokenId> ids;
-  std::vector<uint32_t> type_ids;  // which of two texts a token is of, as the model was taught to see it
-  std::vector<bool> special;       // added around the text, not found in it
-  size_t padding_begin = 0;        // tokens from which to which the text was filled up; equal where it was not
-  size_t padding_end = 0;
-};
 
 // The tokens around one text, and around two.
 struct PostProcessor {

@@ -1,4 +1,4 @@
-#include "ballast/text/encoding.h"
+#include "ballast/text/tokenizer/post_processor.h"
 
 #include <fmt/format.h>
 
