@@ -3,9 +3,12 @@ include(CMakePackageConfigHelpers)
 
 set(package_folder "${CMAKE_INSTALL_LIBDIR}/cmake/ballast")
 
-foreach(layer IN LISTS BALLAST_LAYERS)
-  file(GLOB headers CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/ballast/${layer}/*.h")
-  install(FILES ${headers} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/ballast/${layer}")
+set(public_headers "${PROJECT_SOURCE_DIR}/cmake/public_headers.txt")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${public_headers}")
+file(STRINGS "${public_headers}" headers REGEX "^ballast/")
+foreach(header IN LISTS headers)
+  get_filename_component(folder "${header}" DIRECTORY)
+  install(FILES "${PROJECT_SOURCE_DIR}/${header}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/${folder}")
 endforeach()
 
 # Two export sets, so that a user of the shared library needs none of the development packages behind it.
@@ -16,6 +19,12 @@ foreach(kind shared static)
   install(EXPORT ballast_${kind} NAMESPACE ballast:: FILE ballast-${kind}-targets.cmake
           DESTINATION "${package_folder}")
 endforeach()
+# What debuggers want is most of the archive, and `cmake --install --strip` leaves archives alone.
+if(CMAKE_STRIP)
+  install(CODE "execute_process(COMMAND \"${CMAKE_STRIP}\" --strip-debug
+    \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/$<TARGET_FILE_NAME:ballast_static>\"
+    COMMAND_ERROR_IS_FATAL ANY)")
+endif()
 if(TARGET ballast)
   install(TARGETS ballast RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 endif()

@@ -100,6 +100,20 @@ class CheckLayers(unittest.TestCase):
                              ("tests/backends/a_test.cc", "cpu/cpu.h"), ("bench/a.cc", "cpu/cpu.h")]:
             self.accepts({path: f'#include "ballast/backends/{header}"\n'})
 
+    def test_finds_what_is_installed_and_includes_what_is_not(self):
+        tree = {"cmake/public_headers.txt": "# Values\nballast/base/a.h\n", "ballast/base/a.h": "", "ballast/base/b.h": "",
+                "ballast/base/a.cc": '#include "ballast/base/b.h"\n'}
+        self.accepts({**tree, "examples/a.cc": "#include <ballast/base/a.h>\n"})
+        self.finds({**tree, "ballast/base/a.h": '#include "ballast/base/b.h"\n'},
+                   "ballast/base/a.h:1: ballast/base/b.h is not installed")
+        self.finds({**tree, "examples/a.cc": "#include <ballast/base/b.h>\n"}, "ballast/base/b.h is not installed")
+
+    def test_finds_headers_that_cannot_be_installed(self):
+        self.finds({"cmake/public_headers.txt": "\nballast/base/a.h\n", "ballast/base/b.h": ""},
+                   "cmake/public_headers.txt:2: ballast/base/a.h does not exist")
+        self.finds({"cmake/public_headers.txt": "ballast/text/tokenizer/a.h\n", "ballast/text/tokenizer/a.h": ""},
+                   "its headers are private")
+
     def test_finds_a_circle_of_folders(self):
         self.finds({"ballast/base/a.h": '#include "ballast/tensor/b.h"\n',
                     "ballast/tensor/b.h": '#include "ballast/base/c.h"\n', "ballast/base/c.h": ""},
