@@ -7,9 +7,8 @@
 #include <filesystem>
 
 #include "ballast/formats/drivers.h"
-#include "tests/formats/numpy_expectations.h"
+#include "tests/formats/netcl_fixtures.h"
 #include "tests/formats/zip_builder.h"
-#include "tests/support/memory_siblings.h"
 #include "tests/support/mutation.h"
 #include "tests/support/places.h"
 
@@ -18,128 +17,39 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// ---------------------------------------------------------------- files beside each other
-
-// Opens `name` of the siblings, by content.
-Result<Archive> open_named(MemorySiblings& siblings, const std::string& name, const std::string& companion = "") {
-  OpenRequest request;
-  BALLAST_TRY(request.source, siblings.open_sibling(name));
-  request.file_name = name;
-  request.companion = companion;
-  request.siblings = &siblings;
-  return open_archive(request);
-}
-
-Archive open_named_or_die(MemorySiblings& siblings, const std::string& name, const std::string& companion = "") {
-  auto archive = open_named(siblings, name, companion);
-  EXPECT_TRUE(archive.has_value()) << archive.error().message;
-  return archive ? *std::move(archive) : Archive({}, {}, {});
-}
-
-// Everything the plan writes, under the names it gives.
-Result<MemorySiblings> write_files(const FormatDriver& driver, const Archive& archive, const Description& description,
-                                   const std::string& file_name) {
-  WriteOptions options;
-  options.keep_order = true;
-  BALLAST_TRY(const auto planned, driver.plan_write({description, options, file_name}));
-  ArchiveFeed feed(archive, description);
-  MemorySiblings written;
-  for (size_t i = 0; i < planned->files().size(); ++i) {
-    MemorySink sink;
-    BALLAST_CHECK(planned->emit(i, sink, feed));
-    const PlannedFile& file = planned->files()[i];
-    EXPECT_EQ(file.size.value_or(sink.position()), sink.position());
-    written.files[file.file_name.empty() ? file_name : file.file_name] = sink.take();
-  }
-  return written;
-}
-
-MemorySiblings write_files_or_die(const FormatDriver& driver, const Archive& archive, const Description& description,
-                                  const std::string& file_name) {
-  auto written = write_files(driver, archive, description, file_name);
-  EXPECT_TRUE(written.has_value()) << written.error().message;
-  return written ? *std::move(written) : MemorySiblings();
-}
-
-// ---------------------------------------------------------------- netcl's own files
-
-struct Fixture {
-  std::string name;
-  std::vector<std::string> files;
-  std::vector<ExpectedTensor> tensors;  // without the metadata member
-  std::optional<std::string> meta_json;
-};
-
-Result<Fixture> parse_fixture(std::string_view text, const std::string& name) {
-  Fixture fixture;
-  fixture.name = name;
-  JsonReader json(text, name);
-  BALLAST_CHECK(json.enter_object());
-  std::string key;
-  for (;;) {
-    BALLAST_TRY(const bool more, json.next_key(key));
-    if (!more) break;
-    if (key == "tensors") {
-      BALLAST_TRY(fixture.tensors, read_expected_tensors(json));
-    } else if (key == "meta_json") {
-      BALLAST_TRY(fixture.meta_json, json.read_string());
-    } else if (key == "files") {
-      BALLAST_CHECK(json.enter_object());
-      for (;;) {
-        BALLAST_TRY(const bool another, json.next_key(key));
-        if (!another) break;
-        fixture.files.push_back(key);
-        BALLAST_CHECK(json.skip_value());
-      }
-    } else {
-      BALLAST_CHECK(json.skip_value());
-    }
-  }
-  std::erase_if(fixture.tensors, [](const ExpectedTensor& tensor) { return tensor.name == kNetclMetaName; });
-  return fixture;
-}
-
-constexpr std::string_view kExpectEnding = ".expect.json";
-
-std::vector<Fixture> all_fixtures() {
+std::vector<NetclFiles> all_fixtures() {
   std::vector<std::string> names;
   for (const auto& entry : std::filesystem::directory_iterator(test_data_folder() + "/netcl")) {
     const std::string name = entry.path().filename().string();
     if (name.ends_with(kExpectEnding)) names.push_back(name);
   }
   std::ranges::sort(names);
-  std::vector<Fixture> fixtures;
+  std::vector<NetclFiles> fixtures;
   for (const std::string& name : names) {
     const ByteVector text = read_test_data("netcl/" + name);
-    auto fixture = parse_fixture(as_text(text), name.substr(0, name.size() - kExpectEnding.size()));
+    auto fixture = parse_netcl_files(as_text(text), name.substr(0, name.size() - kExpectEnding.size()));
     EXPECT_TRUE(fixture.has_value()) << fixture.error().message;
     if (fixture) fixtures.push_back(*std::move(fixture));
   }
   return fixtures;
 }
 
-MemorySiblings files_of(const Fixture& fixture) {
-  MemorySiblings siblings;
-  for (const std::string& file : fixture.files) siblings.files[file] = read_test_data("netcl/" + file);
-  return siblings;
-}
-
 // Which file stands for all of them, and the other half of a pair.
-std::string main_file(const Fixture& fixture) {
+std::string main_file(const NetclFiles& fixture) {
   const auto json =
       std::ranges::find_if(fixture.files, [](const std::string& file) { return file.ends_with(".json"); });
   return json == fixture.files.end() ? fixture.files.front() : *json;
 }
 
-std::string npz_file(const Fixture& fixture) {
+std::string npz_file(const NetclFiles& fixture) {
   const auto npz = std::ranges::find_if(fixture.files, [](const std::string& file) { return file.ends_with(".npz"); });
   return npz == fixture.files.end() ? "" : *npz;
 }
 
-class NetclFixture : public ::testing::TestWithParam<Fixture> {};
+class NetclFixture : public ::testing::TestWithParam<NetclFiles> {};
 
 TEST_P(NetclFixture, HoldsWhatNetclPutIntoIt) {
-  const Fixture& fixture = GetParam();
+  const NetclFiles& fixture = GetParam();
   MemorySiblings siblings = files_of(fixture);
   if (fixture.name == "broken_ckpt") return;  // see RefusesACheckpointWithACutState
   const Archive archive = open_named_or_die(siblings, main_file(fixture), npz_file(fixture));
@@ -155,7 +65,7 @@ TEST_P(NetclFixture, HoldsWhatNetclPutIntoIt) {
 }
 
 TEST_P(NetclFixture, IsWrittenBackByteForByte) {
-  const Fixture& fixture = GetParam();
+  const NetclFiles& fixture = GetParam();
   MemorySiblings siblings = files_of(fixture);
   if (fixture.name == "broken_ckpt") return;
   const Archive archive = open_named_or_die(siblings, main_file(fixture), npz_file(fixture));
@@ -171,7 +81,7 @@ TEST_P(NetclFixture, IsWrittenBackByteForByte) {
 }
 
 TEST_P(NetclFixture, HasNothingToComplainAbout) {
-  const Fixture& fixture = GetParam();
+  const NetclFiles& fixture = GetParam();
   if (fixture.files.size() != 1 || !main_file(fixture).ends_with(".netcl")) return;
   const Verified verified = verify_bytes(kNetclDriver, read_test_data("netcl/" + main_file(fixture)));
   EXPECT_TRUE(verified.readable);
@@ -238,8 +148,6 @@ ByteVector netcl_file(const std::string& json, std::vector<ZipInput> tensors = {
   tensors.push_back({"__netcl_meta__.npy", meta_npy(fmt::format("<U{}", json.size()), "()", utf32(json))});
   return build_zip(tensors, {}).take();
 }
-
-constexpr const char* kOneRelu = R"({"type": "Sequential", "config": [{"type": "ReLU", "args": {}}], "version": 2})";
 
 TEST(Netcl, AcceptsTheMetadataNetclAccepts) {
   for (const char* json : {
@@ -395,144 +303,6 @@ TEST(Netcl, ReportsWhatNetclPassesOver) {
   EXPECT_THAT(
       findings_of(R"({"type": "Sequential", "config": [{"type": "BatchNorm2d"}, {"type": "GELU"}], "version": 2})", {}),
       ElementsAre("layer_args", "missing_tensor", "missing_tensor", "missing_tensor", "missing_tensor", "layer_type"));
-}
-
-// ---------------------------------------------------------------- pairs
-
-Fixture fixture_named(const std::string& name) {
-  const ByteVector text = read_test_data("netcl/" + name + std::string(kExpectEnding));
-  return parse_fixture(as_text(text), name).value();
-}
-
-TEST(NetclPair, IsToldApartByContent) {
-  for (const auto& [name, format, version] :
-       {std::tuple("old_0_1_0", "netcl-legacy", "1"), std::tuple("ckpt_adam", "netcl-checkpoint", "1")}) {
-    MemorySiblings siblings = files_of(fixture_named(name));
-    const Archive archive = open_named_or_die(siblings, std::string(name) + ".json");
-    EXPECT_EQ(archive.description().format, format);
-    EXPECT_EQ(archive.description().version, version);
-    EXPECT_EQ(archive.description().config->text, as_text(siblings.files[std::string(name) + ".json"]));
-  }
-}
-
-TEST(NetclPair, HalfAloneIsAPlainNpz) {
-  MemorySiblings siblings = files_of(fixture_named("old_0_1_0"));
-  EXPECT_EQ(open_named_or_die(siblings, "old_0_1_0.npz").description().format, "npz");
-}
-
-TEST(NetclPair, RefusesACheckpointWithACutState) {
-  MemorySiblings siblings = files_of(fixture_named("broken_ckpt"));
-  const auto archive = open_named(siblings, "broken_ckpt.json");
-  ASSERT_FALSE(archive.has_value());
-  EXPECT_EQ(archive.error().code, ErrorCode::kCorrupt);
-  EXPECT_THAT(archive.error().message, HasSubstr("broken_ckpt.json: byte 30"));
-}
-
-TEST(NetclPair, SaysWhereItLookedForTheTensors) {
-  MemorySiblings siblings = files_of(fixture_named("dotted_name"));
-  const auto archive = open_named(siblings, "run.json");
-  ASSERT_FALSE(archive.has_value());
-  EXPECT_EQ(archive.error().code, ErrorCode::kNotFound);
-  EXPECT_THAT(archive.error().message, HasSubstr("\"run.npz\""));
-  EXPECT_TRUE(open_named(siblings, "run.json", "run.1.npz").has_value());
-  OpenRequest request;
-  request.source = MemorySource::owning(siblings.files["run.json"]);
-  EXPECT_EQ(open_archive(request).error().code, ErrorCode::kUnsupported);
-}
-
-TEST(NetclPair, IsNamedAfterItsStem) {
-  MemorySiblings siblings = files_of(fixture_named("old_0_1_3"));
-  const Archive archive = open_named_or_die(siblings, "old_0_1_3.json");
-  for (const char* destination : {"new.v2", "new.v2.json", "new.v2.npz"}) {
-    const auto planned = kNetclLegacyDriver.plan_write({archive.description(), {}, destination});
-    ASSERT_TRUE(planned.has_value());
-    ASSERT_EQ((*planned)->files().size(), 2U);
-    EXPECT_EQ((*planned)->files()[0].file_name, "new.v2.npz");
-    EXPECT_EQ((*planned)->files()[1].file_name, "new.v2.json");
-  }
-  EXPECT_FALSE(kNetclLegacyDriver.plan_write({archive.description(), {}, ""}).has_value());
-}
-
-TEST(NetclPair, KeepsJsonThatOnlyPythonWrites) {
-  MemorySiblings siblings = files_of(fixture_named("ckpt_adam"));
-  siblings.files["ckpt_adam.json"] = to_byte_vector(R"({"optim_state": {"lr": NaN}, "config": {"x": -Infinity}})");
-  const Archive archive = open_named_or_die(siblings, "ckpt_adam.json");
-  EXPECT_EQ(write_files_or_die(kNetclCheckpointDriver, archive, archive.description(), "ckpt_adam").files,
-            siblings.files);
-}
-
-TEST(NetclPair, BecomesTheSingleFileALaterReleaseWrites) {
-  MemorySiblings siblings = files_of(fixture_named("old_0_1_3"));
-  const Archive pair = open_named_or_die(siblings, "old_0_1_3.json");
-  MemorySiblings single = write_files_or_die(kNetclDriver, pair, pair.description(), "model.netcl");
-  const Archive model = open_named_or_die(single, "model.netcl");
-  EXPECT_EQ(model.description().version, "2");
-  EXPECT_EQ(model.description().producer, "netcl 0.1.4 to 0.2.7");
-  const std::string& text = model.description().config->text;
-  EXPECT_THAT(text, HasSubstr(R"("stride": 1, "pad": 1, "bias": true}}, {"type": "ReLU", "args": {}})"));
-  EXPECT_TRUE(text.ends_with(R"({"type": "Sigmoid", "args": {}}], "version": 2, "format": "netcl.single-file"})"))
-      << text;
-  expect_tensors(model, fixture_named("old_0_1_3").tensors);
-
-  MemorySiblings back = write_files_or_die(kNetclLegacyDriver, model, model.description(), "old_0_1_3");
-  EXPECT_EQ(back.files["old_0_1_3.npz"], siblings.files["old_0_1_3.npz"]);
-  EXPECT_THAT(std::string(as_text(back.files["old_0_1_3.json"])), HasSubstr(R"("version": 1})"));
-}
-
-TEST(NetclPair, SaysThatAConvolutionHasNoBias) {
-  const std::string text =
-      R"({"type": "Sequential", "config": [{"type": "Conv2d", "args": {"in_channels": 1, "out_channels": 1, "kernel_size": 1, "stride": 1, "pad": 0}}], "version": 1})";
-  const std::vector<TensorInfo> tensors = {make_info("0:weight", DType::kF32, {1, 1, 1, 1})};
-  EXPECT_THAT(*netcl_config_as_version_2(text, tensors), HasSubstr(R"("pad": 0, "bias": false}})"));
-  EXPECT_EQ(*netcl_config_as_version_1(text), text);
-  EXPECT_EQ(*netcl_config_as_version_2(kOneRelu, tensors), kOneRelu);
-}
-
-TEST(NetclPair, CarriesTheOriginBesideTheTensors) {
-  MemorySiblings siblings = files_of(fixture_named("ckpt_sgd_momentum"));
-  const Archive archive = open_named_or_die(siblings, "ckpt_sgd_momentum.json");
-  Description description = archive.description();
-  description.origin = "from elsewhere";
-  for (const FormatDriver* driver : {&kNetclCheckpointDriver, &kNpzDriver}) {
-    MemorySiblings written = write_files_or_die(*driver, archive, description, "x");
-    const Archive again = open_named_or_die(written, driver == &kNpzDriver ? "x" : "x.json");
-    EXPECT_EQ(again.description().origin, "from elsewhere");
-    expect_tensors(again, fixture_named("ckpt_sgd_momentum").tensors);
-  }
-}
-
-TEST(NetclPair, WritesAnEmptyStateWhereThereIsNone) {
-  Description description;
-  description.tensors = {make_info("p0", DType::kF32, {0})};
-  description.config = ModelConfig{"gptrs", "{}"};
-  const Archive archive(description, {{}}, {MemorySource::owning({})});
-  MemorySiblings written = write_files_or_die(kNetclCheckpointDriver, archive, description, "x");
-  EXPECT_EQ(as_text(written.files["x.json"]), R"({"optim_state": {}, "config": {}})");
-}
-
-TEST(NetclPair, SurvivesDamageToItsJson) {
-  for (const char* name : {"old_0_1_0", "ckpt_sgd_momentum"}) {
-    MemorySiblings siblings = files_of(fixture_named(name));
-    const std::string json = std::string(name) + ".json";
-    const ByteVector bytes = siblings.files[json];
-    const auto try_one = [&](ByteSpan mutant, const std::string& what) {
-      siblings.files[json] = ByteVector(mutant.begin(), mutant.end());
-      for (const FormatDriver* driver : {&kNetclLegacyDriver, &kNetclCheckpointDriver}) {
-        OpenRequest request;
-        request.source = MemorySource::borrowing(mutant, json);
-        request.file_name = json;
-        request.siblings = &siblings;
-        Findings first = Findings::stop_at_first_error();
-        Findings all = Findings::collect_all();
-        const auto opened = driver->open(request, first);
-        const auto verified = driver->open(request, all);
-        EXPECT_EQ(opened.has_value(), verified.has_value() && !all.has_errors()) << what;
-        if (opened) expect_sound(*opened);
-      }
-    };
-    truncations(bytes, try_one);
-    random_mutations(bytes, fresh_seed(), 300, try_one);
-  }
 }
 
 // ---------------------------------------------------------------- writing
