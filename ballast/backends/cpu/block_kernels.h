@@ -34,10 +34,10 @@ struct alignas(64) RoundedTile {
   float scaled_sums[16];
 };
 constexpr size_t kTileGroup = 16;
-// Rows of each group: m in as few groups as there can be, all of the same size, which is a multiple of 4.
+// Rows of each group: m in as few groups as there can be, all of the same size, which is one that tiles have loops for.
 constexpr size_t tile_rows_of(size_t m) {
   const size_t groups = (m + kTileGroup - 1) / kTileGroup;
-  return groups == 0 ? kTileGroup : ((m + groups - 1) / groups + 3) / 4 * 4;
+  return groups * 12 >= m ? 12 : kTileGroup;
 }
 // Up to whole stripes.
 constexpr size_t tile_blocks_of(size_t k) { return stripes_of(k) * 4; }

@@ -6,16 +6,17 @@
 // the stores that a configuration is made of behind its use.
 
 // ---------------------------------------------------------------- instructions
-// Tiles 0 to 3: sums of `rows` rows and 16 outputs; 4 and 5: activations; 6 and 7: weights, four bytes of each output
-// in a row. An instruction takes as long as there are rows of activations, so there are no more than are needed.
+// Tiles 0 and 1: sums of rows and 16 outputs; 2 and 3: activations; 4: weights, four bytes of each output in a row. An
+// instruction takes as long as there are rows of activations, so there are no more than are needed.
 struct alignas(64) TileShapes {
   uint8_t palette = 1, start = 0;
   uint8_t reserved[14] = {};
-  uint16_t row_bytes[16] = {64, 64, 64, 64, 32, 32, 64, 64};
+  uint16_t row_bytes[16] = {64, 64, 32, 32, 64};
   uint8_t rows[16] = {};
 
   HWY_INLINE explicit TileShapes(size_t activations) {
-    for (size_t tile = 0; tile < 8; ++tile) rows[tile] = tile < 6 ? static_cast<uint8_t>(activations) : 8;
+    for (size_t tile = 0; tile < 4; ++tile) rows[tile] = static_cast<uint8_t>(activations);
+    rows[4] = 8;
   }
 };
 
@@ -27,48 +28,23 @@ struct TileUse {
   HWY_INLINE ~TileUse() { asm volatile("tilerelease" ::); }
 };
 
-// High and low of up to 16 rows, for 16 outputs, or for 32: those of the first 16, then those of the others.
-template <size_t kHalves>
 struct alignas(64) TileSums {
-  int32_t of[2 * kHalves][16][16];
+  int32_t high[16][16], low[16][16];  // of up to 16 rows and 16 outputs
 };
 
-HWY_INLINE void multiply_tile(const RoundedTile& a, const int8_t (*w)[8][64], TileSums<1>& sums) {
+HWY_INLINE void multiply_tile(const RoundedTile& a, const int8_t (*w)[64], TileSums& sums) {
   asm volatile(
       "tilezero %%tmm0\n\t"
       "tilezero %%tmm1\n\t"
-      "tileloadd (%[high],%[a_row],1), %%tmm4\n\t"
-      "tileloadd (%[low],%[a_row],1), %%tmm5\n\t"
-      "tileloadd (%[first],%[w_row],1), %%tmm6\n\t"
-      "tdpbssd %%tmm6, %%tmm4, %%tmm0\n\t"
-      "tdpbssd %%tmm6, %%tmm5, %%tmm1\n\t"
-      "tilestored %%tmm0, (%[s0],%[w_row],1)\n\t"
-      "tilestored %%tmm1, (%[s1],%[w_row],1)" ::[high] "r"(a.high),
-      [low] "r"(a.low), [first] "r"(w[0]), [s0] "r"(sums.of[0]), [s1] "r"(sums.of[1]), [a_row] "r"(size_t{32}),
+      "tileloadd (%[high],%[a_row],1), %%tmm2\n\t"
+      "tileloadd (%[low],%[a_row],1), %%tmm3\n\t"
+      "tileloadd (%[weights],%[w_row],1), %%tmm4\n\t"
+      "tdpbssd %%tmm4, %%tmm2, %%tmm0\n\t"
+      "tdpbssd %%tmm4, %%tmm3, %%tmm1\n\t"
+      "tilestored %%tmm0, (%[high_sums],%[w_row],1)\n\t"
+      "tilestored %%tmm1, (%[low_sums],%[w_row],1)" ::[high] "r"(a.high),
+      [low] "r"(a.low), [weights] "r"(w), [high_sums] "r"(sums.high), [low_sums] "r"(sums.low), [a_row] "r"(size_t{32}),
       [w_row] "r"(size_t{64})
-      : "memory");
-}
-
-HWY_INLINE void multiply_tile(const RoundedTile& a, const int8_t (*w)[8][64], TileSums<2>& sums) {
-  asm volatile(
-      "tilezero %%tmm0\n\t"
-      "tilezero %%tmm1\n\t"
-      "tilezero %%tmm2\n\t"
-      "tilezero %%tmm3\n\t"
-      "tileloadd (%[high],%[a_row],1), %%tmm4\n\t"
-      "tileloadd (%[low],%[a_row],1), %%tmm5\n\t"
-      "tileloadd (%[first],%[w_row],1), %%tmm6\n\t"
-      "tileloadd (%[second],%[w_row],1), %%tmm7\n\t"
-      "tdpbssd %%tmm6, %%tmm4, %%tmm0\n\t"
-      "tdpbssd %%tmm6, %%tmm5, %%tmm1\n\t"
-      "tdpbssd %%tmm7, %%tmm4, %%tmm2\n\t"
-      "tdpbssd %%tmm7, %%tmm5, %%tmm3\n\t"
-      "tilestored %%tmm0, (%[s0],%[w_row],1)\n\t"
-      "tilestored %%tmm1, (%[s1],%[w_row],1)\n\t"
-      "tilestored %%tmm2, (%[s2],%[w_row],1)\n\t"
-      "tilestored %%tmm3, (%[s3],%[w_row],1)" ::[high] "r"(a.high),
-      [low] "r"(a.low), [first] "r"(w[0]), [second] "r"(w[1]), [s0] "r"(sums.of[0]), [s1] "r"(sums.of[1]),
-      [s2] "r"(sums.of[2]), [s3] "r"(sums.of[3]), [a_row] "r"(size_t{32}), [w_row] "r"(size_t{64})
       : "memory");
 }
 
@@ -221,63 +197,50 @@ struct alignas(64) GroupSums {
 
 // Adds the products of one block to the sums of kRows rows and 16 outputs, which stay in registers.
 template <size_t kRows, bool kHasMinima>
-HWY_INLINE void add_tile_sums(const int32_t (*high)[16], const int32_t (*low)[16], const RoundedTile& a,
-                              const float* scales, const float* minima, Vector* sums) {
+HWY_INLINE void add_tile_sums(const TileSums& exact, const RoundedTile& a, const float* scales, const float* minima,
+                              Vector* sums) {
   const Floats d;
   const Ints ints;
   const Vector scale = hn::Load(d, scales);
   [[maybe_unused]] Vector minimum = zeros();
   if constexpr (kHasMinima) minimum = hn::Load(d, minima);
   BALLAST_UNROLL for (size_t row = 0; row < kRows; ++row) {
-    const auto exact = hn::Add(hn::ShiftLeft<7>(hn::Load(ints, high[row])), hn::Load(ints, low[row]));
-    sums[row] = hn::MulAdd(hn::Mul(scale, splat(a.scales[row])), hn::ConvertTo(d, exact), sums[row]);
+    const auto total = hn::Add(hn::ShiftLeft<7>(hn::Load(ints, exact.high[row])), hn::Load(ints, exact.low[row]));
+    sums[row] = hn::MulAdd(hn::Mul(scale, splat(a.scales[row])), hn::ConvertTo(d, total), sums[row]);
     if constexpr (kHasMinima) sums[row] = hn::MulAdd(minimum, splat(a.scaled_sums[row]), sums[row]);
   }
 }
 
-// Blocks `chain`, chain + 4 ..., of outputs [16 * first, 16 * (first + kHalves)). Tiles multiply the next block while
-// vectors add this one: the way of a product through a tile and memory is long.
-template <size_t kRows, size_t kHalves, size_t kForms, bool kHasMinima>
-HWY_INLINE void add_chain(const RoundedTile* a, const BlockOfTiles<kForms>* w, size_t blocks, size_t chain,
-                          size_t first, GroupSums& sums) {
+// Blocks `chain`, chain + 4 ..., of outputs [16 * half, 16 * half + 16). Tiles multiply the next block while vectors
+// add this one: the way of a product through a tile and memory is long.
+template <size_t kRows, size_t kForms, bool kHasMinima>
+HWY_INLINE void add_chain(const RoundedTile* a, const BlockOfTiles<kForms>* w, size_t blocks, size_t chain, size_t half,
+                          GroupSums& sums) {
   const Floats d;
-  TileSums<kHalves> exact[2];
-  Vector of[kHalves][kRows];
-  BALLAST_UNROLL for (size_t half = 0; half < kHalves; ++half) {
-    BALLAST_UNROLL for (size_t row = 0; row < kRows; ++row) {
-      of[half][row] = hn::Load(d, sums.of[chain][row] + 16 * (first + half));
-    }
-  }
+  TileSums exact[2];
+  Vector of[kRows];
+  BALLAST_UNROLL for (size_t row = 0; row < kRows; ++row) of[row] = hn::Load(d, sums.of[chain][row] + 16 * half);
   const size_t steps = blocks / 4 * kForms;
-  multiply_tile(a[chain], w[chain].numbers[0] + first, exact[0]);
+  const auto multiply = [&](size_t step) HWY_ATTR {
+    const size_t block = chain + step / kForms * 4;
+    multiply_tile(a[block], w[block].numbers[step % kForms][half], exact[step % 2]);
+  };
+  multiply(0);
   for (size_t step = 0; step < steps; ++step) {
-    const size_t next = step + 1;
-    if (next < steps) {
-      const size_t at = chain + next / kForms * 4;
-      multiply_tile(a[at], w[at].numbers[next % kForms] + first, exact[next % 2]);
-    }
-    const size_t block = chain + step / kForms * 4, form = step % kForms;
-    BALLAST_UNROLL for (size_t half = 0; half < kHalves; ++half) {
-      const size_t at = 16 * (first + half);
-      add_tile_sums<kRows, kHasMinima>(exact[step % 2].of[2 * half], exact[step % 2].of[2 * half + 1], a[block],
-                                       w[block].scales[form] + at, w[block].minima + at, of[half]);
-    }
+    if (step + 1 < steps) multiply(step + 1);
+    const size_t block = chain + step / kForms * 4;
+    add_tile_sums<kRows, kHasMinima>(exact[step % 2], a[block], w[block].scales[step % kForms] + 16 * half,
+                                     w[block].minima + 16 * half, of);
   }
-  BALLAST_UNROLL for (size_t half = 0; half < kHalves; ++half) {
-    BALLAST_UNROLL for (size_t row = 0; row < kRows; ++row) {
-      hn::Store(of[half][row], d, sums.of[chain][row] + 16 * (first + half));
-    }
-  }
+  BALLAST_UNROLL for (size_t row = 0; row < kRows; ++row) hn::Store(of[row], d, sums.of[chain][row] + 16 * half);
 }
 
 // Chain by chain, so that sums need not be stored after each block.
 template <size_t kRows, size_t kForms, bool kHasMinima>
 HWY_NOINLINE void add_chunk(const RoundedTile* a, const BlockOfTiles<kForms>* w, size_t blocks, GroupSums& sums) {
-  // No more sums than registers hold.
-  constexpr size_t kHalves = kRows <= 8 ? 2 : 1;
   for (size_t chain = 0; chain < 4; ++chain) {
-    for (size_t first = 0; first < 2; first += kHalves) {
-      add_chain<kRows, kHalves, kForms, kHasMinima>(a, w, blocks, chain, first, sums);
+    for (size_t half = 0; half < 2; ++half) {
+      add_chain<kRows, kForms, kHasMinima>(a, w, blocks, chain, half, sums);
     }
   }
 }
@@ -287,11 +250,7 @@ using AddChunk = void (*)(const RoundedTile*, const TileWeights<Format>*, size_t
 template <class Format>
 AddChunk<Format> chunk_adder(size_t rows) {
   constexpr size_t kForms = Format::kSplit ? 2 : 1;
-  switch (rows) {
-    case 8: return add_chunk<8, kForms, Format::kHasMinima>;
-    case 12: return add_chunk<12, kForms, Format::kHasMinima>;
-    default: return add_chunk<16, kForms, Format::kHasMinima>;
-  }
+  return rows <= 12 ? add_chunk<12, kForms, Format::kHasMinima> : add_chunk<16, kForms, Format::kHasMinima>;
 }
 
 HWY_INLINE void store_group(const GroupSums& sums, size_t rows, size_t columns, float* c, size_t stride) {
