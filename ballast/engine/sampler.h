@@ -44,7 +44,7 @@ class Sampler {
   static std::vector<SampledToken> likeliest(std::span<const float> logits, size_t count);
 
  private:
-  TokenId choose(std::span<const float> logits, std::span<const TokenId> past);
+  TokenId choose(std::span<const float> logits, float most, std::span<const TokenId> past);
   void penalise(std::span<const TokenId> past);
   TokenId draw();
 

@@ -33,10 +33,39 @@ struct QueryBlock {
   size_t head(size_t row) const { return first_head + row % heads; }
 };
 
+// Keys [oldest, seen) are what a query looks at.
+size_t keys_seen(const AttentionProblem<float>& p, size_t query) {
+  return p.first_position + (p.sees_all ? p.q_count : query + 1);
+}
+size_t oldest_key(const AttentionProblem<float>& p, size_t query) {
+  const size_t seen = keys_seen(p, query);
+  return p.window != 0 && seen > p.window ? seen - p.window : 0;
+}
+// Where blocks of keys begin for the first query of a block, and so for all.
+size_t first_key_of(const AttentionProblem<float>& p, const QueryBlock& block) {
+  return oldest_key(p, block.first_query) / kBlockKeys * kBlockKeys;
+}
+
+// A part of the cache that begins at `of`, or, where there are pages, behind `page_offset` of each.
+WeightView cached(const AttentionProblem<float>& p, const std::byte* of, size_t page_offset, size_t kv_head, size_t key,
+                  size_t channel) {
+  if (p.pages != nullptr) {
+    of = p.pages[key / kPagePositions]->host_address() + page_offset;
+    key %= kPagePositions;
+  }
+  const size_t element = (kv_head * p.capacity + key) * p.head_dim + channel;
+  return {of + element * (p.cache_dtype == DType::kF32 ? 4 : 2), p.cache_dtype};
+}
+
 class BlockAttention {
  public:
-  BlockAttention(const AttentionProblem<float>& problem, const QueryBlock& block)
-      : p_(problem), block_(block), group_(problem.q_heads / problem.kv_heads), tiles_{block.rows()} {
+  // `next_keys`: what this thread reads after the block; it need not exist.
+  BlockAttention(const AttentionProblem<float>& problem, const QueryBlock& block, const std::byte* next_keys)
+      : p_(problem),
+        block_(block),
+        next_keys_(next_keys),
+        group_(problem.q_heads / problem.kv_heads),
+        tiles_{block.rows()} {
     for (size_t row = 0; row < block_.rows(); ++row) {
       const size_t head = block_.kv_head * group_ + block_.head(row);
       queries_[row] = p_.q + block_.query(row) * p_.q_stride + head * p_.head_dim;
@@ -44,13 +73,13 @@ class BlockAttention {
       largest_[row] = -__builtin_inff();
       total_[row] = 0;
     }
-    first_key_ = oldest(0) / kBlockKeys * kBlockKeys;
+    first_key_ = first_key_of(p_, block_);
+    keys_ = keys_seen(p_, block_.first_query + block_.queries - 1);
   }
 
   void run() {
-    const size_t keys = p_.first_position + (p_.sees_all ? p_.q_count : block_.first_query + block_.queries);
-    for (size_t key = first_key_; key < keys; key += kBlockKeys) {
-      const size_t count = smaller(kBlockKeys, keys - key);
+    for (size_t key = first_key_; key < keys_; key += kBlockKeys) {
+      const size_t count = smaller(kBlockKeys, keys_ - key);
       score(key, count);
       weigh(key, count);
       mix(key, count);
@@ -62,17 +91,23 @@ class BlockAttention {
   }
 
  private:
-  WeightView key_at(size_t key, size_t channel) const { return cached(p_.keys, p_.keys_offset, key, channel); }
-  WeightView value_at(size_t key, size_t channel) const { return cached(p_.values, p_.values_offset, key, channel); }
-
-  WeightView cached(const std::byte* of, size_t page_offset, size_t key, size_t channel) const {
-    if (p_.pages != nullptr) {
-      of = p_.pages[key / kPagePositions]->host_address() + page_offset;
-      key %= kPagePositions;
-    }
-    const size_t element = (block_.kv_head * p_.capacity + key) * p_.head_dim + channel;
-    return {of + element * (p_.cache_dtype == DType::kF32 ? 4 : 2), p_.cache_dtype};
+  WeightView key_at(size_t key, size_t channel) const {
+    return cached(p_, p_.keys, p_.keys_offset, block_.kv_head, key, channel);
   }
+  WeightView value_at(size_t key, size_t channel) const {
+    return cached(p_, p_.values, p_.values_offset, block_.kv_head, key, channel);
+  }
+
+  // In elements, from the keys of a block to its values, which are wanted next, and from those to the keys after them:
+  // a past is rarely in the cache, and too short for the machine to see where it goes on.
+  ptrdiff_t from_keys_to_values(size_t key) const {
+    return (value_at(key, 0).data - key_at(key, 0).data) / bytes_of_element();
+  }
+  ptrdiff_t from_values_to_next_keys(size_t key) const {
+    const std::byte* next = key + kBlockKeys < keys_ ? key_at(key + kBlockKeys, 0).data : next_keys_;
+    return (next - value_at(key, 0).data) / bytes_of_element();
+  }
+  ptrdiff_t bytes_of_element() const { return p_.cache_dtype == DType::kF32 ? 4 : 2; }
 
   // weights_[row][j] = query . key
   void score(size_t key, size_t count) {
@@ -80,7 +115,7 @@ class BlockAttention {
       const size_t channels = smaller(kBlockChannels, p_.head_dim - channel);
       for (size_t j = 0; j < count; j += kPanel) {
         pack_panel_across(key_at(key + j, channel), p_.head_dim, channels, smaller(kPanel, count - j),
-                          panels_ + j * channels);
+                          panels_ + j * channels, from_keys_to_values(key));
       }
       for (size_t tile = 0; tile < tiles_.tiles; ++tile) {
         const float* a[kTileRows];
@@ -134,9 +169,8 @@ class BlockAttention {
     map(weights, weights, count, [&](Vector x) HWY_ATTR { return hn::Mul(cap, Tanh()(hn::Mul(x, scale))); });
   }
 
-  // Keys [oldest, seen) are what a row looks at.
-  size_t seen(size_t row) const { return p_.first_position + (p_.sees_all ? p_.q_count : block_.query(row) + 1); }
-  size_t oldest(size_t row) const { return p_.window != 0 && seen(row) > p_.window ? seen(row) - p_.window : 0; }
+  size_t seen(size_t row) const { return keys_seen(p_, block_.query(row)); }
+  size_t oldest(size_t row) const { return oldest_key(p_, block_.query(row)); }
 
   // output += weights * values
   void mix(size_t key, size_t count) {
@@ -157,6 +191,7 @@ class BlockAttention {
         if (direct) {
           product.w = reinterpret_cast<const float*>(values.data);
           product.w_stride = p_.head_dim;
+          if (tile == 0) product.fetch_ahead = from_values_to_next_keys(key);
         }
         for (size_t i = 0; i < product.rows; ++i) {
           a[i] = weights_ + (tiles_.begin(tile) + i) * kBlockKeys;
@@ -188,9 +223,11 @@ class BlockAttention {
 
   const AttentionProblem<float>& p_;
   const QueryBlock& block_;
+  const std::byte* const next_keys_;
   const size_t group_;
   const Tiles tiles_;
   size_t first_key_ = 0;  // of the first block that any row looks at
+  size_t keys_ = 0;       // up to the last that any row looks at
   const float* queries_[kBlockRows];
   float* outputs_[kBlockRows];
   float largest_[kBlockRows];
@@ -236,11 +273,20 @@ const AttentionProblem<float>& problem_of(const AttentionProblem<float>* problem
   return problems[begin];
 }
 
-// Block `index` of all problems together.
-void attend_block(const AttentionProblem<float>* problems, size_t count, size_t index) {
-  const AttentionProblem<float>& problem = problem_of(problems, count, index);
-  const QueryBlock block = BlockCut(problem).block(problem, index - problem.first_piece);
-  BlockAttention(problem, block).run();
+// Where the keys of block `index` of all problems together begin.
+const std::byte* first_keys(const AttentionProblem<float>* problems, size_t count, size_t index) {
+  const AttentionProblem<float>& p = problem_of(problems, count, index);
+  const QueryBlock block = BlockCut(p).block(p, index - p.first_piece);
+  return cached(p, p.keys, p.keys_offset, block.kv_head, first_key_of(p, block), 0).data;
+}
+
+// Blocks [begin, end) of all problems together.
+void attend_blocks(const AttentionProblem<float>* problems, size_t count, size_t begin, size_t end) {
+  for (size_t index = begin; index < end; ++index) {
+    const AttentionProblem<float>& problem = problem_of(problems, count, index);
+    const QueryBlock block = BlockCut(problem).block(problem, index - problem.first_piece);
+    BlockAttention(problem, block, first_keys(problems, count, smaller(index + 1, end - 1))).run();
+  }
 }
 
 void attend(AttentionProblem<float>* problems, size_t count, ThreadPool& pool) {
@@ -249,9 +295,10 @@ void attend(AttentionProblem<float>* problems, size_t count, ThreadPool& pool) {
     problems[i].first_piece = blocks;
     blocks += BlockCut(problems[i]).blocks(problems[i]);
   }
-  pool.for_ranges(blocks, 1, [&](size_t begin, size_t end) HWY_ATTR {
-    for (size_t index = begin; index < end; ++index) attend_block(problems, count, index);
-  });
+  // In a few pieces for each thread: the next block of a piece is fetched while one is computed.
+  const size_t grain = larger(1, blocks / (8 * pool.size()));
+  pool.for_ranges(blocks, grain,
+                  [&](size_t begin, size_t end) HWY_ATTR { attend_blocks(problems, count, begin, end); });
 }
 
 }  // namespace ballast::cpu::HWY_NAMESPACE

@@ -5,8 +5,9 @@
 // 128-bit lanes, and kParts vectors go through a stripe. A format gives of a row of the weight the first and second 16
 // numbers of the blocks of a part, as signed bytes (kSigned) or as bytes from 0 on, too large by 2^kShift (-1: by
 // nothing); and of four rows the scales of those blocks, ordered by block, then row. Where both halves of a block share
-// 16 bytes (kPaired), `pairs` gives those and `take_apart` the halves, byte by byte: bytes may change places in
-// between.
+// 16 bytes (kPaired, from kPairs on), `pairs` gives those and `take_apart` the halves, byte by byte: bytes may change
+// places in between. kOctets: where 32 numbers lie as bytes; kHalvesFirst: a block begins with its scale, an f16, and
+// its minimum if it has one.
 
 // ---------------------------------------------------------------- vocabulary
 constexpr size_t kBlocks = kLanes / 4;
@@ -157,14 +158,16 @@ struct Scales {
 // ---------------------------------------------------------------- blocks of 32
 struct SimpleFormat {
   static constexpr size_t kElements = 32;
-  static constexpr bool kSigned = false, kSplit = false, kHasMinima = false, kPaired = false;
+  static constexpr bool kSigned = false, kSplit = false, kHasMinima = false, kPaired = false, kHalvesFirst = true;
   static constexpr int kShift = -1;
+  static constexpr size_t kOctets = 0;
 };
 
 template <size_t kBlockBytes, size_t kScale, size_t kNibbles>
 struct NibbleFormat : SimpleFormat {
   static constexpr size_t kBytes = kBlockBytes;
   static constexpr bool kPaired = true;
+  static constexpr size_t kPairs = kNibbles;
   template <class Offsets>
   static HWY_INLINE OctetVector pairs(const std::byte* w, const Offsets& offsets, size_t part) {
     return load_lanes(w + kNibbles, offsets, part * kBlocks);
@@ -223,6 +226,7 @@ using Q5_1Format = WithMinima<FiveBitFormat<24, 8>>;
 
 struct Q8_0Format : NibbleFormat<34, 0, 2> {
   static constexpr bool kSigned = true, kPaired = false;
+  static constexpr size_t kOctets = 2;
   template <class Offsets>
   static HWY_INLINE void load(const std::byte* w, const Offsets& offsets, size_t part, OctetVector& first,
                               OctetVector& second) {
@@ -258,6 +262,7 @@ struct MXFP4Table {  // twice the numbers of E2M1, and 16
 };
 struct MXFP4Format : LookupFormat<NibbleFormat<17, 0, 1>, MXFP4Table> {
   static constexpr int kShift = 4;
+  static constexpr bool kHalvesFirst = false;
   template <class Offsets>
   static HWY_INLINE Scales scales(const std::byte* const* w, const Offsets& offsets, size_t part) {
     uint32_t rows[4] = {0, 0, 0, 0};
@@ -279,8 +284,9 @@ struct MXFP4Format : LookupFormat<NibbleFormat<17, 0, 1>, MXFP4Table> {
 // ---------------------------------------------------------------- blocks of 256: a stripe is half of one
 struct LargeFormat {
   static constexpr size_t kElements = 256;
-  static constexpr bool kSigned = false, kSplit = false, kHasMinima = true, kPaired = false;
+  static constexpr bool kSigned = false, kSplit = false, kHasMinima = true, kPaired = false, kHalvesFirst = false;
   static constexpr int kShift = -1;
+  static constexpr size_t kOctets = 0;
 };
 
 // 32 bytes hold two blocks, one in the low and one in the high nibbles.

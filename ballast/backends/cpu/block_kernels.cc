@@ -96,11 +96,9 @@ void round_row(const float* x, size_t k, RoundedStripe* out) {
   for (size_t block = 0; block < blocks; ++block) round_into(x + block * 32, block % 4, out[block / 4]);
 }
 
-// Up to 16 rows.
-void round_group(const float* x, size_t stride, size_t rows, size_t k, RoundedTile* out) {
-  const size_t blocks = k / 32, all = tile_blocks_of(k);
-  if (rows < kTileGroup) std::memset(out, 0, all * sizeof(*out));
-  else std::memset(out + blocks, 0, (all - blocks) * sizeof(*out));
+// The four blocks of a stripe, of which `blocks` are there, of up to 16 rows.
+void round_tiles(const float* x, size_t stride, size_t rows, size_t blocks, RoundedTile* out) {
+  if (rows < kTileGroup || blocks < 4) std::memset(out, 0, 4 * sizeof(*out));
   for (size_t row = 0; row < rows; ++row) {
     for (size_t block = 0; block < blocks; ++block) round_into(x + row * stride + block * 32, row, out[block]);
   }
@@ -158,7 +156,7 @@ HWY_AFTER_NAMESPACE();
 namespace ballast::cpu {
 
 HWY_EXPORT(round_row);
-HWY_EXPORT(round_group);
+HWY_EXPORT(round_tiles);
 HWY_EXPORT(plain_kernels);
 HWY_EXPORT(dotted_kernels);
 
@@ -224,20 +222,30 @@ size_t rounded_bytes(RoundedForm form, size_t m, size_t k) {
   return (m + kTileGroup - 1) / kTileGroup * tile_blocks_of(k) * sizeof(RoundedTile);  // whatever rows a group has
 }
 
+size_t rounded_pieces(RoundedForm form, size_t m, size_t k) {
+  return form == RoundedForm::kTiles ? (m + tile_rows_of(m) - 1) / tile_rows_of(m) * stripes_of(k) : m;
+}
+
+namespace {
+
+void round_piece_of_tiles(const Activations& a, size_t piece, RoundedTile* out) {
+  const size_t stripes = stripes_of(a.k), group_rows = tile_rows_of(a.m);
+  const size_t stripe = piece % stripes, row = piece / stripes * group_rows;
+  const size_t rows = a.m - row < group_rows ? a.m - row : group_rows;
+  const size_t blocks = a.k / 32 - 4 * stripe < 4 ? a.k / 32 - 4 * stripe : 4;
+  HWY_DYNAMIC_DISPATCH(round_tiles)(a.x + row * a.stride + stripe * kStripe, a.stride, rows, blocks, out + 4 * piece);
+}
+
+}  // namespace
+
 void round_activations(const Activations& a, RoundedForm form, size_t begin, size_t end, void* out) {
-  if (form == RoundedForm::kTiles) {
-    const size_t group_rows = tile_rows_of(a.m);
-    for (size_t row = begin; row < end; row += group_rows) {
-      const size_t rows = end - row < group_rows ? end - row : group_rows;
-      HWY_DYNAMIC_DISPATCH(round_group)
-      (a.x + row * a.stride, a.stride, rows, a.k,
-       static_cast<RoundedTile*>(out) + row / group_rows * tile_blocks_of(a.k));
+  for (size_t piece = begin; piece < end; ++piece) {
+    if (form == RoundedForm::kTiles) {
+      round_piece_of_tiles(a, piece, static_cast<RoundedTile*>(out));
+    } else {
+      HWY_DYNAMIC_DISPATCH(round_row)
+      (a.x + piece * a.stride, a.k, static_cast<RoundedStripe*>(out) + piece * stripes_of(a.k));
     }
-    return;
-  }
-  for (size_t row = begin; row < end; ++row) {
-    HWY_DYNAMIC_DISPATCH(round_row)
-    (a.x + row * a.stride, a.k, static_cast<RoundedStripe*>(out) + row * stripes_of(a.k));
   }
 }
 

@@ -63,8 +63,9 @@ struct Activations {
   const float* x = nullptr;
   size_t stride = 0, m = 0, k = 0;  // k is a multiple of 32
 };
-// Rows [begin, end) into their places behind `out`; tiles begin with a multiple of tile_rows_of(m) and end with one or
-// with m. Infinity and NaN make the products of their row NaN.
+// Pieces that can be rounded apart from each other: rows of stripes, or a stripe of the rows of a group of tiles.
+size_t rounded_pieces(RoundedForm form, size_t m, size_t k);
+// Pieces [begin, end) into their places behind `out`. Infinity and NaN make the products of their row NaN.
 void round_activations(const Activations& a, RoundedForm form, size_t begin, size_t end, void* out);
 
 // c[i * c_stride + j] for i < m and outputs j in [begin, end); output j is row j of w.

@@ -245,7 +245,7 @@ class PixelBlock {
     for (size_t tile = 0; tile < tiles_.tiles; ++tile) {
       product.rows = tiles_.begin(tile + 1) - tiles_.begin(tile);
       // The last tile brings the weights that come next, which are too many to wait for in its place.
-      if (tile + 1 == tiles_.tiles) product.fetch_ahead = terms_.taps * terms_.count * kPanel;
+      if (tile + 1 == tiles_.tiles) product.fetch_ahead = static_cast<ptrdiff_t>(terms_.taps * terms_.count * kPanel);
       for (size_t i = 0; i < product.rows; ++i) c[i] = output(tiles_.begin(tile) + i) + first_output;
       multiply_panel(product);
       product.a += terms_.taps * product.rows;

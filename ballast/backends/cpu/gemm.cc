@@ -138,7 +138,7 @@ void stream_product_across(const GemmTile<float>& tile, size_t begin, size_t end
     do {
       const size_t terms = smaller(kTurnTerms, tile.k - k);
       // After the last terms come the first of the next panel.
-      const size_t ahead = k + terms < tile.k ? kTurnTerms : kPanel * tile.k - k;
+      const auto ahead = static_cast<ptrdiff_t>(k + terms < tile.k ? kTurnTerms : kPanel * tile.k - k);
       pack_panel_across(moved(tile.w, (j - tile.begin) * tile.k + k), tile.k, terms, columns, panel, ahead);
       for (size_t row = 0; row < tile.m; ++row) a[row] = tile.a + row * tile.a_stride + k;
       for (size_t row = 0; row < tile.m; row += tile_rows) {
@@ -287,14 +287,19 @@ size_t integer_grain(const GemmTile<float>& tile, RoundedForm form, size_t threa
   return form == RoundedForm::kTiles || tile.m <= 16 ? share : smaller(kPiece, share);
 }
 
-// Rows of stripes that a thread rounds at once.
-constexpr size_t kRoundedRows = 16;
+// Pieces of activations that a thread rounds at once: enough to be worth waking it.
+size_t rounding_grain(RoundedForm form, size_t pieces, size_t k, size_t threads) {
+  constexpr size_t kStripesAtOnce = 16;
+  const size_t least = form == RoundedForm::kTiles ? 1 : divide_up(kStripesAtOnce, stripes_of(k));
+  return larger(least, divide_up(pieces, 2 * threads));
+}
 
 void multiply_by_integers(const GemmTile<float>& tile, ThreadPool& pool) {
   const RoundedForm form = rounded_form(tile.w.dtype, tile.m);
   if (!tile.is_prepared) {
     const Activations a{tile.a, tile.a_stride, tile.m, tile.k};
-    pool.for_ranges(tile.m, form == RoundedForm::kTiles ? tile_rows_of(tile.m) : kRoundedRows,
+    const size_t pieces = rounded_pieces(form, tile.m, tile.k);
+    pool.for_ranges(pieces, rounding_grain(form, pieces, tile.k, pool.size()),
                     [&](size_t from, size_t to) HWY_ATTR { round_activations(a, form, from, to, tile.scratch); });
   }
   const size_t grain = integer_grain(tile, form, pool.size());

@@ -37,7 +37,7 @@ struct PanelProduct {
   size_t columns = kPanel;
   bool add = false;  // go on with what is in c
   // What lies so many floats behind each weight is fetched into the cache meanwhile; it need not exist.
-  size_t fetch_ahead = 0;
+  ptrdiff_t fetch_ahead = 0;
 };
 void multiply_panel(const PanelProduct& product);
 
@@ -71,7 +71,7 @@ void pack_panel(const WeightView& w, size_t stride, size_t terms, size_t columns
 // behind each element is fetched into the cache meanwhile; it need not exist.
 constexpr size_t kTurnTerms = 16;
 void pack_panel_across(const WeightView& w, size_t stride, size_t terms, size_t columns, float* panel,
-                       size_t ahead = kTurnTerms);
+                       ptrdiff_t ahead = kTurnTerms);
 
 // What is done to a row of sums at the end: activation(c + bias) + residual, or activation(c + bias + residual).
 struct Ending {

@@ -220,10 +220,28 @@ HWY_INLINE void widen_row(const std::byte* from, size_t count, float* to) {
   if (i < count) store_part(load_weight_part<Weight>(from + i * Weight::kBytes, count - i), to + i, count - i);
 }
 
+// The same from rows of floats that lie so close together that they do not push each other out of the cache.
+#if HWY_TARGET != HWY_SCALAR
+constexpr size_t kCloseRows = 128;
+void turn_close(const float* w, size_t stride, size_t terms, float* panel, ptrdiff_t ahead) {
+  constexpr size_t kFloatsOfLine = 16;
+  for (size_t k = 0; k < terms; k += 4) {
+    if (k % kFloatsOfLine == 0) {
+      const float* const next = w + ahead + k * kPanel;
+      for (size_t line = 0; line < kPanel; ++line) __builtin_prefetch(next + line * kFloatsOfLine);
+    }
+    const float *first = w + k, *second = first + kLanes * stride;
+    asm("" : "+r"(first), "+r"(second));  // or gcc 12 breaks down over the addresses
+    turn_four(first, stride, panel + k * kPanel);
+    turn_four(second, stride, panel + k * kPanel + kLanes);
+  }
+}
+#endif
+
 // Through a square of floats: rows whose distance is a power of two would push each other out of the cache while
 // they are turned.
 template <class Weight>
-void pack_across(const std::byte* w, size_t stride, size_t terms, size_t columns, float* panel, size_t ahead) {
+void pack_across(const std::byte* w, size_t stride, size_t terms, size_t columns, float* panel, ptrdiff_t ahead) {
   constexpr size_t kCacheLine = 64;
   HWY_ALIGN float square[kPanel * kTurnTerms];
   for (size_t row = columns; row < kPanel; ++row) std::memset(square + row * kTurnTerms, 0, kTurnTerms * sizeof(float));
@@ -231,7 +249,7 @@ void pack_across(const std::byte* w, size_t stride, size_t terms, size_t columns
     const size_t count = smaller(kTurnTerms, terms - begin);
     for (size_t row = 0; row < columns; ++row) {
       const std::byte* from = w + (row * stride + begin) * Weight::kBytes;
-      const std::byte* next = from + ahead * Weight::kBytes;
+      const std::byte* next = from + ahead * static_cast<ptrdiff_t>(Weight::kBytes);
       for (size_t line = 0; line < kTurnTerms * Weight::kBytes; line += kCacheLine) __builtin_prefetch(next + line);
       widen_row<Weight>(from, count, square + row * kTurnTerms);
     }
@@ -239,7 +257,13 @@ void pack_across(const std::byte* w, size_t stride, size_t terms, size_t columns
   }
 }
 
-void pack_panel_across(const WeightView& w, size_t stride, size_t terms, size_t columns, float* panel, size_t ahead) {
+void pack_panel_across(const WeightView& w, size_t stride, size_t terms, size_t columns, float* panel,
+                       ptrdiff_t ahead) {
+#if HWY_TARGET != HWY_SCALAR
+  if (w.dtype == DType::kF32 && stride <= kCloseRows && terms % 4 == 0 && columns == kPanel) {
+    return turn_close(reinterpret_cast<const float*>(w.data), stride, terms, panel, ahead);
+  }
+#endif
   switch (w.dtype) {
     case DType::kF16: return pack_across<F16Weight>(w.data, stride, terms, columns, panel, ahead);
     case DType::kBF16: return pack_across<Bf16Weight>(w.data, stride, terms, columns, panel, ahead);
