@@ -10,7 +10,7 @@ UNITY ?= $(if $(wildcard build/CMakeCache.txt),,ON)
 PREFIX ?= /usr/local
 DESTDIR ?=
 
-.PHONY: build demo demo-chat test test-asan test-faults test-tsan bench bench-storage bench-runtime bench-llama bench-tokenizer bench-training interop interop-torch format lint clean install bootstrap configure
+.PHONY: build demo demo-chat test test-asan test-faults test-tsan bench bench-storage bench-runtime bench-llama bench-batching bench-tokenizer bench-training interop interop-torch format lint clean install bootstrap configure
 
 build: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_static ballast_shared
@@ -67,6 +67,11 @@ bench-runtime: build
 bench-llama: build
 	scripts/bootstrap --llama
 	scripts/bench_llama
+
+# Nor this, which needs the same llama.cpp: many sequences at a time.
+bench-batching: build
+	scripts/bootstrap --llama
+	scripts/bench_batching
 
 # Not part of `bench` either: it installs PyTorch too.
 bench-training: configure

@@ -9,10 +9,14 @@ IDLE_LOAD = 0.5
 
 
 class Bench:
-    """One such script. `rows(options, program, folder)` gives the rows; folder is removed in the end."""
+    """One such script. `rows(options, program, folder)` gives the rows; folder is removed in the end.
 
-    def __init__(self, name, description, program, cache, requirements, rows, **environment):
-        self.name, self.description, self.rows = name, description, rows
+    `table(rows)` is their text, `prepare()` makes what else is measured, `threads` are the default."""
+
+    def __init__(self, name, description, program, cache, requirements, rows, table=None, prepare=lambda: None,
+                 threads=(1, 2), writes_files=True, **environment):
+        self.name, self.description, self.rows, self.table, self.prepare = name, description, rows, table, prepare
+        self.threads, self.writes_files = list(threads), writes_files
         self.program, self.cache, self.requirements, self.environment = program, cache, ROOT / requirements, environment
         self.script = f"bench_{name}"
 
@@ -22,10 +26,11 @@ class Bench:
     def parse_options(self):
         parser = argparse.ArgumentParser(description=self.description, formatter_class=argparse.RawDescriptionHelpFormatter)
         parser.add_argument("--rounds", type=int, default=5, help="turns of everyone in each row (default 5)")
-        parser.add_argument("--threads", type=lambda text: [int(n) for n in text.split(",")], default=[1, 2],
-                            help="numbers of threads (default 1,2)")
+        parser.add_argument("--threads", type=lambda text: [int(n) for n in text.split(",")], default=self.threads,
+                            help=f"numbers of threads (default {','.join(map(str, self.threads))})")
         parser.add_argument("--only", help="only rows whose name contains this")
-        parser.add_argument("--folder", default=str(ROOT / "build"), help="where the files go (default: build)")
+        if self.writes_files:
+            parser.add_argument("--folder", default=str(ROOT / "build"), help="where the files go (default: build)")
         parser.add_argument("--build", default=str(ROOT / "build"), help="where Ballast was built (default: build)")
         parser.add_argument("--publish", action="store_true", help="put the table into docs/")
         options = parser.parse_args()
@@ -37,7 +42,7 @@ class Bench:
         import report
         measured = []
         for row in self.rows(options, program, folder):
-            if options.only and options.only not in row.work:
+            if options.only and options.only.lower() not in row.work.lower():
                 continue
             row.measure(options.rounds)
             measured.append(row)
@@ -47,6 +52,8 @@ class Bench:
         return measured
 
     def measure(self, options, program):
+        if not self.writes_files:
+            return self.measure_rows(options, program, None)
         folder = Path(tempfile.mkdtemp(prefix="ballast-bench-", dir=options.folder))
         try:
             return self.measure_rows(options, program, folder)
@@ -55,7 +62,7 @@ class Bench:
 
     def write(self, options, load, rows):
         import report, runtime
-        text = runtime.table(rows)
+        text = (self.table or runtime.table)(rows)
         output = Path(options.build) / "bench"
         output.mkdir(exist_ok=True)
         (output / f"{self.name}.md").write_text(text)
@@ -73,7 +80,10 @@ class Bench:
         if not os.access(program, os.X_OK):
             raise CannotRun(f"there is no program {program}; run: make {self.script.replace('_', '-')}")
         enter_environment(cache_folder(self.cache), self.requirements, **self.environment)
+        self.prepare()
         load = os.getloadavg()[0]
+        if load > IDLE_LOAD and options.publish:
+            raise CannotRun(f"the load is {load:.2f}: times of a busy machine are not for publishing")
         if load > IDLE_LOAD:
             self.say(f"others are using this machine (load {load:.1f}): the figures will be wrong")
         self.write(options, load, self.measure(options, program.resolve()))

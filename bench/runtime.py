@@ -81,10 +81,14 @@ class Ballast:
     def __init__(self, program):
         self.program = program
 
-    def benchmark(self, model, threads, *flags):
-        words = [self.program, "benchmark", model, "--json", "--rounds", 1, "--threads", threads, *flags]
+    def result(self, model, threads, *flags):
+        rounds = [] if "--rounds" in flags else ["--rounds", 1]
+        words = [self.program, "benchmark", model, "--json", "--threads", threads, *rounds, *flags]
         done = subprocess.run(list(map(str, words)), check=True, capture_output=True, text=True)
-        result = json.loads(done.stdout)
+        return json.loads(done.stdout)
+
+    def benchmark(self, model, threads, *flags):
+        result = self.result(model, threads, *flags)
         return result["machine"], {measure["name"]: measure for measure in result["measures"]}
 
     def reading(self, model, threads):

@@ -90,15 +90,21 @@ class Row:
         self.target = target
         self.size = size  # bytes that the work goes through, for GB/s
         self.threads = threads
+        self.times = {}
         self.results = {}
 
     def measure(self, rounds):
-        times = {name: [] for name in self.contenders}
         for _ in range(rounds):
-            for name, turn in self.contenders.items():
-                times[name] += turn()
+            self.round()
+        self.conclude()
+
+    def round(self):
+        for name, turn in self.contenders.items():
+            self.times.setdefault(name, []).extend(turn())
+
+    def conclude(self):
         self.results = {name: {"best_ms": min(t), "median_ms": statistics.median(t), "runs": len(t)}
-                        for name, t in times.items()}
+                        for name, t in self.times.items()}
 
     def ours(self):
         return next(iter(self.results.values()))["median_ms"]
