@@ -90,7 +90,8 @@ struct RequestProgress {
 // Each step takes one token of every running text, and fills up with pieces of prompts. The line is in order of
 // priority, then of arrival; a request leaves it when there are pages for its text and one more, and none overtakes
 // another that needs more. One exception: a request whose text begins like that of one before it, which is being
-// computed, waits until it can take over those pages, and lets others pass meanwhile.
+// computed, waits until it can take over the whole pages of that beginning, and lets others pass meanwhile. Of the page
+// after those it takes over what is known then.
 //
 // Where pages run out, the request at the end of that order gives its own up, goes back into the line and is computed
 // again later. A pass that fails is tried again with half of its texts, down to one: only whose pass fails alone fails.

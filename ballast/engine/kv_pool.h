@@ -24,7 +24,7 @@ inline constexpr uint64_t kKeptPositions = 4096;
 
 struct KvPoolOptions {
   uint64_t most_bytes = 0;  // of all pages; 0: as many as the device has
-  // Keep full pages that no sequence needs any more, for texts that begin alike, until others need their memory.
+  // Keep pages that no sequence needs any more, for texts that begin alike, until others need their memory.
   bool share_prefixes = true;
   // Of those that are kept so. 0: within most_bytes; where that is no limit, as much as sequences have used at once, or
   // as a text of kKeptPositions takes if that is more.
@@ -42,7 +42,7 @@ struct KvPoolCounters {
   uint64_t most_bytes = 0;       // 0: no limit
   uint64_t peak_bytes = 0;       // taken from the device at once
   uint64_t positions_found = 0;  // that sequences took over instead of computing them
-  uint64_t pages_copied = 0;     // because somebody else had them too
+  uint64_t pages_copied = 0;     // because others have them too, or may want them again
   uint64_t pages_evicted = 0;
 };
 
@@ -86,9 +86,14 @@ class KvSequence {
   KvPool& pool() const { return *pool_; }
   uint64_t bytes() const;  // of its pages, those that it shares too
 
-  // Takes up what the pool has of the beginning of `ids`: whole pages, and never all of `ids`, because the last token
-  // must be computed for its logits. Does nothing unless the sequence is empty. Tells how many positions it has now.
+  // Takes up what the pool has of the beginning of `ids`, to the token; never all of `ids`, because the last token must
+  // be computed for its logits. Whole pages are shared. Of the page in which the texts part, the sequence gets a copy,
+  // in pages that reserve() would take otherwise; where there are none, or the device fails, it has the whole pages
+  // only. Does nothing unless the sequence is empty or consists of whole pages of `ids`. Tells how many positions it
+  // has now.
   uint64_t adopt(std::span<const TokenId> ids);
+  // The whole pages only, which takes no memory. Does nothing unless the sequence is empty.
+  uint64_t adopt_pages(std::span<const TokenId> ids);
   // Pages for positions [length(), length() + rows), its own; those that nobody behind length() looks at go.
   // kInvalidArgument beyond the context; kOutOfMemory where the pool has no room, with the numbers. Either way nothing
   // is lost.
@@ -116,6 +121,16 @@ class KvSequence {
     size_t index = 0;
     KvPage page;
   };
+  struct Source;  // of a copy
+
+  void join_pool();
+  void leave_pool() noexcept;
+  void take_place_of(KvSequence& other) noexcept;
+  bool can_adopt_part_of(std::span<const TokenId> ids) const;
+  Status adopt_part(std::span<const TokenId> ids);
+  Source find_source(std::span<const TokenId> rest) const;
+  bool is_followed_by_page_of(const KvSequence& other) const;
+  Result<std::vector<KvPage>> copy_of(const Source& source) const;
 
   size_t page_count() const { return blocks_.size(); }
   bool is_partly_filled(size_t index) const;
@@ -130,11 +145,13 @@ class KvSequence {
   void put_pages(std::vector<NewPage> pages, size_t end);
   void share_blocks(size_t first);
   void share_block(size_t index);
+  void share_end() noexcept;
+  Digest link_before(size_t index) const;
   void drop_page(size_t group, size_t index) noexcept;
   void drop_from(size_t first) noexcept;
   bool can_end_at(uint64_t length) const;
   void take_back(uint64_t length);
-  Status load_pages(const ByteSource& file, uint64_t offset);
+  Status load_pages(const ByteSource& file, uint64_t offset, std::vector<TokenId> tokens);
 
   std::shared_ptr<KvPool> pool_;
   uint64_t kind_ = 0;
@@ -142,6 +159,8 @@ class KvSequence {
   KvPast past_;
   // Those that the pages belong to, one for each; null where the sequence has the pages for itself, or with forks.
   std::vector<KvBlock*> blocks_;
+  KvSequence* previous_ = nullptr;
+  KvSequence* next_ = nullptr;  // among those of the pool
 };
 
 }  // namespace ballast

@@ -29,8 +29,9 @@ struct KvPool::State {
   const KvPoolOptions options;
   const std::shared_ptr<KvPageStore> store;
   PrefixIndex index;
-  const uint64_t kept_at_least;  // bytes: several short prompts in turn keep their prefixes
-  uint64_t most_in_use = 0;      // bytes, at once
+  const uint64_t kept_at_least;     // bytes: several short prompts in turn keep their prefixes
+  KvSequence* sequences = nullptr;  // all that there are, linked with each other: their last pages are nowhere else
+  uint64_t most_in_use = 0;         // bytes, at once
   uint64_t positions_found = 0, pages_copied = 0, pages_evicted = 0;
 };
 

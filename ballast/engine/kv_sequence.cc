@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
 #include "ballast/engine/kv_pool.h"
 #include "ballast/engine/kv_pool_state.h"
@@ -11,22 +12,56 @@ namespace ballast {
 KvSequence::KvSequence(std::shared_ptr<KvPool> pool, uint64_t kind) : pool_(std::move(pool)), kind_(kind) {
   past_.layout = pool_->state_->layout;
   past_.pages.resize(past_.layout->groups().size());
+  join_pool();
 }
 
-KvSequence::KvSequence(KvSequence&& other) noexcept = default;
+KvSequence::KvSequence(KvSequence&& other) noexcept
+    : pool_(std::move(other.pool_)),
+      kind_(other.kind_),
+      tokens_(std::move(other.tokens_)),
+      past_(std::move(other.past_)),
+      blocks_(std::move(other.blocks_)) {
+  take_place_of(other);
+}
 
 KvSequence& KvSequence::operator=(KvSequence&& other) noexcept {
   if (this == &other) return *this;
   drop_from(0);
+  leave_pool();
   pool_ = std::move(other.pool_);
   kind_ = other.kind_;
   tokens_ = std::move(other.tokens_);
   past_ = std::move(other.past_);
   blocks_ = std::move(other.blocks_);
+  take_place_of(other);
   return *this;
 }
 
-KvSequence::~KvSequence() { drop_from(0); }
+KvSequence::~KvSequence() {
+  drop_from(0);
+  leave_pool();
+}
+
+void KvSequence::join_pool() {
+  next_ = std::exchange(pool_->state_->sequences, this);
+  if (next_ != nullptr) next_->previous_ = this;
+}
+
+void KvSequence::leave_pool() noexcept {
+  if (pool_ == nullptr) return;  // moved from
+  (previous_ != nullptr ? previous_->next_ : pool_->state_->sequences) = next_;
+  if (next_ != nullptr) next_->previous_ = previous_;
+  previous_ = next_ = nullptr;
+}
+
+// Among those of the pool, which was moved here already.
+void KvSequence::take_place_of(KvSequence& other) noexcept {
+  previous_ = std::exchange(other.previous_, nullptr);
+  next_ = std::exchange(other.next_, nullptr);
+  if (pool_ == nullptr) return;
+  (previous_ != nullptr ? previous_->next_ : pool_->state_->sequences) = this;
+  if (next_ != nullptr) next_->previous_ = this;
+}
 
 uint64_t KvSequence::bytes() const {
   uint64_t bytes = 0;
@@ -34,31 +69,6 @@ uint64_t KvSequence::bytes() const {
     for (const KvPage& page : past_.pages[group]) bytes += page != nullptr ? page->bytes() : 0;
   }
   return bytes;
-}
-
-// ---------------------------------------------------------------- taking up a beginning
-
-uint64_t KvSequence::adopt(std::span<const TokenId> ids) {
-  if (!tokens_.empty() || ids.empty() || !pool_->state_->options.share_prefixes) return length();
-  PrefixIndex& index = pool_->state_->index;
-  const uint64_t most = std::min<uint64_t>(ids.size() - 1, past_.layout->shape().most_positions);
-  std::vector<KvBlock*> blocks;
-  drop_from(0);  // what was reserved; before the search, whose blocks nobody has joined yet
-  const Status found = guarded([&]() -> Status {
-    blocks = index.find_prefix(kind_, ids.first(most));
-    make_room_for(blocks.size() * kPagePositions);
-    return {};
-  });
-  if (!found || blocks.empty()) return 0;  // no memory to look it up: the text is computed instead
-  tokens_.assign(ids.begin(), ids.begin() + static_cast<ptrdiff_t>(blocks.size() * kPagePositions));
-  blocks_.assign(blocks.begin(), blocks.end());
-  for (std::vector<KvPage>& pages : past_.pages) pages.resize(blocks.size());
-  for (KvBlock* block : blocks) {
-    if (block != nullptr) index.join(*block);
-  }
-  take_back(length());
-  pool_->state_->positions_found += length();
-  return length();
 }
 
 // ---------------------------------------------------------------- growing
@@ -185,12 +195,13 @@ void KvSequence::share_blocks(size_t first) {
   }));
 }
 
+// Of a block that is not full, what there is.
 void KvSequence::share_block(size_t i) {
   if (i > 0 && blocks_[i - 1] == nullptr) return;
   PrefixIndex& index = pool_->state_->index;
-  const Digest before = i > 0 ? blocks_[i - 1]->digest : first_link(kind_);
-  KvBlock* const block =
-      index.find_or_add(next_link(before, std::span(tokens_).subspan(i * kPagePositions, kPagePositions)));
+  const uint64_t first = i * kPagePositions;
+  const auto tokens = std::span(tokens_).subspan(first, std::min(kPagePositions, length() - first));
+  KvBlock* const block = index.find_or_add(link_before(i), tokens);
   index.join(*block);
   blocks_[i] = block;
   for (size_t group = 0; group < past_.pages.size(); ++group) {
@@ -204,6 +215,12 @@ void KvSequence::share_block(size_t i) {
       page = slot.page;
     }
   }
+  index.drop_covered_by(*block);
+}
+
+// The digest that the block there follows. The one before it is shared, or it is the first.
+Digest KvSequence::link_before(size_t index) const {
+  return index > 0 ? blocks_[index - 1]->digest : first_link(kind_);
 }
 
 // ---------------------------------------------------------------- shrinking
@@ -214,10 +231,25 @@ void KvSequence::drop_page(size_t group, size_t index) noexcept {
   if (blocks_[index] != nullptr) pool_->state_->index.release(blocks_[index]->slots[group]);
 }
 
+// Before the last page goes, which is not full: a text that begins alike may go on from it. Of no use where a fork
+// still has the page, or where another block begins with all of it. Where there is no memory to write it down, it goes.
+void KvSequence::share_end() noexcept {
+  const size_t last = length() / kPagePositions;
+  if (!pool_->state_->options.share_prefixes || !is_partly_filled(last) || blocks_[last] != nullptr) return;
+  if (last > 0 && blocks_[last - 1] == nullptr) return;
+  if (std::ranges::any_of(past_.pages, [last](const auto& pages) { return pages[last].use_count() > 1; })) return;
+  static_cast<void>(guarded([&]() -> Status {
+    const auto tokens = std::span(tokens_).subspan(last * kPagePositions);
+    if (pool_->state_->index.find_run(link_before(last), tokens).length < tokens.size()) share_block(last);
+    return {};
+  }));
+}
+
 // The last pages first: eviction takes what was given up first, and of a text its end.
 void KvSequence::drop_from(size_t first) noexcept {
   if (page_count() <= first) return;  // also where the sequence was moved from, and has no pool
   pool_->state_->note_use();
+  if (first <= length() / kPagePositions) share_end();
   while (page_count() > first) {
     const size_t last = page_count() - 1;
     for (size_t group = 0; group < past_.pages.size(); ++group) {

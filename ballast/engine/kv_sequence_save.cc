@@ -71,23 +71,25 @@ Result<KvSequence> KvSequence::restore(const std::string& path, const Digest& mo
     BALLAST_TRY(const SequenceHead head, check_sequence_file(*file, model, pool->layout()));
     KvSequence sequence(std::move(pool), head.kind);
     BALLAST_TRY(const ByteVector ids, read_bytes(*file, head.tokens_offset, head.length * sizeof(TokenId)));
-    sequence.tokens_.reserve(head.length);
+    std::vector<TokenId> tokens;
+    tokens.reserve(head.length);
     for (size_t i = 0; i < head.length; ++i) {
-      sequence.tokens_.push_back(load_le<TokenId>(ids.data() + i * sizeof(TokenId)));
+      tokens.push_back(load_le<TokenId>(ids.data() + i * sizeof(TokenId)));
     }
-    BALLAST_CHECK(sequence.load_pages(*file, head.pages_offset));
+    BALLAST_CHECK(sequence.load_pages(*file, head.pages_offset, std::move(tokens)));
     return sequence;
   });
 }
 
-Status KvSequence::load_pages(const ByteSource& file, uint64_t offset) {
+// The tokens belong to the sequence when all of its pages are there: what goes before that is of no use to anybody.
+Status KvSequence::load_pages(const ByteSource& file, uint64_t offset, std::vector<TokenId> tokens) {
   KvPool::State& state = *pool_->state_;
-  const size_t count = kv_pages_for(length());
-  make_room_for(length());
+  const size_t count = kv_pages_for(tokens.size());
+  make_room_for(tokens.size());
   blocks_.resize(count);
   for (std::vector<KvPage>& pages : past_.pages) pages.resize(count);
   for (size_t group = 0; group < past_.pages.size(); ++group) {
-    for (size_t i = past_.layout->groups()[group].first_page(length()); i < count; ++i) {
+    for (size_t i = past_.layout->groups()[group].first_page(tokens.size()); i < count; ++i) {
       BALLAST_TRY(KvPage page, state.take(group));
       BALLAST_TRY(const ByteVector bytes, read_bytes(file, offset, page->bytes()));
       state.store->queue().copy_in({page.get()}, bytes);
@@ -96,6 +98,7 @@ Status KvSequence::load_pages(const ByteSource& file, uint64_t offset) {
     }
   }
   BALLAST_CHECK(state.store->queue().finish());
+  tokens_ = std::move(tokens);
   if (state.options.share_prefixes) share_blocks(0);
   return {};
 }

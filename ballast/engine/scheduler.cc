@@ -55,17 +55,18 @@ void Scheduler::admit_waiting() {
   }
 }
 
-// What it takes up stays with it while it waits: it is the next to begin.
+// Pages that it takes up stay with it while it waits: it is the next to begin. A copy has to wait until there is room.
 bool Scheduler::admit(EngineText& text) {
-  if (text.past) text.past->adopt(text.window(model_));
+  if (text.past) text.past->adopt_pages(text.window(model_));
   while (!fits(text)) {
     EngineText* const victim = last_running_below(text.request.priority);
     if (victim == nullptr) return false;
     put_aside(*victim);
   }
-  if (text.furthest == 0) {
+  if (text.past) text.past->adopt(text.window(model_));
+  if (text.furthest == text.reused && text.reused < text.computed()) {  // nothing of it was computed for it yet
+    counters_.reused_tokens += text.computed() - text.reused;
     text.reused = text.computed();
-    counters_.reused_tokens += text.reused;
   }
   text.furthest = std::max(text.furthest, text.computed());
   text.phase = Phase::kRunning;
@@ -91,7 +92,8 @@ bool Scheduler::fits(const EngineText& text) const {
   return bytes_to_come(text) <= free;
 }
 
-// Whether one before it is computing whole pages that it could take over.
+// Whether one before it is computing whole pages that it could take over. For a part of a page nobody waits: its few
+// rows join the next step instead. What is known of such a part by then is taken up all the same.
 bool Scheduler::awaits_prefix(const EngineText& text) const {
   if (!options_.share_prefixes || !text.past || text.computed() != 0) return false;
   const auto seen = text.window(model_);

@@ -47,7 +47,7 @@ class KvPlayground {
  private:
   uint64_t draw(uint64_t below) { return std::uniform_int_distribution<uint64_t>(0, below - 1)(random_); }
 
-  // Scripts begin alike, part in two at 100, and all go their own ways at 250.
+  // Scripts begin alike, part in two at 100, and all go their own ways at 250: inside of pages.
   static TokenId token(uint64_t script, uint64_t position) {
     const uint64_t branch = position < 100 ? 0 : position < 250 ? 1 + script % 2 : 3 + script;
     return static_cast<TokenId>(branch * 100 + position % 7);
@@ -74,9 +74,20 @@ class KvPlayground {
 
   std::string join() {
     KvPlayer player{lab_.sequence(draw(5) == 0 ? 1 : 0), draw(4)};
-    player.sequence.adopt(ids(player.script, 0, draw(500)));
+    adopt(player);
     players_.push_back(std::move(player));
     return "join";
+  }
+
+  void adopt(KvPlayer& player) {
+    const std::vector<TokenId> text = ids(player.script, 0, draw(500));
+    const uint64_t found = lab_.pool->counters().positions_found;
+    const uint64_t pages = player.sequence.adopt_pages(text);
+    EXPECT_EQ(pages % kPagePositions, 0U);
+    const uint64_t all = draw(4) == 0 ? pages : player.sequence.adopt(text);
+    EXPECT_TRUE(std::ranges::equal(player.sequence.tokens(), std::span(text).first(all)));
+    EXPECT_TRUE(all >= pages && all - pages <= kPagePositions && (text.empty() || all < text.size()));
+    EXPECT_EQ(lab_.pool->counters().positions_found - found, all);
   }
 
   std::string leave(KvPlayer& player) {
@@ -171,7 +182,7 @@ class KvPlayground {
       return "forget";
     }
     player.sequence.clear(draw(2));
-    player.sequence.adopt(ids(player.script, 0, draw(500)));
+    adopt(player);
     return "clear";
   }
 

@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "ballast/base/counter_random.h"
 #include "ballast/device/host_values.h"
+#include "tests/support/recorded_decoders.h"
 
 namespace ballast::testing {
 
@@ -74,6 +77,24 @@ std::vector<TokenId> some_ids(size_t count, uint64_t vocabulary, uint64_t seed) 
     ids[i] = static_cast<TokenId>(counter_uniform(seed, i) * static_cast<double>(vocabulary));
   }
   return ids;
+}
+
+std::unique_ptr<LoadedModel> roomy_llama(uint64_t context) {
+  return load_with_context(recorded_decoder("llama_plain"), context, {.threads = 1});
+}
+
+Request prompt_of(size_t length, uint64_t seed, uint64_t max_tokens) {
+  return request_of(some_ids(length, 128, seed), max_tokens);
+}
+
+Request drawn(Request request, uint64_t seed) {
+  request.sampling = {.seed = seed};
+  return request;
+}
+
+bool got_token(const std::vector<EngineEvent>& events, RequestId id) {
+  return std::ranges::any_of(
+      events, [id](const auto& event) { return event.id == id && event.kind == EngineEvent::Kind::kToken; });
 }
 
 uint64_t bytes_of_pages(const LoadedModel& model, uint64_t pages) {

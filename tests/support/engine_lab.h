@@ -48,6 +48,14 @@ Answer answer_alone(LoadedModel& model, Request request);
 Request request_of(std::vector<TokenId> prompt, uint64_t max_tokens);
 // Some ids below `vocabulary`; other ones for another seed.
 std::vector<TokenId> some_ids(size_t count, uint64_t vocabulary, uint64_t seed = 0);
+// A small llama whose context has several pages, on one thread, with 128 tokens in its vocabulary; and a prompt for it.
+std::unique_ptr<LoadedModel> roomy_llama(uint64_t context = 512);
+Request prompt_of(size_t length, uint64_t seed, uint64_t max_tokens);
+// The request with tokens that are drawn at random.
+Request drawn(Request request, uint64_t seed);
+// Whether one of the events is a token of this request.
+bool got_token(const std::vector<EngineEvent>& events, RequestId id);
+
 // What so many pages take of every layer.
 uint64_t bytes_of_pages(const LoadedModel& model, uint64_t pages);
 

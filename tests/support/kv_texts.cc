@@ -52,6 +52,10 @@ KvLab::KvLab(const KvShape& shape, const KvPoolOptions& options) {
   pool = *std::move(made);
 }
 
+KvLab plain_lab(uint64_t most_pages, bool share) {
+  return KvLab(small_kv_shape({0}), {.most_bytes = most_pages * kPlainPageBytes, .share_prefixes = share});
+}
+
 std::vector<TokenId> counting_ids(uint64_t count, TokenId first) {
   std::vector<TokenId> ids(count);
   std::iota(ids.begin(), ids.end(), first);

@@ -25,6 +25,10 @@ struct KvLab {
   std::shared_ptr<KvPool> pool;
 };
 
+// Of one layer that sees everything, whose pages have kPlainPageBytes. No pages: no limit.
+inline constexpr uint64_t kPlainPageBytes = 2048;
+KvLab plain_lab(uint64_t most_pages = 0, bool share = true);
+
 // `count` tokens, beginning with first, first + 1, ...
 std::vector<TokenId> counting_ids(uint64_t count, TokenId first = 0);
 
