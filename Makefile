@@ -10,6 +10,10 @@ UNITY ?= $(if $(wildcard build/CMakeCache.txt),,ON)
 PREFIX ?= /usr/local
 DESTDIR ?=
 
+# The generator counts only for a fresh build folder; one that has been made keeps its own.
+configured = CMAKE_GENERATOR="$${CMAKE_GENERATOR:-$$(command -v ninja > /dev/null && echo Ninja || echo Unix Makefiles)}" \
+	cmake --log-level=WARNING
+
 .PHONY: build demo demo-chat test test-asan test-faults test-tsan bench bench-storage bench-runtime bench-llama bench-batching bench-tokenizer bench-training interop interop-torch format lint clean install bootstrap configure
 
 build: configure
@@ -33,11 +37,12 @@ test-faults: configure
 
 # Not part of `test`: other builds of everything, five to ten times as slow. The first runs every test that sets no limit
 # of time or memory, which hold for the program and not for its instrumented twin; the second what has threads of its
-# own, without the slow loops of the reference backend. .ci/run has a short form of the first.
+# own, without the slow loops of the reference backend. .ci/run has a short form of each.
 limits = BurnpackHostile.TooManyTensors:BurnpackWrite.*Quickly:GptrsHostile.RefusesFloods*:GptrsHostile.ALong*:*BurnpackDamage*names_many*:Gpt2Small.*:Generate.TheWholeProcess*
 asan_without = $(limits)
+asan_without_checks =
 test-asan: bootstrap
-	cmake --preset asan -DBALLAST_UNITY=ON --log-level=WARNING
+	$(configured) --preset asan -DBALLAST_UNITY=ON -DBALLAST_SANITIZE_WITHOUT='$(asan_without_checks)'
 	cmake --build build-asan -j $(JOBS)
 	GTEST_FILTER='-$(asan_without)' \
 	ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1 \
@@ -48,10 +53,10 @@ tsan_tests = *
 empty =
 space = $(empty) $(empty)
 test-tsan: bootstrap
-	cmake --preset tsan -DBALLAST_UNITY=ON --log-level=WARNING
+	$(configured) --preset tsan -DBALLAST_UNITY=ON
 	cmake --build build-tsan -j $(JOBS) --target $(addprefix test_,$(tsan_suites))
 	GTEST_FILTER='$(tsan_tests):-*/reference_*' ctest --test-dir build-tsan --output-on-failure -j $(JOBS) \
-	  -R '^($(subst $(space),|,$(tsan_suites)))$$'
+	  -R '^($(subst $(space),|,$(tsan_suites)))(_[0-9]+)?$$'
 
 bench: bench-storage bench-tokenizer
 
@@ -83,7 +88,8 @@ bench-tokenizer: configure
 	scripts/bench_tokenizer
 
 interop: configure
-	cmake --build build -j $(JOBS) --target ballast interop_train_sequential interop_render_template interop_tokenize
+	cmake --build build -j $(JOBS) --target ballast interop_train_sequential interop_render_template interop_tokenize \
+	  interop_write_tokenizer
 	scripts/interop
 
 interop-torch: build
@@ -97,7 +103,7 @@ lint:
 	scripts/check_layers
 	scripts/check_docs
 	scripts/format --check
-	cmake --preset tidy --log-level=WARNING
+	$(configured) --preset tidy
 	cmake --build build-tidy -j $(JOBS)
 
 clean:
@@ -109,7 +115,5 @@ install: build
 bootstrap:
 	@scripts/bootstrap
 
-# The generator counts only for a fresh build folder.
 configure: bootstrap
-	@CMAKE_GENERATOR="$${CMAKE_GENERATOR:-$$(command -v ninja > /dev/null && echo Ninja || echo Unix Makefiles)}" \
-	  cmake --preset dev -DBALLAST_WERROR=$(WERROR) $(if $(UNITY),-DBALLAST_UNITY=$(UNITY)) --log-level=WARNING
+	@$(configured) --preset dev -DBALLAST_WERROR=$(WERROR) $(if $(UNITY),-DBALLAST_UNITY=$(UNITY))

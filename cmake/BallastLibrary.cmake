@@ -89,5 +89,8 @@ set_target_properties(ballast_static PROPERTIES EXPORT_NAME static)
 if(CMAKE_SYSTEM_NAME STREQUAL "Linux" AND NOT BALLAST_SANITIZE)  # sanitizers are found in the program only
   target_link_options(ballast_shared PRIVATE LINKER:--no-undefined)
 endif()
+if(BALLAST_SANITIZE)
+  set_target_properties(ballast_shared PROPERTIES EXCLUDE_FROM_ALL ON)  # tests link the static one
+endif()
 add_library(ballast::ballast ALIAS ballast_shared)
 add_library(ballast::static ALIAS ballast_static)

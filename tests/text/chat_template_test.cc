@@ -205,6 +205,7 @@ INSTANTIATE_TEST_SUITE_P(
         Change{"{% filter upper %}a{{ messages[0].content }}{% endfilter %}", "<|Ü|>\"X;"},
         Change{"{% for c in messages[0].content %}{{ c }}.{% endfor %}", "<;|;Ü;|;>;\";x;"},
         Change{"{{ messages[0].content * 2 }}", "<|Ü|>\"x<|Ü|>\"x;"},
+        Change{"{{ ('a' ~ messages[0].content ~ 'b') * 5 }}", "<|Ü|>\"x;<|Ü|>\"x;<|Ü|>\"x;<|Ü|>\"x;<|Ü|>\"x;"},
         Change{"{{ '[%s]%d' % (messages[0].content, 1) }}", "<|Ü|>\"x;"},
         Change{"{{ '{:>9}|{!r:.3}'.format(messages[0].content, messages[0].content) }}", "<|Ü|>\"x;<|;"},
         Change{"{% macro m() %}<{{ caller() }}>{% endmacro %}{% call m() %}{{ messages[0].content }}{% endcall %}",

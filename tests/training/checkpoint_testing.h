@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ballast/training/checkpoint.h"
+#include "tests/support/same_bytes.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test_files.h"
 
@@ -75,7 +76,7 @@ inline std::string describe_difference(const std::vector<SnapshotTensor>& expect
     if (info.requires_grad != tensor.info.requires_grad) return name + ": requires_grad differs";
     const auto bytes = loaded.read(part, *found);
     if (!bytes) return bytes.error().message;
-    if (!std::ranges::equal(*bytes, tensor.bytes)) return name + " has other bytes";
+    if (!same_bytes(*bytes, tensor.bytes)) return name + " has other bytes";
   }
   return "";
 }

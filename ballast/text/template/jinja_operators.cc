@@ -119,11 +119,7 @@ Result<Value> repeat_value(Meter& meter, const Value& value, int64_t times) {
   const Text* text = value.text();
   const uint64_t size = text != nullptr ? text->size() : value.sequence()->items.size() * sizeof(Value);
   BALLAST_CHECK(meter.check_room(checked_mul(size, count).value_or(UINT64_MAX)));
-  if (text != nullptr) {
-    Text repeated;
-    for (uint64_t i = 0; size > 0 && i < count; ++i) repeated.append(*text);
-    return make_text(meter, std::move(repeated));
-  }
+  if (text != nullptr) return make_text(meter, text->repeated(size > 0 ? count : 0));
   std::vector<Value> items;
   const Sequence& sequence = *value.sequence();
   for (uint64_t i = 0; size > 0 && i < count; ++i) {

@@ -44,4 +44,14 @@ Text Text::slice(size_t begin, size_t end) const {
   return part;
 }
 
+// Each round appends what there is already, so that a letter times a million takes twenty rounds.
+Text Text::repeated(size_t count) const {
+  const size_t total = size() * count;
+  Text whole;
+  whole.bytes_.reserve(total);
+  if (total > 0) whole.append(*this);
+  while (whole.size() < total) whole.append(whole.slice(0, std::min(whole.size(), total - whole.size())));
+  return whole;
+}
+
 }  // namespace ballast::jinja

@@ -33,6 +33,7 @@ class Text {
   // Bytes [begin, end) of `text`, which may not be this one.
   void append(const Text& text, size_t begin, size_t end);
   Text slice(size_t begin, size_t end) const;
+  Text repeated(size_t count) const;  // count * size() is no more than fits into memory
 
  private:
   std::string bytes_;
