@@ -204,8 +204,8 @@ def verdict_cells(row):
 def lines_of(columns, rows):
     if not rows:
         return []
-    cells = [columns, ["---"] * len(columns), *(row.cells() for row in rows)]
-    return ["| " + " | ".join(map(str, line)) + " |" for line in cells]
+    lines = ["| " + " | ".join(map(str, cells)) + " |" for cells in (columns, *(row.cells() for row in rows))]
+    return [lines[0], "|---" * len(columns) + "|", *lines[1:]]
 
 
 def table(rows):
