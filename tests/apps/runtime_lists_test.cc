@@ -110,6 +110,17 @@ TEST(Benchmark, MeasuresManySequencesInEachPass) {
   EXPECT_THAT(table.out, AllOf(HasSubstr("sequences  ms/step"), HasSubstr("x1.00"), HasSubstr("compute used")));
 }
 
+TEST(Benchmark, MeasuresSequencesWithACacheOfEitherType) {
+  const auto bytes = [](const char* dtype) {
+    const ProgramRun run = run_ballast({"benchmark", "--sequences", "2", "--prompt-tokens", "8", "--max-tokens", "4",
+                                        "--rounds", "1", "--kv-cache-dtype", dtype, "--json"});
+    EXPECT_EQ(run.exit_code, 0) << run.err;
+    return std::stoull(json_at(run.out, "sequences/0/cache_bytes"));
+  };
+  EXPECT_GT(bytes("f16"), 0U);
+  EXPECT_EQ(bytes("f32"), 2 * bytes("f16"));
+}
+
 // Windows and lengths at which a model computes its text again are where going back to the prompt is hard.
 TEST(Benchmark, MeasuresSequencesOfModelsWithWindows) {
   for (const char* name : {"gemma2", "gemma3", "mistral_swa"}) {

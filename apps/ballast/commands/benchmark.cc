@@ -31,6 +31,7 @@ struct BenchmarkFlags {
   uint64_t prompt_tokens = 128;
   uint64_t max_tokens = 64;
   uint64_t warmup_tokens = 0;
+  DType cache_dtype = DType::kF32;
 
   bool measures(BenchmarkMode part) const { return mode == BenchmarkMode::kAll || mode == part; }
   uint64_t batch = 1;
@@ -79,8 +80,9 @@ std::vector<TokenId> some_tokens(uint64_t count, uint64_t vocabulary) {
   return ids;
 }
 
-GenerateOptions greedy(uint64_t tokens) {
+GenerateOptions greedy(const BenchmarkFlags& flags, uint64_t tokens) {
   GenerateOptions options;
+  options.cache_dtype = flags.cache_dtype;
   options.max_tokens = tokens;
   options.sampling.temperature = 0;
   options.sampling.log_probabilities = false;
@@ -92,7 +94,7 @@ Result<Measure> time_first_token(const BenchmarkFlags& flags) {
   const double start = seconds_now();
   BALLAST_TRY(const auto running, RunningModel::load(flags.model));
   LoadedModel& model = running->model();
-  BALLAST_TRY(Generator generator, Generator::start(*model.as_causal_lm(), model.context(), {0}, greedy(1)));
+  BALLAST_TRY(Generator generator, Generator::start(*model.as_causal_lm(), model.context(), {0}, greedy(flags, 1)));
   BALLAST_TRY([[maybe_unused]] const auto token, generator.next());
   return Measure{"first token", "tokens/s", 1, seconds_now() - start};
 }
@@ -102,12 +104,13 @@ struct TextRound {
   uint64_t decoded = 0;
 };
 
-Result<TextRound> run_text(LoadedModel& model, const std::vector<TokenId>& prompt, uint64_t warmup, uint64_t tokens) {
+Result<TextRound> run_text(const BenchmarkFlags& flags, LoadedModel& model, const std::vector<TokenId>& prompt,
+                           uint64_t warmup, uint64_t tokens) {
   TextRound round;
   double start = seconds_now();
   // The first token comes from the prompt's logits: each of those behind it is one step.
   BALLAST_TRY(Generator generator,
-              Generator::start(*model.as_causal_lm(), model.context(), prompt, greedy(1 + warmup + tokens)));
+              Generator::start(*model.as_causal_lm(), model.context(), prompt, greedy(flags, 1 + warmup + tokens)));
   BALLAST_TRY([[maybe_unused]] const auto first, generator.next());
   round.prefill = seconds_now() - start;
   for (uint64_t i = 0; i < warmup; ++i) {
@@ -129,9 +132,9 @@ Result<std::pair<WorkCount, WorkCount>> count_text(const BenchmarkFlags& flags, 
   ModelFlags counting = flags.model;
   counting.load.extend = [&count](Registry& registry) { return count_work(registry, count); };
   BALLAST_TRY(const auto running, RunningModel::load(counting));
-  BALLAST_CHECK(run_text(running->model(), prompt, 0, 0));
+  BALLAST_CHECK(run_text(flags, running->model(), prompt, 0, 0));
   const WorkCount prefill = count;
-  BALLAST_CHECK(run_text(running->model(), prompt, 0, 1));
+  BALLAST_CHECK(run_text(flags, running->model(), prompt, 0, 1));
   return std::pair(prefill, WorkCount{count.flops - 2 * prefill.flops, count.param_bytes - 2 * prefill.param_bytes});
 }
 
@@ -149,7 +152,7 @@ Status measure_text(const BenchmarkFlags& flags, LoadedModel& model, BenchmarkRe
   Measure prefill{"prefill", "tokens/s", prompt.size(), HUGE_VAL};
   Measure decode{"decode", "tokens/s", tokens, HUGE_VAL};
   for (uint64_t i = 0; i < flags.rounds + 1; ++i) {
-    BALLAST_TRY(const TextRound round, run_text(model, prompt, warmup, tokens));
+    BALLAST_TRY(const TextRound round, run_text(flags, model, prompt, warmup, tokens));
     if (i == 0) continue;  // warms up
     prefill.seconds = std::min(prefill.seconds, round.prefill);
     decode.seconds = std::min(decode.seconds, round.decode);
@@ -167,19 +170,20 @@ Status measure_text(const BenchmarkFlags& flags, LoadedModel& model, BenchmarkRe
 Status measure_many(const BenchmarkFlags& flags, const std::vector<uint64_t>& counts, const RunningModel& running,
                     BenchmarkResult& result) {
   BALLAST_TRY(const TextModel text, TextModel::of(running.shared_model(), running.source()));
+  SequenceSettings settings{.prompt_tokens = flags.prompt_tokens,
+                            .warmup_tokens = flags.warmup_tokens,
+                            .max_tokens = flags.max_tokens,
+                            .rounds = flags.rounds,
+                            .cache_dtype = flags.cache_dtype};
+  settings.counts = counts;
   if (!counts.empty()) {
-    SequenceSettings settings{.prompt_tokens = flags.prompt_tokens,
-                              .warmup_tokens = flags.warmup_tokens,
-                              .max_tokens = flags.max_tokens,
-                              .rounds = flags.rounds};
-    settings.counts = counts;
     const uint64_t room = text.writer().context_length();
     const auto prompt = some_tokens(std::min(flags.prompt_tokens, room - 1), text.writer().vocab_size());
     BALLAST_TRY(const auto work, count_text(flags, prompt));
     BALLAST_TRY(result.sequences, measure_sequences(text, settings, work.second.flops));
   }
   if (flags.shared_prefix == 0) return {};
-  BALLAST_TRY(result.shared_prefix, measure_shared_prefix(text, flags.shared_prefix, flags.rounds));
+  BALLAST_TRY(result.shared_prefix, measure_shared_prefix(text, flags.shared_prefix, settings));
   return {};
 }
 
@@ -351,6 +355,7 @@ RunCommand add_benchmark(CLI::App& program, Console& console) {
       .count("--shared-prefix", "N", flags->shared_prefix,
              "Measure the time to first token of two requests with the same first N tokens", kPagePositions, kMost)
       .excludes(mode);
+  add_cache_dtype_flag(command, flags->cache_dtype);
   command.count("--batch", "N", flags->batch, "Batch size for image models (1)", 1, kMost);
   command.count("--image-size", "N", flags->image_size, "Image size for image models (default: the model's)", 1, kMost);
   command.count("--rounds", "N", flags->rounds, "Measure N times and keep the best; --sequences adds the median (3)", 1,

@@ -54,6 +54,8 @@ class SequenceBench {
   // Of so many sequences: the mean seconds of a step.
   Result<double> round(uint64_t sequences);
   uint64_t steps() const { return steps_; }
+  // Of the pasts of so many sequences, after a round with them.
+  uint64_t cache_bytes(uint64_t sequences) const;
 
  private:
   explicit SequenceBench(const TextModel& model) : model_(&model) {}
@@ -87,6 +89,7 @@ Result<SequenceBench> SequenceBench::start(const TextModel& model, const Sequenc
   EngineOptions options;
   options.most_sequences = most;
   options.most_rows = std::max(options.most_rows, most);
+  options.cache_dtype = settings.cache_dtype;
   options.share_prefixes = false;
   options.kept_before = bench.warmup_ + bench.steps_ + 1;  // so that layers with a window can go back, too
   BALLAST_TRY(bench.engine_, model.start_engine(options));
@@ -131,6 +134,12 @@ Result<double> SequenceBench::round(uint64_t sequences) {
   const double start = seconds_now();
   BALLAST_CHECK(decode(sequences, steps_));
   return (seconds_now() - start) / static_cast<double>(steps_);
+}
+
+uint64_t SequenceBench::cache_bytes(uint64_t sequences) const {
+  uint64_t bytes = 0;
+  for (uint64_t i = 0; i < sequences; ++i) bytes += texts_[i].past->bytes();
+  return bytes;
 }
 
 // Seconds until the request has its first token.
@@ -183,12 +192,13 @@ Result<std::vector<SequenceMeasure>> measure_sequences(const TextModel& model, c
     measures.push_back({.sequences = count,
                         .steps = bench.steps(),
                         .step = times_of(std::move(rounds)),
+                        .cache_bytes = bench.cache_bytes(count),
                         .flop = flop_per_token * static_cast<double>(count)});
   }
   return measures;
 }
 
-Result<PrefixMeasure> measure_shared_prefix(const TextModel& model, uint64_t prefix, uint64_t rounds) {
+Result<PrefixMeasure> measure_shared_prefix(const TextModel& model, uint64_t prefix, const SequenceSettings& settings) {
   const CausalLm& lm = model.writer();
   if (prefix >= lm.context_length()) {
     return make_error(ErrorCode::kInvalidArgument,
@@ -196,9 +206,11 @@ Result<PrefixMeasure> measure_shared_prefix(const TextModel& model, uint64_t pre
                                   prefix, lm.context_length()));
   }
   PrefixMeasure measure{.prefix = prefix};
+  EngineOptions options;
+  options.cache_dtype = settings.cache_dtype;
   std::vector<double> first, second;
-  for (uint64_t i = 0; i < rounds; ++i) {
-    BALLAST_TRY(const auto engine, model.start_engine());
+  for (uint64_t i = 0; i < settings.rounds; ++i) {
+    BALLAST_TRY(const auto engine, model.start_engine(options));
     for (std::vector<double>* times : {&first, &second}) {
       std::vector<TokenId> prompt = tokens_of_sequence(0, prefix, lm.vocab_size());
       prompt.push_back(times == &first ? 0 : 1);
@@ -221,12 +233,13 @@ void print_sequences(const std::vector<SequenceMeasure>& measures, const Machine
                {"tokens/s", Align::kRight},
                {"median", Align::kRight},
                {"speedup", Align::kRight},
+               {"KV cache", Align::kRight},
                {"compute used", Align::kRight}});
   for (const SequenceMeasure& m : measures) {
     table.add_row(Cell(std::to_string(m.sequences), Paint::kBold), in_ms(m.step.best), in_ms(m.step.median),
                   fmt::format("{:.1f}", m.rate(m.step.best)), fmt::format("{:.1f}", m.rate(m.step.median)),
                   fmt::format("x{:.2f}", m.rate(m.step.best) / measures.front().rate(measures.front().step.best)),
-                  fmt::format("{:.0f}%", 100 * m.flop / m.step.best / machine.flops));
+                  human_size(m.cache_bytes), fmt::format("{:.0f}%", 100 * m.flop / m.step.best / machine.flops));
   }
   console.out() += '\n';
   table.append_to(console.out(), console.output());
@@ -247,6 +260,7 @@ void add_sequences(JsonWriter& json, const std::vector<SequenceMeasure>& measure
     json.begin_object();
     add_number(json, "sequences", m.sequences);
     add_number(json, "steps", m.steps);
+    add_number(json, "cache_bytes", m.cache_bytes);
     json.key("step_seconds").real(m.step.best).key("median_step_seconds").real(m.step.median);
     json.key("rate").real(m.rate(m.step.best)).key("median_rate").real(m.rate(m.step.median));
     json.key("flop").real(m.flop).key("flops_share").real(m.flop / m.step.best / machine.flops);

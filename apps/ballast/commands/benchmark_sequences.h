@@ -16,6 +16,7 @@ struct SequenceSettings {
   std::vector<uint64_t> counts{};  // of sequences
   uint64_t prompt_tokens = 0, warmup_tokens = 0, max_tokens = 0;
   uint64_t rounds = 1;
+  DType cache_dtype = DType::kF32;
 };
 
 // Seconds, over the rounds.
@@ -27,9 +28,10 @@ RoundTimes times_of(std::vector<double> rounds);
 // Decoding with so many sequences in each pass.
 struct SequenceMeasure {
   uint64_t sequences = 0;
-  uint64_t steps = 0;  // measured per round
-  RoundTimes step{};   // the mean step of a round
-  double flop = 0;     // of a step
+  uint64_t steps = 0;        // measured per round
+  RoundTimes step{};         // the mean step of a round
+  uint64_t cache_bytes = 0;  // that the pasts of all sequences have at the end
+  double flop = 0;           // of a step
 
   double rate(double step_seconds) const { return static_cast<double>(sequences) / step_seconds; }
 };
@@ -48,7 +50,7 @@ Result<std::vector<uint64_t>> parse_sequence_counts(const std::string& text);
 Result<std::vector<SequenceMeasure>> measure_sequences(const TextModel& model, const SequenceSettings& settings,
                                                        double flop_per_token);
 // Two requests one after the other in an engine that begins empty, each of `prefix` tokens and one of its own.
-Result<PrefixMeasure> measure_shared_prefix(const TextModel& model, uint64_t prefix, uint64_t rounds);
+Result<PrefixMeasure> measure_shared_prefix(const TextModel& model, uint64_t prefix, const SequenceSettings& settings);
 
 void print_sequences(const std::vector<SequenceMeasure>& measures, const MachineSpeed& machine, Console& console);
 void print_shared_prefix(const PrefixMeasure& measure, Console& console);

@@ -243,9 +243,7 @@ RunCommand add_generate(CLI::App& program, Console& console) {
   command.flag("--no-kv-cache", flags->no_kv_cache, "Recompute everything for each token").excludes(cached);
   command.count("--kv-cache-capacity", "N", options.cache_capacity,
                 "Refuse texts that need more than N tokens in the KV cache", 1);
-  command.choice("--kv-cache-dtype", "TYPE", options.cache_dtype,
-                 std::vector<std::pair<std::string, DType>>{{"f32", DType::kF32}, {"f16", DType::kF16}},
-                 "Store the KV cache as f32 (default) or f16");
+  add_cache_dtype_flag(command, options.cache_dtype);
   command.count("--warmup-tokens", "N", flags->warmup_tokens, "Exclude the first N tokens from the reported speed");
   command.flag("--context-shift", options.context_shift, "When the context is full, drop its oldest tokens");
   add_model_flags(command, flags->model);

@@ -84,6 +84,12 @@ double seconds_since(std::chrono::steady_clock::time_point start) {
 
 }  // namespace
 
+Flag add_cache_dtype_flag(Command& command, DType& dtype) {
+  return command.choice("--kv-cache-dtype", "TYPE", dtype,
+                        std::vector<std::pair<std::string, DType>>{{"f32", DType::kF32}, {"f16", DType::kF16}},
+                        "Store the KV cache as f32 (default) or f16");
+}
+
 void add_model_flags(Command& command, ModelFlags& flags) {
   command.text("--backend", "NAME", flags.load.backend, "Compute with this backend; `ballast backends` lists them");
   command.threads(flags.load.threads);

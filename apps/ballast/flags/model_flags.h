@@ -24,6 +24,8 @@ struct ModelFlags {
 };
 
 void add_model_flags(Command& command, ModelFlags& flags);
+// Of the keys and values of texts.
+Flag add_cache_dtype_flag(Command& command, DType& dtype);
 
 // Where the model that comes with Ballast lies: beside the program as installed, or in its source tree.
 Result<std::string> default_model_path();

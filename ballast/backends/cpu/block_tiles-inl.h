@@ -370,13 +370,13 @@ AddChunk<Format> chunk_adder(size_t rows) {
 HWY_INLINE void store_group(const GroupSums& sums, size_t rows, size_t columns, float* c, size_t stride) {
   const Floats d;
   for (size_t row = 0; row < rows; ++row) {
-    HWY_ALIGN float outputs[kTileOutputs];
-    BALLAST_UNROLL for (size_t at = 0; at < kTileOutputs; at += 16) {
-      hn::Store(hn::Add(hn::Add(hn::Load(d, sums.of[0][row] + at), hn::Load(d, sums.of[1][row] + at)),
-                        hn::Add(hn::Load(d, sums.of[2][row] + at), hn::Load(d, sums.of[3][row] + at))),
-                d, outputs + at);
+    for (size_t at = 0; at < columns; at += 16) {
+      const Vector output = hn::Add(hn::Add(hn::Load(d, sums.of[0][row] + at), hn::Load(d, sums.of[1][row] + at)),
+                                    hn::Add(hn::Load(d, sums.of[2][row] + at), hn::Load(d, sums.of[3][row] + at)));
+      float* to = c + row * stride + at;
+      if (at + 16 <= columns) store(output, to);
+      else store_part(output, to, columns - at);
     }
-    std::memcpy(c + row * stride, outputs, columns * sizeof(float));
   }
 }
 
@@ -388,11 +388,8 @@ template <class Format>
 HWY_NOINLINE void multiply_panel_of_tiles(const BlockProduct& p, size_t group, size_t groups, size_t j) {
   HWY_ALIGN TileWeights<Format> weights[kChunk];
   HWY_ALIGN GroupSums sums[kMostGroups];
-  const std::byte *w[kTileOutputs], *following[kTileOutputs];
-  for (size_t r = 0; r < kTileOutputs; ++r) {
-    w[r] = p.w + smaller(j + r, p.end - 1) * p.row_bytes;
-    following[r] = w[r] + kTileOutputs * p.row_bytes;
-  }
+  const std::byte* w[kTileOutputs];
+  for (size_t r = 0; r < kTileOutputs; ++r) w[r] = p.w + smaller(j + r, p.end - 1) * p.row_bytes;
   const size_t across = tile_blocks_of(p.k), group_rows = tile_rows_of(p.m);
   const AddChunk<Format> add = chunk_adder<Format>(group_rows);
   const auto* a = static_cast<const RoundedTile*>(p.a) + group * across;
@@ -402,7 +399,8 @@ HWY_NOINLINE void multiply_panel_of_tiles(const BlockProduct& p, size_t group, s
       unpack_tiles<Format>(w, (begin + block) / 4, p.k / 32, weights + block);
     }
     const bool is_last = begin + blocks == across;
-    Fetch next(is_last ? following : w, is_last ? 0 : (begin + blocks) * 32 / Format::kElements * Format::kBytes,
+    // After the last chunk comes the first of the next outputs.
+    Fetch next(w, is_last ? kTileOutputs * p.row_bytes : (begin + blocks) * 32 / Format::kElements * Format::kBytes,
                kChunk * 32 / Format::kElements * Format::kBytes);
     for (size_t i = 0; i < groups; ++i) add(a + i * across + begin, weights, blocks, begin == 0, next, sums[i]);
   }
