@@ -7,18 +7,28 @@ timed. A round goes through all numbers of texts, and everyone has a turn at eac
 hits all programs and all numbers alike. llama.cpp has a turn with flash attention and one without; the faster counts.
 """
 import json, statistics, subprocess
+from dataclasses import dataclass
 
 from random_gguf import LLAMA_1B, kept_model
 from runtime import Ballast, Work
 from storage import both, judged
 
-SEQUENCES = (1, 2, 4, 8, 16, 32)
-PROMPT = 128
-STEPS = 32
 PREFIX = 1000
 FLASH_ATTENTION = ("on", "off")
 FASTER_WITH_PREFIX = 20
 COMPUTE_SHARE = 0.8
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How much is computed: numbers of texts, tokens of each prompt, steps that are timed."""
+    sequences: tuple
+    prompt: int
+    steps: int
+
+
+SMALL_MODEL = Amount((1, 2, 4, 8, 16, 32), 128, 32)
+LARGE_MODEL = Amount((1, 4, 8, 16), 64, 16)  # a turn with 16 texts takes half a minute, most of it their prompts
 
 
 # ---------------------------------------------------------------- what is asked
@@ -56,16 +66,17 @@ class BatchedBench:
     def __init__(self, program):
         self.program = program
 
-    def step(self, model, threads, sequences, flash_attention):
+    def step(self, model, threads, amount, sequences, flash_attention):
         """Milliseconds of a step."""
-        words = [self.program, "-m", model, "-npp", PROMPT, "-ntg", STEPS, "-npl", sequences, "-c", sequences * (PROMPT + STEPS),
+        words = [self.program, "-m", model, "-npp", amount.prompt, "-ntg", amount.steps, "-npl", sequences,
+                 "-c", sequences * (amount.prompt + amount.steps),
                  "-t", threads, "-tb", threads, "-fa", flash_attention, "--output-format", "jsonl"]
         done = subprocess.run(list(map(str, words)), check=True, capture_output=True, text=True)
         [result] = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-        asked = {"pp": PROMPT, "tg": STEPS, "pl": sequences, "is_pp_shared": 0, "n_threads": threads}
+        asked = {"pp": amount.prompt, "tg": amount.steps, "pl": sequences, "is_pp_shared": 0, "n_threads": threads}
         if any(result[name] != value for name, value in asked.items()):
             raise RuntimeError(f"llama-batched-bench measured something else: {result}")
-        return result["t_tg"] * 1e3 / STEPS
+        return result["t_tg"] * 1e3 / amount.steps
 
 
 # ---------------------------------------------------------------- the rows
@@ -87,15 +98,16 @@ class Batch(Work):
 
     def ours_turn(self):
         result = self.programs.ballast.result(self.group.path, self.threads, "--sequences", self.sequences,
-                                              "--prompt-tokens", PROMPT, "--max-tokens", STEPS)
+                                              "--prompt-tokens", self.group.amount.prompt, "--max-tokens", self.group.amount.steps)
         [measure] = result["sequences"]
-        if measure["steps"] != STEPS:
-            raise RuntimeError(f"ballast measured {measure['steps']} steps, not {STEPS}")
+        if measure["steps"] != self.group.amount.steps:
+            raise RuntimeError(f"ballast measured {measure['steps']} steps, not {self.group.amount.steps}")
         self.compute_shares.append(measure["flops_share"])
         return [measure["step_seconds"] * 1e3]
 
     def peer_turn(self, flash_attention):
-        return lambda: [self.programs.peer.step(self.group.path, self.threads, self.sequences, flash_attention)]
+        return lambda: [self.programs.peer.step(self.group.path, self.threads, self.group.amount, self.sequences,
+                                                     flash_attention)]
 
     def measure(self, rounds):
         self.group.measure(rounds)
@@ -152,9 +164,9 @@ class SharedPrefix(Work):
 class Group:
     """The rows of one model and one number of threads, which are measured together."""
 
-    def __init__(self, model, threads, make_file, programs):
-        self.model, self.threads, self.make_file, self.path = model, threads, make_file, None
-        self.batches = [Batch(self, sequences, programs) for sequences in SEQUENCES]
+    def __init__(self, model, amount, threads, make_file, programs):
+        self.model, self.amount, self.threads, self.make_file, self.path = model, amount, threads, make_file, None
+        self.batches = [Batch(self, sequences, programs) for sequences in amount.sequences]
         self.one = self.batches[0]
         self.rows = [*self.batches, SharedPrefix(self, programs)]
 
@@ -175,13 +187,13 @@ class Batching:
         self.ballast, self.peer = Ballast(program), BatchedBench(peer)
 
     def rows(self):
-        for model, make_file in self.models().items():
+        for model, (amount, make_file) in self.models().items():
             for threads in self.threads:
-                yield from Group(model, threads, make_file, self).rows
+                yield from Group(model, amount, threads, make_file, self).rows
 
     def models(self):
-        return {"SmolLM2-135M q4_1": self.smollm2,
-                **{f"{LLAMA_1B.name} {type}": lambda type=type: kept_model(self.folder, LLAMA_1B, type)
+        return {"SmolLM2-135M q4_1": (SMALL_MODEL, self.smollm2),
+                **{f"{LLAMA_1B.name} {type}": (LARGE_MODEL, lambda type=type: kept_model(self.folder, LLAMA_1B, type))
                    for type in ("q4_0", "bf16")}}
 
     def smollm2(self):
