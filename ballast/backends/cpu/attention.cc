@@ -54,7 +54,7 @@ WeightView cached(const AttentionProblem<float>& p, const std::byte* of, size_t 
     key %= kPagePositions;
   }
   const size_t element = (kv_head * p.capacity + key) * p.head_dim + channel;
-  return {of + element * (p.cache_dtype == DType::kF32 ? 4 : 2), p.cache_dtype};
+  return {of + element * bytes_of_element(p.cache_dtype), p.cache_dtype};
 }
 
 class BlockAttention {
@@ -101,13 +101,13 @@ class BlockAttention {
   // In elements, from the keys of a block to its values, which are wanted next, and from those to the keys after them:
   // a past is rarely in the cache, and too short for the machine to see where it goes on.
   ptrdiff_t from_keys_to_values(size_t key) const {
-    return (value_at(key, 0).data - key_at(key, 0).data) / bytes_of_element();
+    return elements(value_at(key, 0).data - key_at(key, 0).data);
   }
   ptrdiff_t from_values_to_next_keys(size_t key) const {
     const std::byte* next = key + kBlockKeys < keys_ ? key_at(key + kBlockKeys, 0).data : next_keys_;
-    return (next - value_at(key, 0).data) / bytes_of_element();
+    return elements(next - value_at(key, 0).data);
   }
-  ptrdiff_t bytes_of_element() const { return p_.cache_dtype == DType::kF32 ? 4 : 2; }
+  ptrdiff_t elements(ptrdiff_t bytes) const { return bytes / static_cast<ptrdiff_t>(bytes_of_element(p_.cache_dtype)); }
 
   // weights_[row][j] = query . key
   void score(size_t key, size_t count) {

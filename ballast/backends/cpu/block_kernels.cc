@@ -219,11 +219,11 @@ RoundedForm rounded_form(DType dtype, size_t m) {
 
 size_t rounded_bytes(RoundedForm form, size_t m, size_t k) {
   if (form == RoundedForm::kStripes) return m * stripes_of(k) * sizeof(RoundedStripe);
-  return (m + kTileGroup - 1) / kTileGroup * tile_blocks_of(k) * sizeof(RoundedTile);  // whatever rows a group has
+  return tile_groups_of(m) * tile_blocks_of(k) * sizeof(RoundedTile);
 }
 
 size_t rounded_pieces(RoundedForm form, size_t m, size_t k) {
-  return form == RoundedForm::kTiles ? (m + tile_rows_of(m) - 1) / tile_rows_of(m) * stripes_of(k) : m;
+  return form == RoundedForm::kTiles ? tile_groups_of(m) * stripes_of(k) : m;
 }
 
 namespace {

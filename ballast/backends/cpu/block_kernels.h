@@ -39,6 +39,7 @@ constexpr size_t tile_rows_of(size_t m) {
   const size_t groups = (m + kTileGroup - 1) / kTileGroup;
   return groups * 12 >= m ? 12 : kTileGroup;
 }
+constexpr size_t tile_groups_of(size_t m) { return (m + tile_rows_of(m) - 1) / tile_rows_of(m); }
 // Up to whole stripes.
 constexpr size_t tile_blocks_of(size_t k) { return stripes_of(k) * 4; }
 

@@ -13,7 +13,7 @@ HWY_BEFORE_NAMESPACE();
 namespace ballast::cpu::HWY_NAMESPACE {
 
 WeightView moved(WeightView w, size_t elements) {
-  w.data += elements * (w.dtype == DType::kF16 || w.dtype == DType::kBF16 ? 2 : 4);
+  w.data += elements * bytes_of_element(w.dtype);
   return w;
 }
 

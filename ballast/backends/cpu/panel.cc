@@ -220,7 +220,8 @@ HWY_INLINE void widen_row(const std::byte* from, size_t count, float* to) {
   if (i < count) store_part(load_weight_part<Weight>(from + i * Weight::kBytes, count - i), to + i, count - i);
 }
 
-// The same from rows of floats that lie so close together that they do not push each other out of the cache.
+// The same from rows of floats that lie so close together that they do not push each other out of the cache. What is
+// fetched are the lines one after the other, as those of keys are wanted, which have no gaps between them.
 #if HWY_TARGET != HWY_SCALAR
 constexpr size_t kCloseRows = 128;
 void turn_close(const float* w, size_t stride, size_t terms, float* panel, ptrdiff_t ahead) {

@@ -25,6 +25,8 @@ struct WeightView {
   DType dtype = DType::kF32;
   bool packed = false;  // by conv2d_pack; only where a table has it
 };
+// Of a type that is not in blocks.
+inline size_t bytes_of_element(DType dtype) { return dtype_info(dtype).bits / 8; }
 
 // C[m, n] (+)= A[m, k] * W, for rows [k_begin, k_begin + k_count) of W as [K, N] (kInOut), or for columns
 // [n_begin, n_begin + n_count) of the result where W is [N, K] (kOutIn) and a tile holds outputs.
