@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
+
+#include "ballast/base/remedy_words.h"
 #include "ballast/base/result.h"
 
 namespace ballast {
@@ -26,6 +29,17 @@ TEST(Remedies, StayWithAnErrorThatIsSeenFromFurtherOut) {
   EXPECT_EQ(error.message, "out.npz: it exists");
   EXPECT_EQ(error.remedies, Remedy::kAllowOverwrite);
   EXPECT_TRUE(make_error(ErrorCode::kExists, "it exists").remedies.empty());
+}
+
+TEST(Remedies, HaveANameOfTheirOwnAndWords) {
+  std::set<std::string_view> names;
+  for (unsigned i = 0; i <= static_cast<unsigned>(kLastRemedy); ++i) {
+    const auto remedy = static_cast<Remedy>(i);
+    EXPECT_TRUE(names.insert(remedy_name(remedy)).second) << remedy_name(remedy);
+    EXPECT_FALSE(remedy_text(remedy).empty());
+  }
+  EXPECT_FALSE(names.contains(""));
+  EXPECT_EQ(remedy_name(Remedy::kAllowOverwrite), "allow_overwrite");
 }
 
 }  // namespace

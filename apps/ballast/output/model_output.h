@@ -2,7 +2,7 @@
 #pragma once
 
 #include "apps/ballast/flags/output_flags.h"
-#include "ballast/exchange/exchange.h"
+#include "ballast/exchange/write_model.h"
 
 namespace ballast::cli {
 
@@ -19,17 +19,10 @@ Result<ExchangePlan> plan_output(const ExchangeSource& source, const OutputFlags
 // keep_runnable() for plans that come from memory; nothing with --container-only.
 void keep_output_runnable(OutputFlags& flags, const FormatDriver& format);
 
-// Writes the source as a model that runs: the plan's edits, then those of flags.options. All files appear, or none.
-// finish_options() has been called.
-Result<ConvertReport> write_model(const ExchangeSource& source, OutputFlags& flags, const FormatDriver& format);
-// The same with a plan that is made already.
+// write_model() for what the flags ask for; finish_options() has been called.
 Result<ConvertReport> write_planned(const ExchangeSource& source, const ExchangePlan& plan, OutputFlags& flags,
                                     const FormatDriver& format);
 Result<ConvertReport> write_planned(WritePlan weights, const ExchangePlan& plan, OutputFlags& flags,
                                     const FormatDriver& format);
-
-// The files, into a folder that is there. They appear together, or none does.
-Status write_companions(const std::vector<CompanionFile>& companions, const std::string& folder,
-                        const CommitOptions& commit);
 
 }  // namespace ballast::cli
