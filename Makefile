@@ -17,7 +17,7 @@ configured = CMAKE_GENERATOR="$${CMAKE_GENERATOR:-$$(command -v ninja > /dev/nul
 .PHONY: build demo demo-chat test test-asan test-faults test-tsan bench bench-storage bench-runtime bench-llama bench-batching bench-tokenizer bench-training interop interop-torch format lint clean install bootstrap configure
 
 build: configure
-	cmake --build build -j $(JOBS) --target ballast ballast_static ballast_shared
+	cmake --build build -j $(JOBS) --target ballast ballast_static ballast_shared ballast_c
 
 demo: build
 	scripts/demo
@@ -88,7 +88,7 @@ bench-tokenizer: configure
 	scripts/bench_tokenizer
 
 interop: configure
-	cmake --build build -j $(JOBS) --target ballast interop_train_sequential interop_render_template interop_tokenize \
+	cmake --build build -j $(JOBS) --target ballast ballast_c interop_train_sequential interop_render_template interop_tokenize \
 	  interop_write_tokenizer
 	scripts/interop
 

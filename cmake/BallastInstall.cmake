@@ -10,9 +10,10 @@ foreach(header IN LISTS headers)
   get_filename_component(folder "${header}" DIRECTORY)
   install(FILES "${PROJECT_SOURCE_DIR}/${header}" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/${folder}")
 endforeach()
+install(FILES "${PROJECT_SOURCE_DIR}/include/ballast.h" DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
 
-# Two export sets, so that a user of the shared library needs none of the development packages behind it.
-foreach(kind shared static)
+# Several export sets, so that a user of a shared library needs none of the development packages behind it.
+foreach(kind shared static c)
   install(TARGETS ballast_${kind} EXPORT ballast_${kind}
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
     ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}")
@@ -58,8 +59,10 @@ install(FILES "${PROJECT_BINARY_DIR}/generated/ballastConfig.cmake"
 # The pkg-config file finds its prefix from where it lies, so the tree can be moved.
 file(RELATIVE_PATH pc_to_prefix "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
 string(REGEX REPLACE "/$" "" pc_to_prefix "${pc_to_prefix}")
-configure_file("${PROJECT_SOURCE_DIR}/cmake/ballast.pc.in" "${PROJECT_BINARY_DIR}/generated/ballast.pc" @ONLY)
-install(FILES "${PROJECT_BINARY_DIR}/generated/ballast.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+foreach(name ballast ballast-c)
+  configure_file("${PROJECT_SOURCE_DIR}/cmake/${name}.pc.in" "${PROJECT_BINARY_DIR}/generated/${name}.pc" @ONLY)
+  install(FILES "${PROJECT_BINARY_DIR}/generated/${name}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+endforeach()
 
 # The pages keep their places relative to each other, so that their links work.
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE" "${PROJECT_SOURCE_DIR}/README.md" "${PROJECT_SOURCE_DIR}/CHANGELOG.md"

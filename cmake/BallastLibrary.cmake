@@ -81,8 +81,8 @@ foreach(kind static shared)
 endforeach()
 
 # Symbols of the shared library are all visible: the C++ ABI is promised within a minor version only (hence the
-# soname), errors travel as values so no type information must be hidden, and an export macro on every class would buy
-# little before there is a C interface.
+# soname), errors travel as values so no type information must be hidden, and who wants a stable ABI has the C
+# interface (BallastC.cmake).
 set_target_properties(ballast_shared PROPERTIES
   EXPORT_NAME ballast VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
 set_target_properties(ballast_static PROPERTIES EXPORT_NAME static)
