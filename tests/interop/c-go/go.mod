@@ -1,0 +1,3 @@
+module ballast-c-go
+
+go 1.21
