@@ -1,0 +1,14 @@
+// The extension ballast._core: one file per subject, each with its own bind_ function.
+#include <nanobind/nanobind.h>
+
+#include "ballast/base/version.h"
+#include "bindings/python/module/arrays.h"
+#include "bindings/python/module/errors.h"
+
+NB_MODULE(_core, module) {
+  using namespace ballast::python;
+  module.attr("__doc__") = "The compiled part of ballast. Import ballast instead.";
+  module.attr("__version__") = nb::str(ballast::version().data(), ballast::version().size());
+  bind_errors(module);
+  bind_arrays(module);
+}
