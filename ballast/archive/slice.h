@@ -35,6 +35,9 @@ struct TensorSlice {
 // fits, 32 hexadecimal digits are the id of one (Archive::find). kNotFound when there is none.
 Result<TensorSlice> find_tensor_slice(const Archive& archive, std::string_view text);
 
+// kNotFound: no tensor of the archive has this name. The text names the nearest that one has.
+Error no_such_tensor(const Archive& archive, std::string_view name);
+
 // Positions along one axis.
 struct AxisRun {
   uint64_t begin;

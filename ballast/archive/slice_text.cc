@@ -5,6 +5,7 @@
 #include <charconv>
 
 #include "ballast/archive/slice.h"
+#include "ballast/base/near_miss.h"
 #include "ballast/io/guard.h"
 
 namespace ballast {
@@ -121,8 +122,18 @@ Result<TensorSlice> find_tensor_slice(const Archive& archive, std::string_view t
       BALLAST_TRY(Slice slice, parse_slice(rest));
       return TensorSlice{*found, std::move(slice), std::string(rest)};
     }
-    return make_error(ErrorCode::kNotFound, fmt::format("no tensor is called \"{}\"", text.substr(0, text.rfind('['))));
+    return no_such_tensor(archive, text.substr(0, text.rfind('[')));
   });
+}
+
+Error no_such_tensor(const Archive& archive, std::string_view name) {
+  std::vector<std::string_view> names;
+  names.reserve(archive.tensors().size());
+  for (const TensorInfo& tensor : archive.tensors()) names.push_back(tensor.name);
+  const std::string_view near = nearest(name, names);
+  std::string text = fmt::format("no tensor is called \"{}\"", name);
+  if (!near.empty()) text += fmt::format("; did you mean \"{}\"?", near);
+  return make_error(ErrorCode::kNotFound, std::move(text));
 }
 
 }  // namespace ballast

@@ -32,8 +32,12 @@ void prefetch_in_steps(uint64_t offset, uint64_t length, uint64_t size, auto&& i
 class MappedSource final : public ByteSource {
  public:
   // Check is_mapped() before anything else.
-  MappedSource(const FileSystem& files, std::string name, int fd, size_t size)
-      : files_(files), name_(std::move(name)), address_(static_cast<std::byte*>(files.map(fd, size))), size_(size) {}
+  MappedSource(const FileSystem& files, std::string name, int fd, size_t size, FileAccess access)
+      : files_(files),
+        name_(std::move(name)),
+        address_(static_cast<std::byte*>(access == FileAccess::kCopyOnWrite ? files.map_private(fd, size)
+                                                                            : files.map(fd, size))),
+        size_(size) {}
   ~MappedSource() override {
     if (is_mapped()) files_.unmap(address_, size_);
   }
@@ -190,9 +194,10 @@ Result<std::shared_ptr<const ByteSource>> open_file(const std::string& path, Fil
 
 std::shared_ptr<const ByteSource> make_file_source(const FileSystem& files, const std::string& name, OwnedFd fd,
                                                    uint64_t size, FileAccess access) {
-  if (access == FileAccess::kMapped && size == 0) return MemorySource::owning({}, name);
-  if (access == FileAccess::kMapped && size <= std::numeric_limits<size_t>::max()) {
-    auto mapped = std::make_shared<MappedSource>(files, name, fd.get(), static_cast<size_t>(size));
+  const bool maps = access != FileAccess::kPositional;
+  if (maps && size == 0) return MemorySource::owning({}, name);
+  if (maps && size <= std::numeric_limits<size_t>::max()) {
+    auto mapped = std::make_shared<MappedSource>(files, name, fd.get(), static_cast<size_t>(size), access);
     // The descriptor is closed: an archive of many shards must not use them up.
     if (mapped->is_mapped()) return mapped;
   }

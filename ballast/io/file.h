@@ -18,6 +18,8 @@ enum class FileAccess : uint8_t {
   // Zero-copy; a file truncated while mapped kills the process with SIGBUS. Where the file system cannot map, or the
   // address space is too small, the source reads instead and its view() is nullopt.
   kMapped,
+  // The same, and the views may be written to: what is changed is a copy of this process's, never the file.
+  kCopyOnWrite,
   // pread: survives the file changing underneath, at the price of a copy. A file that shrank is kIo.
   kPositional,
 };

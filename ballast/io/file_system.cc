@@ -101,6 +101,13 @@ void* FileSystem::map(int fd, size_t length) const {
   return address == MAP_FAILED ? nullptr : address;
 }
 
+void* FileSystem::map_private(int fd, size_t length) const {
+  // Without a reservation: nearly all of a large file is only read, and takes no memory that way.
+  constexpr int kFlags = MAP_PRIVATE | MAP_NORESERVE;
+  void* address = ::mmap(nullptr, length, PROT_READ | PROT_WRITE, kFlags, fd, 0);
+  return address == MAP_FAILED ? nullptr : address;
+}
+
 int FileSystem::unmap(void* address, size_t length) const { return ::munmap(address, length); }
 
 int FileSystem::check_mapped(void* address) const {

@@ -39,6 +39,8 @@ class FileSystem {
   virtual off_t position(int fd) const;  // -1 where there is none: a pipe
   virtual int duplicate(int fd) const;
   virtual void* map(int fd, size_t length) const;
+  // Writable, without changing the file.
+  virtual void* map_private(int fd, size_t length) const;
   virtual int unmap(void* address, size_t length) const;
   // EFAULT where touching the page at `address` would raise SIGBUS; other errors mean that it cannot be told.
   virtual int check_mapped(void* address) const;

@@ -269,6 +269,15 @@ TEST(TensorSlice, TheLongestNameThatExistsWins) {
   EXPECT_EQ(find_tensor_slice(archive, "").error().code, ErrorCode::kNotFound);
 }
 
+TEST(TensorSlice, AMistypedNameIsToldTheNearest) {
+  const Archive archive = MemoryArchive().add("head.weight", DType::kU8, {2}, U8{1, 2}).build();
+  EXPECT_EQ(no_such_tensor(archive, "haed.weight").message,
+            "no tensor is called \"haed.weight\"; did you mean \"head.weight\"?");
+  EXPECT_EQ(no_such_tensor(archive, "something else").message, "no tensor is called \"something else\"");
+  EXPECT_EQ(find_tensor_slice(archive, "haed.weight[0]").error().message,
+            no_such_tensor(archive, "haed.weight").message);
+}
+
 TEST(TensorSlice, DigitsAreAnIdWhereNoNameFits) {
   const std::string id = base_param_id("w").to_bytes_hex();
   const std::string id_as_name = base_param_id("v").to_bytes_hex();

@@ -217,6 +217,18 @@ TEST_P(File, SaysThatAFileMayNotBeRead) {
               ::testing::StartsWith("io: " + path + ": cannot open: "));
 }
 
+TEST(CopyOnWrite, WhatIsWrittenStaysInThisProcess) {
+  const TempFolder folder;
+  const std::string path = folder.write("a", "0123456789");
+  const auto source = open_file(path, FileAccess::kCopyOnWrite);
+  ASSERT_TRUE(source);
+  const ByteSpan view = (*source)->view(2, 3).value();
+  const_cast<std::byte*>(view.data())[0] = std::byte{'x'};
+  EXPECT_EQ(as_text(view), "x34");
+  EXPECT_EQ(read_text(**source, 0, 10), "01x3456789");
+  EXPECT_EQ(read_text(**open_file(path, FileAccess::kPositional), 0, 10), "0123456789");
+}
+
 TEST(MappedFile, IsViewedWithoutACopy) {
   const TempFolder folder;
   const auto source = open_file(folder.write("a", "0123456789"), FileAccess::kMapped);

@@ -2,8 +2,12 @@
 #include <nanobind/nanobind.h>
 
 #include "ballast/base/version.h"
+#include "bindings/python/module/archives.h"
 #include "bindings/python/module/arrays.h"
 #include "bindings/python/module/errors.h"
+#include "bindings/python/module/saving.h"
+#include "bindings/python/module/tensors.h"
+#include "bindings/python/module/tools.h"
 
 NB_MODULE(_core, module) {
   using namespace ballast::python;
@@ -11,4 +15,8 @@ NB_MODULE(_core, module) {
   module.attr("__version__") = nb::str(ballast::version().data(), ballast::version().size());
   bind_errors(module);
   bind_arrays(module);
+  bind_archives(module);
+  bind_tensors(module);
+  bind_saving(module);
+  bind_tools(module);
 }
