@@ -6,15 +6,26 @@ Everything here is imported when it is first used, so that ``import ballast`` it
 from __future__ import annotations
 
 import importlib
+from collections.abc import Mapping
 from typing import Any
 
+from ballast import _core
 from ballast._core import CancelledError, FormatError, __version__
 
-# Where each name of the package lives: name -> module that has it.
-_HOMES: dict[str, str] = {}
-_MODULES: tuple[str, ...] = ()
+Mapping.register(_core.Archive)  # pyright: ignore
 
-__all__ = ["CancelledError", "FormatError", "__version__", *_HOMES, *_MODULES]
+# Where each name of the package lives: name -> module that has it.
+_HOMES: dict[str, str] = {
+    **dict.fromkeys(("Archive", "Tensor"), "ballast._core"),
+    **dict.fromkeys(("open", "save", "formats"), "ballast._open"),
+    **dict.fromkeys(
+        ("convert", "diff", "doctor", "hash", "quantization_types", "quantize", "stats", "verify"), "ballast._tools"
+    ),
+}
+_MODULES: tuple[str, ...] = ("gguf", "netcl", "safetensors", "torch")
+
+__all__ = ["CancelledError", "FormatError", "__version__"]
+__all__ += [*_HOMES, *_MODULES]  # pyright: ignore
 
 
 def __getattr__(name: str) -> Any:

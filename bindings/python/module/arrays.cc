@@ -66,6 +66,13 @@ bool is_module_type(nb::handle object, const char* module, const char* name) {
          std::string_view(nb::cast<nb::str>(called).c_str()) == name;
 }
 
+// nb::str(x) of an attribute takes it for a str already, so str() is called by name.
+std::string text_of(nb::handle object) {
+  const nb::object text = nb::steal(PyObject_Str(object.ptr()));
+  if (!text.is_valid()) throw nb::python_error();
+  return nb::cast<std::string>(text);
+}
+
 [[noreturn]] void raise_no_type(const std::string& type) {
   const std::string text = "arrays of type " + type + " cannot be stored";
   throw nb::value_error(text.c_str());
@@ -99,7 +106,7 @@ ArrayView view_numpy(nb::handle array) {
   view.owner = nb::borrow(array);
   const nb::object dtype = array.attr("dtype");
   const auto known = dtype_from_python(dtype);
-  if (!known) raise_no_type(nb::cast<std::string>(nb::str(dtype)));
+  if (!known) raise_no_type(text_of(dtype));
   view.dtype = *known;
   const nb::dict interface = nb::cast<nb::dict>(array.attr("__array_interface__"));
   view.shape = shape_from(interface["shape"]);
@@ -114,7 +121,7 @@ ArrayView view_numpy(nb::handle array) {
 
 ArrayView view_torch(nb::handle given) {
   nb::object tensor = given.attr("detach")();
-  if (nb::cast<std::string>(nb::str(tensor.attr("layout"))) != "torch.strided") {
+  if (text_of(nb::object(tensor.attr("layout"))) != "torch.strided") {
     throw nb::value_error("sparse and other unusual layouts of torch cannot be stored: call .to_dense() first");
   }
   if (nb::cast<std::string>(tensor.attr("device").attr("type")) != "cpu") tensor = tensor.attr("cpu")();
@@ -122,13 +129,35 @@ ArrayView view_torch(nb::handle given) {
   if (nb::hasattr(tensor, "resolve_conj")) tensor = tensor.attr("resolve_conj")().attr("resolve_neg")();
   ArrayView view;
   view.owner = tensor;
-  const auto known = dtype_from_python(tensor.attr("dtype"));
-  if (!known) raise_no_type(nb::cast<std::string>(nb::str(tensor.attr("dtype"))));
+  const auto known = dtype_from_python(nb::object(tensor.attr("dtype")));
+  if (!known) raise_no_type(text_of(nb::object(tensor.attr("dtype"))));
   view.dtype = *known;
   view.shape = shape_from(tensor.attr("shape"));
   view.data = reinterpret_cast<const std::byte*>(nb::cast<uintptr_t>(tensor.attr("data_ptr")()));
   view.canonical = is_row_major(view.shape, tensor.attr("stride")(), 1);
   finish(view);
+  return view;
+}
+
+ArrayView view_typed(const TypedBytes& typed) {
+  ArrayView view;
+  // A memoryview keeps the buffer open, so that its memory cannot move.
+  view.owner = nb::steal(PyMemoryView_FromObject(typed.memory.ptr()));
+  if (!view.owner.is_valid()) throw nb::python_error();
+  Py_buffer buffer;
+  if (PyObject_GetBuffer(view.owner.ptr(), &buffer, PyBUF_SIMPLE) != 0) throw nb::python_error();
+  view.data = static_cast<const std::byte*>(buffer.buf);
+  const auto size = static_cast<uint64_t>(buffer.len);
+  PyBuffer_Release(&buffer);
+  view.dtype = typed.dtype;
+  view.shape = typed.shape;
+  finish(view);
+  if (view.byte_size != size) {
+    const std::string text = "a tensor of type " + std::string(dtype_name(typed.dtype)) + " and shape " +
+                             typed.shape.to_string() + " has " + std::to_string(view.byte_size) + " bytes, not " +
+                             std::to_string(size);
+    raise_error(make_error(ErrorCode::kInvalidArgument, text));
+  }
   return view;
 }
 
@@ -173,8 +202,7 @@ std::optional<DType> dtype_from_python(nb::handle dtype) {
   // numpy.dtype and ml_dtypes have a name; torch.dtype prints as torch.float32; classes (numpy.float32) too.
   nb::object named = nb::getattr(dtype, "name", nb::none());
   if (named.is_none()) named = nb::getattr(dtype, "__name__", nb::none());
-  if (named.is_none()) named = nb::str(dtype);
-  std::string text = nb::cast<std::string>(nb::str(named));
+  std::string text = text_of(named.is_none() ? dtype : nb::handle(named));
   if (text.starts_with("torch.")) text = text.substr(6);
   if (text == "bool_") text = "bool";
   if (text == "float128") text = "longdouble";
@@ -218,6 +246,7 @@ nb::object numpy_owning(ByteVector bytes, DType dtype, const Shape& shape) {
 }
 
 ArrayView view_array(nb::handle array) {
+  if (nb::isinstance<TypedBytes>(array)) return view_typed(nb::cast<const TypedBytes&>(array));
   if (is_module_type(array, "torch", "Tensor") || is_module_type(array, "torch", "Parameter")) return view_torch(array);
   if (nb::isinstance(array, numpy_ndarray())) return view_numpy(array);
   if (nb::hasattr(array, "data_ptr") && nb::hasattr(array, "detach")) return view_torch(array);  // subclasses
@@ -230,7 +259,7 @@ ArrayView view_array(nb::handle array) {
   }
   nb::object made = numpy.attr("asarray")(host);
   if (nb::cast<std::string>(made.attr("dtype").attr("kind")) == "O") {
-    const std::string text = "not an array: " + nb::cast<std::string>(nb::str(array.type()));
+    const std::string text = "not an array: " + text_of(array.type());
     throw nb::type_error(text.c_str());
   }
   return view_numpy(made);
@@ -247,6 +276,15 @@ ArrayView canonical_view(const ArrayView& view) {
 }
 
 void bind_arrays(nb::module_& module) {
+  nb::class_<TypedBytes>(module, "TypedBytes", "Bytes with a type and a shape, to be saved.");
+  module.def(
+      "typed_bytes",
+      [](nb::object memory, const std::string& dtype, nb::handle shape) {
+        const auto known = parse_dtype(dtype);
+        if (!known) raise_no_type(dtype);
+        return TypedBytes{std::move(memory), *known, shape_from(shape)};
+      },
+      nb::arg("memory"), nb::arg("dtype"), nb::arg("shape"));
   nb::class_<Buffer>(module, "Buffer", nb::type_slots(buffer_slots),
                      "Bytes of a file or a result, with the buffer protocol. Arrays over them keep them alive.")
       .def("__len__", [](const Buffer& self) { return self.bytes().size(); })

@@ -79,6 +79,13 @@ struct ArrayView {
 
   ByteSpan bytes() const { return {data, static_cast<size_t>(byte_size)}; }
 };
+// Bytes of Python's with a type and a shape that no array library has words for: 4-bit floats, quantised blocks.
+struct TypedBytes {
+  nb::object memory;  // has the buffer protocol
+  DType dtype = DType::kU8;
+  Shape shape;
+};
+
 // Raises TypeError for what is no array, and ValueError for a type that no file holds.
 ArrayView view_array(nb::handle array);
 // The same numbers, row-major and little-endian: a copy where they were not.

@@ -47,6 +47,8 @@ PyObject* make_exception(nb::module_& module, const char* name, const char* doc,
 }  // namespace
 
 void raise_error(const Error& error, Missing missing) {
+  // Work that a signal ended: its handler decides what is raised.
+  if (error.code == ErrorCode::kCancelled && PyErr_CheckSignals() != 0) throw nb::python_error();
   raise_as(type_of(error.code, missing), error.message, error_code_name(error.code));
 }
 

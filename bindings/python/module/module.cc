@@ -4,6 +4,7 @@
 #include "ballast/base/version.h"
 #include "bindings/python/module/archives.h"
 #include "bindings/python/module/arrays.h"
+#include "bindings/python/module/conversion.h"
 #include "bindings/python/module/errors.h"
 #include "bindings/python/module/saving.h"
 #include "bindings/python/module/tensors.h"
@@ -11,6 +12,7 @@
 
 NB_MODULE(_core, module) {
   using namespace ballast::python;
+  nb::set_leak_warnings(false);  // arrays that live until the interpreter ends are no fault
   module.attr("__doc__") = "The compiled part of ballast. Import ballast instead.";
   module.attr("__version__") = nb::str(ballast::version().data(), ballast::version().size());
   bind_errors(module);
@@ -19,4 +21,5 @@ NB_MODULE(_core, module) {
   bind_tensors(module);
   bind_saving(module);
   bind_tools(module);
+  bind_conversion(module);
 }

@@ -2,6 +2,7 @@
 #include "bindings/python/module/tensors.h"
 
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 
 #include <algorithm>
@@ -237,6 +238,14 @@ void bind_tensors(nb::module_& module) {
           "Bytes of its payload, as stored.")
       .def_prop_ro("requires_grad", [of](const LazyTensor& self) { return info_of(self, of(self)).requires_grad; })
       .def_prop_ro("param_id", [of](const LazyTensor& self) { return info_of(self, of(self)).param_id; })
+      .def_prop_ro(
+          "offset",
+          [of](const LazyTensor& self) -> std::optional<uint64_t> {
+            const auto archive = of(self);
+            const StoredExtent& extent = archive->extent(self.index);
+            return extent.is_canonical() ? std::optional(extent.offset) : std::nullopt;
+          },
+          "Where its bytes begin in their file; None where they are stored in another form.")
       .def_prop_ro(
           "file", [](const LazyTensor& self) { return self.file; }, "The archive it belongs to.")
       .def(
