@@ -14,7 +14,7 @@ DESTDIR ?=
 configured = CMAKE_GENERATOR="$${CMAKE_GENERATOR:-$$(command -v ninja > /dev/null && echo Ninja || echo Unix Makefiles)}" \
 	cmake --log-level=WARNING
 
-.PHONY: build demo demo-chat test test-asan test-faults test-tsan bench bench-storage bench-runtime bench-llama bench-batching bench-tokenizer bench-training interop interop-torch format lint clean install bootstrap configure
+.PHONY: build demo demo-chat test test-asan test-faults test-tsan bench bench-storage bench-runtime bench-llama bench-batching bench-tokenizer bench-training bench-python test-python interop interop-torch format lint clean install bootstrap configure
 
 build: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_static ballast_shared ballast_c
@@ -58,6 +58,11 @@ test-tsan: bootstrap
 	GTEST_FILTER='$(tsan_tests):-*/reference_*' ctest --test-dir build-tsan --output-on-failure -j $(JOBS) \
 	  -R '^($(subst $(space),|,$(tsan_suites)))(_[0-9]+)?$$'
 
+# The Python module, installed into an environment of its own: its tests, and those of the package safetensors on it.
+test-python:
+	scripts/bootstrap --interop
+	scripts/test_python
+
 bench: bench-storage bench-tokenizer
 
 bench-storage: configure
@@ -86,6 +91,10 @@ bench-training: configure
 bench-tokenizer: configure
 	cmake --build build -j $(JOBS) --target tokenizer_bench
 	scripts/bench_tokenizer
+
+# Nor this: the Python module beside safetensors, NumPy and torch.
+bench-python: bootstrap
+	scripts/bench_python
 
 interop: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_c interop_train_sequential interop_render_template interop_tokenize \

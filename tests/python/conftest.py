@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,3 +14,10 @@ ROOT = Path(__file__).resolve().parents[2]
 def data() -> Path:
     """The files that the library's own tests read."""
     return ROOT / "tests" / "data"
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of its own, which is the current one."""
+    monkeypatch.chdir(tmp_path)
+    yield tmp_path

@@ -1,0 +1,124 @@
+"""Speed of the Python module beside safetensors: reading, saving, importing.
+
+usage: scripts/bench_python [--rounds N] [--size MIB] [--folder DIR]
+
+Each measurement runs in a process of its own, the two programs take turns, and every byte that was read is looked at
+(a sum over all arrays), so that a mapping which reads nothing yet gains nothing. Prints a table for
+docs/performance.md.
+"""
+import argparse, json, statistics, subprocess, sys, tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "bench"))
+from environment import cache_folder, enter_environment  # noqa: E402
+
+MAKE = """
+import numpy as np, safetensors.numpy as s, sys
+rng = np.random.default_rng(1)
+large = {f"layer.{i}.weight": rng.standard_normal((1024, 1024), np.float32) for i in range(int(sys.argv[2]) // 4)}
+s.save_file(large, sys.argv[1] + "/large.safetensors")
+small = {f"blocks.{i}.norm.weight": rng.standard_normal(64, np.float32) for i in range(20000)}
+s.save_file(small, sys.argv[1] + "/small.safetensors")
+"""
+# Prints the seconds of the last of three runs. {library} is ballast.safetensors or safetensors.
+READ = """
+import sys, time, numpy as np
+from {library}.numpy import load_file
+for _ in range(3):
+    begin = time.perf_counter(); arrays = load_file(sys.argv[1]); read = time.perf_counter() - begin
+    total = sum(float(a.ravel()[::1024].sum()) for a in arrays.values()); touched = time.perf_counter() - begin
+    del arrays
+print(touched)
+"""
+VIEW = """
+import sys, time, numpy as np
+if {ours}:
+    import ballast
+    def load(path): return ballast.open(path).arrays()
+else:
+    from safetensors.numpy import load_file as load
+for _ in range(3):
+    begin = time.perf_counter(); arrays = load(sys.argv[1])
+    total = sum(float(a.ravel()[::1024].sum()) for a in arrays.values()); touched = time.perf_counter() - begin
+    del arrays
+print(touched)
+"""
+TORCH = """
+import sys, time, torch
+from {library}.torch import load_file
+for _ in range(3):
+    begin = time.perf_counter(); tensors = load_file(sys.argv[1])
+    total = sum(float(t.view(-1)[::1024].sum()) for t in tensors.values()); touched = time.perf_counter() - begin
+    del tensors
+print(touched)
+"""
+SAVE = """
+import os, sys, time
+from safetensors.numpy import load_file
+arrays = load_file(sys.argv[1]); path = sys.argv[2] + "/saved.safetensors"
+if {ours}:
+    import ballast
+    def save(): ballast.save(path, arrays, sync={durable})
+else:
+    from safetensors.numpy import save_file
+    def save():
+        save_file(arrays, path)
+        if {durable}:
+            fd = os.open(path, os.O_RDWR); os.fsync(fd); os.close(fd)
+for _ in range(2):
+    begin = time.perf_counter(); save(); spent = time.perf_counter() - begin
+os.remove(path)
+print(spent)
+"""
+IMPORT = "import time; t = time.perf_counter(); import ballast; print(time.perf_counter() - t)"
+
+
+def timed(code, *words):
+    done = subprocess.run([sys.executable, "-c", code, *map(str, words)], stdout=subprocess.PIPE, check=True)
+    return float(done.stdout)
+
+
+def compare(what, codes, words, rounds, target):
+    ours, theirs = [], []
+    for _ in range(rounds):
+        ours.append(timed(codes[0], *words))
+        theirs.append(timed(codes[1], *words))
+    mine, other = statistics.median(ours), statistics.median(theirs)
+    ratio = other / mine
+    met = "met" if ratio >= target else "**missed**"
+    print(f"| {what} | {mine * 1e3:.1f} ms | {other * 1e3:.1f} ms | {ratio:.2f} x | {target:.1f} x | {met} |", flush=True)
+
+
+def both(code):
+    return code.format(library="ballast.safetensors"), code.format(library="safetensors")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--size", type=int, default=1024, help="MiB of the large file (default 1024)")
+    parser.add_argument("--folder", help="where the files go (default: a temporary folder)")
+    options = parser.parse_args()
+    enter_environment(cache_folder("python"), ROOT / "tests/python/requirements.txt")
+    with tempfile.TemporaryDirectory(dir=options.folder) as folder:
+        subprocess.run([sys.executable, "-c", MAKE, folder, str(options.size)], check=True)
+        large, small = f"{folder}/large.safetensors", f"{folder}/small.safetensors"
+        print("| | ballast | safetensors | faster by | target | |\n|---|---|---|---|---|---|")
+        view = VIEW.format(ours=True), VIEW.format(ours=False)
+        compare(f"{options.size} MiB into NumPy, drop-in", both(READ), [large], options.rounds, 1)
+        compare(f"{options.size} MiB into NumPy, views", view, [large], options.rounds, 1)
+        compare("20,000 small tensors into NumPy, drop-in", both(READ), [small], options.rounds, 3)
+        compare("20,000 small tensors into NumPy, views", view, [small], options.rounds, 3)
+        compare(f"{options.size} MiB into torch", both(TORCH), [large], options.rounds, 1)
+        for durable in (False, True):
+            codes = [SAVE.format(ours=ours, durable=durable) for ours in (True, False)]
+            how = "durable" if durable else "not waiting for the disk"
+            compare(f"saving {options.size} MiB, {how}", codes, [large, folder], options.rounds, 1)
+    times = [timed(IMPORT) for _ in range(max(options.rounds, 5))]
+    spent = statistics.median(times) * 1e3
+    print(f"| import | {spent:.1f} ms | | | < 80 ms | {'met' if spent < 80 else '**missed**'} |")
+
+
+if __name__ == "__main__":
+    main()
