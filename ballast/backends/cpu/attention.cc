@@ -100,9 +100,7 @@ class BlockAttention {
 
   // In elements, from the keys of a block to its values, which are wanted next, and from those to the keys after them:
   // a past is rarely in the cache, and too short for the machine to see where it goes on.
-  ptrdiff_t from_keys_to_values(size_t key) const {
-    return elements(value_at(key, 0).data - key_at(key, 0).data);
-  }
+  ptrdiff_t from_keys_to_values(size_t key) const { return elements(value_at(key, 0).data - key_at(key, 0).data); }
   ptrdiff_t from_values_to_next_keys(size_t key) const {
     const std::byte* next = key + kBlockKeys < keys_ ? key_at(key + kBlockKeys, 0).data : next_keys_;
     return elements(next - value_at(key, 0).data);

@@ -164,9 +164,10 @@ class SafeSlice:
 
 
 def _item_text(item: Any) -> str:
+    part = item
     if not isinstance(item, slice):
         return str(item)
-    ends: list[Any] = [getattr(item, "start", None), getattr(item, "stop", None)]
+    ends: list[Any] = [part.start, part.stop]
     return ":".join("" if end is None else str(end) for end in ends)
 
 
