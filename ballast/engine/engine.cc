@@ -232,7 +232,7 @@ Status Engine::State::draw(EngineText& text, const TextChunk& chunk) {
   room_for_more(text.tokens, 1);
   EngineEvent event{.id = text.id, .logits = chunk.kept};
   const auto end = [&](FinishReason reason, std::optional<Error> error = {}) -> Status {
-    finish(text, {.reason = reason, .error = std::move(error), .logits = event.logits});
+    finish(text, {.token = event.token, .reason = reason, .error = std::move(error), .logits = event.logits});
     return {};
   };
   if (text.generated() >= text.request.max_tokens) return end(FinishReason::kMaxTokens);
@@ -241,11 +241,12 @@ Status Engine::State::draw(EngineText& text, const TextChunk& chunk) {
   if (!token && token.error().code == ErrorCode::kOutOfMemory) return std::move(token).error();
   if (!token) return end(FinishReason::kFailed, std::move(token).error());
   const auto& stops = text.request.stop_tokens;
+  event.token = *token;
   if (std::ranges::find(stops, token->id) != stops.end()) return end(FinishReason::kStopToken);
   text.tokens.push_back(token->id);
   ++counters.generated_tokens;
-  event.token = *token;
   events.push_back(event);
+  event.token = {};
   if (text.generated() >= text.request.max_tokens) return end(FinishReason::kMaxTokens);
   const bool is_full = text.tokens.size() > model.context_length();
   if (is_full && !text.request.context_shift) return end(FinishReason::kContextFull);

@@ -57,7 +57,7 @@ struct EngineEvent {
   enum class Kind : uint8_t { kToken, kFinished };
   RequestId id = 0;
   Kind kind = Kind::kToken;
-  SampledToken token{};                            // kToken
+  SampledToken token{};                            // kToken; of kStopToken the one that ended the text
   FinishReason reason = FinishReason::kMaxTokens;  // kFinished
   std::optional<Error> error{};                    // kFailed
   // [1, vocabulary], of a request that keeps them: what the token was chosen from. Also where a text ends instead of

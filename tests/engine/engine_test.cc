@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "tests/support/engine_lab.h"
 #include "tests/support/recorded_decoders.h"
@@ -74,6 +75,23 @@ TEST(Engine, EndsTextsWhereTheyEnd) {
   EXPECT_EQ(lab.answer(full).reason, FinishReason::kContextFull);
   EXPECT_TRUE(lab.answer(none).tokens.empty());
   EXPECT_EQ(lab.answer(none).reason, FinishReason::kMaxTokens);
+}
+
+TEST(Engine, TellsWhichTokenEndedAText) {
+  const auto model = load_or_die(recorded_model_path("gpt_base"));
+  EngineLab lab(*model);
+  Request stops = request_of({7}, 12);
+  stops.stop_tokens = {118, 5};
+  lab.submit(stops);
+  lab.submit(request_of({7}, 1));
+  std::map<FinishReason, TokenId> ended;
+  while (!lab.engine().is_idle()) {
+    for (const EngineEvent& event : lab.step()) {
+      if (event.kind == Kind::kFinished) ended[event.reason] = event.token.id;
+    }
+  }
+  EXPECT_EQ(ended[FinishReason::kStopToken], 118U);
+  EXPECT_EQ(ended[FinishReason::kMaxTokens], 0U) << "nothing was left over";
 }
 
 TEST(Engine, ForgetsTheBeginningWhereItMay) {
