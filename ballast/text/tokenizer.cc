@@ -8,8 +8,9 @@
 
 #include "ballast/base/utf8.h"
 #include "ballast/io/guard.h"
+#include "ballast/io/parallel.h"
 #include "ballast/text/tokenizer/byte_alphabet.h"
-#include "ballast/text/tokenizer/tokenizer_description.h"
+#include "ballast/text/tokenizer/tokenizer_stages.h"
 #include "ballast/text/tokenizer/word_split.h"
 
 namespace ballast {
@@ -91,59 +92,6 @@ TokenizerDescription gpt2_description() {
   return description;
 }
 
-// ---------------------------------------------------------------- what it holds
-
-class Tokenizer::Stages {
- public:
-  static Result<Stages> make(TokenizerDescription description);
-
-  Result<std::vector<TokenId>> encode(std::string_view text, const EncodeOptions& options) const;
-  Result<Encoding> encode_full(std::string_view text, const EncodeOptions& options) const;
-  Result<Encoding> encode_pair(std::string_view first, std::string_view second, const EncodeOptions& options) const;
-  Result<std::string> decode(std::span<const TokenId> ids, const DecodeOptions& options) const;
-  std::optional<std::string_view> bytes_of(TokenId id) const;
-  bool is_special(TokenId id) const;
-  std::optional<TokenId> find(std::string_view text) const;
-  size_t size() const { return texts_.size(); }
-  const TokenMarks& marks() const { return marks_; }
-  const std::vector<std::string>& notes() const { return notes_; }
-  bool decodes_each_alone() const { return decoders_.empty(); }
-
- private:
-  using Model = std::variant<BytePairEncoder, CharPairEncoder, UnigramEncoder, WordEncoder>;
-  struct IdText {
-    TokenId id;
-    bool special;
-    std::string text;   // as the decoders want it; empty where there are none
-    std::string bytes;  // that it stands for
-  };
-
-  Stages(Model model, AddedTokens added) : model_(std::move(model)), added_(std::move(added)) {}
-  Status add_texts(const TokenizerDescription& description);
-  Result<std::vector<TokenId>> encode_text(std::string_view text, bool special) const;
-  Result<Encoding> finish(std::vector<TokenId> first, std::vector<TokenId>* second, const EncodeOptions& options) const;
-  Status encode_between(std::string_view text, bool special, bool first, BytePairEncoder::Cache& cache,
-                        std::vector<TokenId>& out) const;
-  Status encode_segment(std::string_view text, bool first, BytePairEncoder::Cache& cache,
-                        std::vector<TokenId>& out) const;
-  void encode_gpt2(std::string_view text, BytePairEncoder::Cache& cache, std::vector<TokenId>& out) const;
-  const IdText* find_id(TokenId id) const;
-
-  Model model_;
-  AddedTokens added_;
-  std::vector<IdText> texts_;  // by id
-  std::vector<Normalizer> normalizers_;
-  std::vector<PreTokenizer> pre_tokenizers_;
-  std::vector<TokenDecoder> decoders_;  // none: the bytes of the tokens one after the other
-  PostProcessor post_processor_;
-  std::optional<Truncation> truncation_;
-  std::optional<Padding> padding_;
-  bool replace_broken_ = false;
-  std::optional<SplitBytes> gpt2_;  // where that is all that happens between text and model
-  TokenMarks marks_;
-  std::vector<std::string> notes_;
-};
-
 // ---------------------------------------------------------------- making
 
 Result<Tokenizer::Stages> Tokenizer::Stages::make(TokenizerDescription description) {
@@ -170,6 +118,7 @@ Result<Tokenizer::Stages> Tokenizer::Stages::make(TokenizerDescription descripti
   BALLAST_TRY(AddedTokens added, AddedTokens::make(description.added, description.normalizers));
   Stages stages(std::move(model), std::move(added));
   BALLAST_CHECK(stages.add_texts(description));
+  stages.learn_spelling(description.model);
   stages.normalizers_ = std::move(description.normalizers);
   stages.pre_tokenizers_ = std::move(description.pre_tokenizers);
   stages.post_processor_ = std::move(description.post_processor);
@@ -227,26 +176,39 @@ Result<std::vector<TokenId>> Tokenizer::Stages::encode(std::string_view text, co
   return std::move(encoding.ids);
 }
 
-Result<Encoding> Tokenizer::Stages::encode_full(std::string_view text, const EncodeOptions& options) const {
+Result<Tokenizer::Stages::Tokens> Tokenizer::Stages::encode_one(std::string_view text,
+                                                                const EncodeOptions& options) const {
+  if (options.offsets) return encode_traced(text, options.special_tokens);
   BALLAST_TRY(std::vector<TokenId> ids, encode_text(text, options.special_tokens));
-  return finish(std::move(ids), nullptr, options);
+  return Tokens{std::move(ids), {}};
+}
+
+Result<Encoding> Tokenizer::Stages::encode_full(std::string_view text, const EncodeOptions& options) const {
+  BALLAST_TRY(Tokens tokens, encode_one(text, options));
+  return finish(std::move(tokens), nullptr, options);
 }
 
 Result<Encoding> Tokenizer::Stages::encode_pair(std::string_view first, std::string_view second,
                                                 const EncodeOptions& options) const {
-  BALLAST_TRY(std::vector<TokenId> first_ids, encode_text(first, options.special_tokens));
-  BALLAST_TRY(std::vector<TokenId> second_ids, encode_text(second, options.special_tokens));
-  return finish(std::move(first_ids), &second_ids, options);
+  BALLAST_TRY(Tokens first_tokens, encode_one(first, options));
+  BALLAST_TRY(Tokens second_tokens, encode_one(second, options));
+  return finish(std::move(first_tokens), &second_tokens, options);
 }
 
-Result<Encoding> Tokenizer::Stages::finish(std::vector<TokenId> first, std::vector<TokenId>* second,
-                                           const EncodeOptions& options) const {
+Result<Encoding> Tokenizer::Stages::finish(Tokens first, Tokens* second, const EncodeOptions& options) const {
+  std::vector<TokenId>* second_ids = second != nullptr ? &second->ids : nullptr;
   if (options.fit_length && truncation_) {
     const size_t added = options.add_special_tokens ? post_processor_.added_count(second != nullptr) : 0;
-    BALLAST_CHECK(truncate(*truncation_, added, first, second));
+    BALLAST_CHECK(truncate(*truncation_, added, first.ids, second_ids));
+    if (options.offsets) truncate_spans(*truncation_, first.ids.size(), first.spans);
+    if (options.offsets && second != nullptr) truncate_spans(*truncation_, second->ids.size(), second->spans);
   }
-  Encoding encoding = assemble(post_processor_, first, second, options.add_special_tokens);
-  if (options.fit_length && padding_) pad(*padding_, encoding);
+  Encoding encoding = assemble(post_processor_, first.ids, second_ids, options.add_special_tokens);
+  if (options.offsets) {
+    encoding.offsets = assemble_spans(post_processor_, first.spans, second != nullptr ? &second->spans : nullptr,
+                                      options.add_special_tokens);
+  }
+  if (options.fit_length && padding_) pad(*padding_, encoding, options.offsets);
   return encoding;
 }
 
@@ -394,6 +356,20 @@ Result<Encoding> Tokenizer::encode_full(std::string_view text, const EncodeOptio
 Result<Encoding> Tokenizer::encode_pair(std::string_view first, std::string_view second,
                                         const EncodeOptions& options) const {
   return guarded([&] { return stages_->encode_pair(first, second, options); });
+}
+
+Result<std::vector<Encoding>> Tokenizer::encode_batch(std::span<const std::string_view> texts,
+                                                      const EncodeOptions& options, unsigned threads) const {
+  return guarded([&]() -> Result<std::vector<Encoding>> {
+    std::vector<Encoding> encodings(texts.size());
+    BALLAST_CHECK(parallel_for(texts.size(), threads, [&](size_t i) -> Status {
+      auto encoding = stages_->encode_full(texts[i], options);
+      if (!encoding) return std::move(encoding).error().with_context(fmt::format("text {}", i));
+      encodings[i] = std::move(*encoding);
+      return {};
+    }));
+    return encodings;
+  });
 }
 
 Result<std::string> Tokenizer::decode(std::span<const TokenId> ids, const DecodeOptions& options) const {

@@ -24,6 +24,8 @@ struct EncodeOptions {
   bool add_special_tokens = true;
   // Cut and fill up to the length that the file asks for.
   bool fit_length = false;
+  // Say which part of the text each token stands for. Costs several times the encoding itself.
+  bool offsets = false;
 };
 
 struct DecodeOptions {
@@ -42,12 +44,22 @@ struct TokenMarks {
   std::vector<TokenId> stops;  // any of them ends what a model says; with `end`, in ascending order
 };
 
+// A part of a text, in bytes.
+struct TextSpan {
+  size_t begin = 0;
+  size_t end = 0;
+  friend bool operator==(const TextSpan&, const TextSpan&) = default;
+};
+
 // What a text becomes: lists of equal length.
 struct Encoding {
   std::vector<TokenId> ids;
   std::vector<uint32_t> type_ids;  // which of two texts a token is of, as the model was taught to see it
   std::vector<bool> special;       // added around the text, not found in it
-  size_t padding_begin = 0;        // tokens from which to which the text was filled up; equal where it was not
+  // Where asked for: the whole characters that each token stands for, in the text that was given (of two, its own).
+  // Nothing of one that was added. As the tokenizers library has them, also where the text was normalized.
+  std::vector<TextSpan> offsets{};
+  size_t padding_begin = 0;  // tokens from which to which the text was filled up; equal where it was not
   size_t padding_end = 0;
 };
 
@@ -66,6 +78,11 @@ class Tokenizer {
   // Two texts for models that compare them.
   Result<Encoding> encode_pair(std::string_view first, std::string_view second,
                                const EncodeOptions& options = {}) const;
+
+  // Many texts on several threads (0: as many as the machine has), each as encode_full() does it. An error names the
+  // text by its number.
+  Result<std::vector<Encoding>> encode_batch(std::span<const std::string_view> texts, const EncodeOptions& options = {},
+                                             unsigned threads = 0) const;
 
   // Bytes that are no UTF-8 where a character is cut by the end of the ids, or where the ids spell none. An id that
   // does not exist is kInvalidArgument.
@@ -90,6 +107,9 @@ class Tokenizer {
 
   std::shared_ptr<const Stages> stages_;
 };
+
+// The same spans in characters, for those who count texts that way. The spans lie within `text`.
+std::vector<TextSpan> to_character_spans(std::string_view text, std::span<const TextSpan> spans);
 
 // Turns tokens into text as they arrive, and holds back the beginning of a character until its end is there.
 class StreamDecoder {

@@ -99,6 +99,47 @@ TEST_P(RecordedHuggingFace, GivesTheSameTokensAndTheSameTextBack) {
   }
 }
 
+std::vector<TextSpan> read_spans(std::string_view json) {
+  const std::vector<TokenId> numbers = read_ids(json);
+  std::vector<TextSpan> spans;
+  for (size_t i = 0; i + 1 < numbers.size(); i += 2) spans.push_back({numbers[i], numbers[i + 1]});
+  return spans;
+}
+
+std::string spans_text(const std::vector<TextSpan>& spans) {
+  std::string text;
+  for (const TextSpan& span : spans) text += fmt::format("{}-{} ", span.begin, span.end);
+  return text;
+}
+
+TEST_P(RecordedHuggingFace, SaysOfTheSameCharactersWhichTokensStandForThem) {
+  const Tokenizer tokenizer = open();
+  const std::vector<std::string> texts = recorded_texts();
+  const auto rows = *recorded_.elements("rows");
+  for (const std::string_view json : rows) {
+    const JsonObject row = *JsonObject::parse(json, GetParam(), kStrictRules);
+    const auto recorded = row.find("offsets");
+    if (!recorded) continue;
+    const std::string& text = texts[*row.count("text")];
+    EncodeOptions options;
+    options.fit_length = true;
+    options.offsets = true;
+    const auto encoding = tokenizer.encode_full(text, options);
+    expect_ids(encoding, row, text);
+    EXPECT_EQ(spans_text(to_character_spans(text, encoding->offsets)), spans_text(read_spans(*recorded))) << text;
+  }
+}
+
+TEST_P(RecordedHuggingFace, ManyTextsOnThreadsBecomeWhatEachBecomesAlone) {
+  const Tokenizer tokenizer = open();
+  const std::vector<std::string> texts = recorded_texts();
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  const auto encodings = tokenizer.encode_batch(views, {}, 4);
+  ASSERT_TRUE(encodings) << encodings.error().message;
+  ASSERT_EQ(encodings->size(), texts.size());
+  for (size_t i = 0; i < texts.size(); ++i) EXPECT_EQ((*encodings)[i].ids, tokenizer.encode(texts[i]).value()) << i;
+}
+
 TEST_P(RecordedHuggingFace, GivesTheSameForPairsOfTexts) {
   const Tokenizer tokenizer = open();
   const auto pairs = *recorded_.elements("pairs");

@@ -110,32 +110,41 @@ std::vector<uint32_t> find_kept(std::string_view text, const PhraseFinder* finde
   return lengths;
 }
 
-// Ends early, beyond `most`, where the text grows too much.
-std::string sentence_piece_text(std::string_view text, const SentencePieceText& how, size_t most) {
+// Ends early, beyond `most`, where the text grows too much. `from`, where it is given, has for each byte where it came
+// from.
+std::string sentence_piece_text(std::string_view text, const SentencePieceText& how, size_t most,
+                                std::vector<size_t>* from = nullptr) {
   const std::string_view space = how.escape_spaces ? kSpaceMark : std::string_view(" ");
   const std::vector<uint32_t> kept = find_kept(text, how.kept.get());
   std::string out;
+  size_t space_at = 0;     // where the last space stood
   bool space_due = false;  // between words, once it is clear that another one follows
   bool anything = false;
+  const auto add = [&](std::string_view more, size_t place) {
+    out += more;
+    if (from != nullptr) from->resize(out.size(), place);
+  };
   for (size_t at = 0; at < text.size() && out.size() <= most;) {
     const auto [length, part] = next_of_sentence(text.substr(at), how, kept.empty() ? 0 : kept[at]);
+    const size_t here = at;
     at += length;
-    for (const char c : part) {
+    for (const char& c : part) {
       if (c == ' ' && how.remove_extra_spaces) {
         space_due = anything;
+        space_at = here;
         continue;
       }
-      if (!anything && how.add_prefix && !how.space_behind) out += space;
-      if (space_due) out += space;
+      if (!anything && how.add_prefix && !how.space_behind) add(space, here);
+      if (space_due) add(space, space_at);
       anything = true;
       space_due = false;
-      if (c == ' ') out += space;
-      else out += c;
+      add(c == ' ' ? space : std::string_view(&c, 1), here);
     }
   }
   // Marks that the text itself ends with go too.
   while (how.remove_extra_spaces && out.ends_with(space)) out.resize(out.size() - space.size());
-  if (anything && how.add_prefix && how.space_behind) out += space;
+  if (from != nullptr) from->resize(out.size());
+  if (anything && how.add_prefix && how.space_behind) add(space, text.size() - 1);
   return out;
 }
 
@@ -180,6 +189,15 @@ size_t most_bytes_for(size_t size) {
   constexpr size_t kGrowth = 64;
   constexpr size_t kAtLeast = 1 << 16;
   return size > SIZE_MAX / (2 * kGrowth) ? SIZE_MAX : size * kGrowth + kAtLeast;
+}
+
+Result<std::string> to_sentence_piece_text(const SentencePieceText& how, std::string_view text,
+                                           std::vector<size_t>& from) {
+  const size_t most = most_bytes_for(text.size());
+  std::string made = sentence_piece_text(text, how, most, &from);
+  if (made.size() <= most) return made;
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("normalizing {} bytes of text makes more than {}", text.size(), most));
 }
 
 Result<std::string> normalize(const std::vector<Normalizer>& normalizers, std::string_view text) {

@@ -60,6 +60,10 @@ using Normalizer = std::variant<NormalForm, LowerCase, StripSpaces, StripAccents
 // All of them in order. kInvalidArgument where the text would grow beyond what any honest normalizer makes of it.
 Result<std::string> normalize(const std::vector<Normalizer>& normalizers, std::string_view text);
 
+// What SentencePiece makes of a text, and for each byte of it the place in `text` that it came from.
+Result<std::string> to_sentence_piece_text(const SentencePieceText& how, std::string_view text,
+                                           std::vector<size_t>& from);
+
 // The most bytes that `size` bytes may become on any of the ways between text and tokens.
 size_t most_bytes_for(size_t size);
 

@@ -62,6 +62,26 @@ Status truncate(const Truncation& how, size_t added, std::vector<TokenId>& first
   return {};
 }
 
+void truncate_spans(const Truncation& how, size_t left, std::vector<TextSpan>& spans) {
+  if (how.from_left) spans.erase(spans.begin(), spans.end() - static_cast<ptrdiff_t>(left));
+  else spans.resize(left);
+}
+
+std::vector<TextSpan> assemble_spans(const PostProcessor& how, const std::vector<TextSpan>& first,
+                                     const std::vector<TextSpan>* second, bool add_tokens) {
+  std::vector<TextSpan> spans;
+  for (const auto& [kind, type_id, tokens] : second != nullptr ? how.pair : how.single) {
+    if (kind == PartKind::kTokens) {
+      if (add_tokens) spans.resize(spans.size() + tokens.size());
+      continue;
+    }
+    if (kind == PartKind::kSecondText && second == nullptr) continue;
+    const std::vector<TextSpan>& text = kind == PartKind::kFirstText ? first : *second;
+    spans.insert(spans.end(), text.begin(), text.end());
+  }
+  return spans;
+}
+
 Encoding assemble(const PostProcessor& how, const std::vector<TokenId>& first, const std::vector<TokenId>* second,
                   bool add_tokens) {
   Encoding encoding;
@@ -77,7 +97,7 @@ Encoding assemble(const PostProcessor& how, const std::vector<TokenId>& first, c
   return encoding;
 }
 
-void pad(const Padding& how, Encoding& encoding) {
+void pad(const Padding& how, Encoding& encoding, bool offsets) {
   const size_t size = encoding.ids.size();
   size_t wanted = std::max(size, how.fixed);
   if (how.multiple_of > 0 && wanted % how.multiple_of != 0) wanted += how.multiple_of - wanted % how.multiple_of;
@@ -86,6 +106,7 @@ void pad(const Padding& how, Encoding& encoding) {
   encoding.ids.insert(place(encoding.ids), count, how.id);
   encoding.type_ids.insert(place(encoding.type_ids), count, how.type_id);
   encoding.special.insert(place(encoding.special), count, true);
+  if (offsets) encoding.offsets.insert(place(encoding.offsets), count, TextSpan{});
   encoding.padding_begin = how.on_left ? 0 : size;
   encoding.padding_end = encoding.padding_begin + count;
 }

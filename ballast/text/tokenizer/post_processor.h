@@ -18,6 +18,8 @@ struct PostProcessor {
   };
   std::vector<Part> single = {{Part::Kind::kFirstText, 0, {}}};
   std::vector<Part> pair = {{Part::Kind::kFirstText, 0, {}}, {Part::Kind::kSecondText, 1, {}}};
+  bool trim_offsets = false;         // offsets leave the spaces around a token out
+  bool trims_behind_prefix = false;  // a space was put before the text, which is none of it
 
   size_t added_count(bool two) const;
 };
@@ -41,10 +43,17 @@ struct Padding {
 // Cuts the texts so that they and what is added around them fit. kInvalidArgument where they cannot.
 Status truncate(const Truncation& how, size_t added, std::vector<TokenId>& first, std::vector<TokenId>* second);
 
+// What truncate() left of as many spans as there were tokens.
+void truncate_spans(const Truncation& how, size_t left, std::vector<TextSpan>& spans);
+
 // Puts the texts and, with `add_tokens`, the tokens around them in order.
 Encoding assemble(const PostProcessor& how, const std::vector<TokenId>& first, const std::vector<TokenId>* second,
                   bool add_tokens);
 
-void pad(const Padding& how, Encoding& encoding);
+// The offsets of what assemble() gives: of its texts those given, of other tokens none.
+std::vector<TextSpan> assemble_spans(const PostProcessor& how, const std::vector<TextSpan>& first,
+                                     const std::vector<TextSpan>* second, bool add_tokens);
+
+void pad(const Padding& how, Encoding& encoding, bool offsets);
 
 }  // namespace ballast

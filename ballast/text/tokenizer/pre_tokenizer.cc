@@ -80,15 +80,49 @@ std::vector<std::string_view> arranged(const std::vector<Part>& parts, SplitBeha
 
 }  // namespace
 
+size_t PieceList::origin(const Piece& piece, size_t at) const {
+  if (piece.made == nullptr) return static_cast<size_t>(piece.text.data() - whole_.data()) + at;
+  return piece.made->from[static_cast<size_t>(piece.text.data() - piece.made->text.data()) + at];
+}
+
 // Cuts one piece and adds what comes of it to the list.
 struct PreTokenizeOne {
   PieceList& out;
-  std::string_view text;
-  bool first;
+  const PieceList::Piece& piece;
+  std::string_view text = piece.text;
+  bool first = piece.first;
 
-  void add_all(const std::vector<std::string_view>& pieces, std::string_view whole) const {
-    for (const std::string_view piece : pieces) out.add(piece, first && piece.data() == whole.data());
+  void add(std::string_view part, bool is_first) const { out.add(part, is_first, piece.made); }
+  void add_all(const std::vector<std::string_view>& parts, std::string_view whole) const {
+    for (const std::string_view part : parts) add(part, first && part.data() == whole.data());
   }
+
+  // Builds a text of bytes of the piece, each of which may become several.
+  class Maker {
+   public:
+    explicit Maker(const PreTokenizeOne& one) : one_(one), made_(one.out.kept_.emplace_back()) {}
+    void append(std::string_view more, size_t at) {
+      made_.text += more;
+      if (one_.out.traced_) made_.from.resize(made_.text.size(), one_.out.origin(one_.piece, at));
+    }
+    // All bytes from `begin` on, each as it is or in GPT-2's alphabet.
+    void append_bytes(size_t begin, size_t end, bool spell) {
+      const std::string_view part = one_.text.substr(begin, end - begin);
+      if (!one_.out.traced_) {
+        made_.text += spell ? to_byte_alphabet(part) : std::string(part);
+        return;
+      }
+      for (size_t i = begin; i < end; ++i)
+        append(spell ? to_byte_alphabet(one_.text.substr(i, 1)) : std::string(1, one_.text[i]), i);
+    }
+    // What was made so far becomes a piece of its own.
+    void add(bool is_first) const { one_.out.add(made_.text, is_first, &made_); }
+    const PieceList::Made& made() const { return made_; }
+
+   private:
+    const PreTokenizeOne& one_;
+    PieceList::Made& made_;
+  };
 
   Status operator()(const SplitAtPattern& how) const {
     BALLAST_TRY(const auto matches, how.pattern.find_all(text));
@@ -97,33 +131,44 @@ struct PreTokenizeOne {
   }
 
   Status operator()(const SplitBytes& how) const {
-    std::string_view whole = text;
-    if (how.add_prefix_space && !text.starts_with(' ')) whole = out.keep(fmt::format(" {}", text));
-    for (size_t at = 0; at < whole.size();) {
-      const size_t end = how.cut ? gpt2_piece_end(whole, at) : whole.size();
-      const std::string_view piece = whole.substr(at, end - at);
-      out.add(how.spell ? out.keep(to_byte_alphabet(piece)) : piece, first && at == 0);
+    if (how.add_prefix_space && !text.starts_with(' ')) {
+      Maker prefixed(*this);
+      prefixed.append(" ", 0);
+      prefixed.append_bytes(0, text.size(), false);
+      const PieceList::Piece whole{prefixed.made().text, first, &prefixed.made()};
+      return PreTokenizeOne{out, whole}.cut_bytes(how);
+    }
+    return cut_bytes(how);
+  }
+  Status cut_bytes(const SplitBytes& how) const {
+    for (size_t at = 0; at < text.size();) {
+      const size_t end = how.cut ? gpt2_piece_end(text, at) : text.size();
+      if (how.spell) {
+        Maker spelled(*this);
+        spelled.append_bytes(at, end, true);
+        spelled.add(first && at == 0);
+      } else {
+        add(text.substr(at, end - at), first && at == 0);
+      }
       at = end;
     }
     return {};
   }
 
   Status operator()(const SplitMetaspace& how) const {
-    std::string marked;
-    for (const char c : text) {
-      if (c == ' ') marked += how.mark;
-      else marked += c;
-    }
     using Prepend = SplitMetaspace::Prepend;
     const bool prepend = how.prepend == Prepend::kAlways || (how.prepend == Prepend::kFirst && first);
-    if (prepend && !marked.starts_with(how.mark)) marked.insert(0, how.mark);
-    const std::string_view whole = out.keep(std::move(marked));
+    Maker marked(*this);
+    if (prepend && !text.starts_with(' ') && !text.starts_with(how.mark)) marked.append(how.mark, 0);
+    for (size_t i = 0; i < text.size(); ++i) marked.append(text[i] == ' ' ? how.mark : text.substr(i, 1), i);
     if (!how.cut) {
-      out.add(whole, first);
+      marked.add(first);
       return {};
     }
+    const std::string_view whole = marked.made().text;
     BALLAST_TRY(const auto matches, TextPattern::exact(how.mark).find_all(whole));
-    add_all(arranged(parts_of(whole, matches, false), SplitBehavior::kMergedWithNext), whole);
+    for (const std::string_view part : arranged(parts_of(whole, matches, false), SplitBehavior::kMergedWithNext))
+      out.add(part, first && part.data() == whole.data(), &marked.made());
     return {};
   }
 
@@ -168,7 +213,7 @@ struct PreTokenizeOne {
     size_t count = 0;
     for_each_char(text, [&](const CharAt& c) {
       if (++count % how.length != 0 && c.end != text.size()) return;
-      out.add(text.substr(begin, c.end - begin), first && begin == 0);
+      add(text.substr(begin, c.end - begin), first && begin == 0);
       begin = c.end;
     });
     return {};
@@ -179,7 +224,7 @@ Status PieceList::apply(const PreTokenizer& pre_tokenizer) {
   const std::vector<Piece> before = std::move(pieces_);
   pieces_.clear();
   for (const Piece& piece : before) {
-    BALLAST_CHECK(std::visit(PreTokenizeOne{*this, piece.text, piece.first}, pre_tokenizer));
+    BALLAST_CHECK(std::visit(PreTokenizeOne{*this, piece}, pre_tokenizer));
   }
   return {};
 }

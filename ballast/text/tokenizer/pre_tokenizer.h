@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "ballast/base/result.h"
+#include "ballast/text/tokenizer.h"
 #include "ballast/text/tokenizer/text_pattern.h"
 
 namespace ballast {
@@ -55,26 +56,39 @@ using PreTokenizer = std::variant<SplitAtPattern, SplitBytes, SplitMetaspace, Sp
 // Views of a text, or of what a pre-tokenizer made of it; valid while the list and the text live.
 class PieceList {
  public:
+  // What a pre-tokenizer made of a part of the text, and, where that is asked for, which byte each of its bytes is
+  // from.
+  struct Made {
+    std::string text;
+    std::vector<size_t> from;
+  };
   struct Piece {
     std::string_view text;
-    bool first;  // stands at the very beginning of what the user wrote
+    bool first;                  // stands at the very beginning of what the user wrote
+    const Made* made = nullptr;  // null: a part of the text itself
   };
 
-  PieceList(std::string_view text, bool first) { add(text, first); }
+  // `traced`: origin() will be asked for.
+  PieceList(std::string_view text, bool first, bool traced = false) : whole_(text), traced_(traced) {
+    add(text, first, nullptr);
+  }
 
   const std::vector<Piece>& pieces() const { return pieces_; }
+  // The byte of the text that a byte of a piece came from.
+  size_t origin(const Piece& piece, size_t at) const;
 
   Status apply(const PreTokenizer& pre_tokenizer);
 
  private:
   friend struct PreTokenizeOne;
-  void add(std::string_view text, bool first) {
-    if (!text.empty()) pieces_.push_back({text, first});
+  void add(std::string_view text, bool first, const Made* made) {
+    if (!text.empty()) pieces_.push_back({text, first, made});
   }
-  std::string_view keep(std::string text) { return kept_.emplace_back(std::move(text)); }
 
+  std::string_view whole_;
+  bool traced_;
   std::vector<Piece> pieces_;
-  std::deque<std::string> kept_;
+  std::deque<Made> kept_;
 };
 
 }  // namespace ballast

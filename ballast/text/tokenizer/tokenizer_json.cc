@@ -185,10 +185,15 @@ Result<PostProcessor> parse_cls_sep(const JsonObject& fields, bool roberta) {
 
 Result<PostProcessor> parse_post_processor(std::string_view json, const std::string& where) {
   PostProcessor processor;
-  bool found = false;
+  bool found = false, trims = false, behind_prefix = false;
   BALLAST_TRY(const auto members, flatten_sequence(json, "processors", where));
   for (const JsonObject& fields : members) {
     BALLAST_TRY(const std::string type, fields.text("type"));
+    if (type == "ByteLevel" || type == "RobertaProcessing") {
+      BALLAST_TRY(const bool trims_here, fields.truth_or("trim_offsets", true));
+      if (trims_here) BALLAST_CHECK(assign(behind_prefix, fields.truth_or("add_prefix_space", true)));
+      trims = trims || trims_here;
+    }
     if (type == "ByteLevel") continue;  // only moves offsets
     if (found) return fields.unsupported("more than one post-processor that adds tokens");
     found = true;
@@ -200,6 +205,8 @@ Result<PostProcessor> parse_post_processor(std::string_view json, const std::str
       return fields.unsupported(fmt::format("post-processor \"{}\" is not known", type));
     }
   }
+  processor.trim_offsets = trims;
+  processor.trims_behind_prefix = behind_prefix;
   return processor;
 }
 
