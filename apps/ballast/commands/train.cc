@@ -23,7 +23,7 @@ namespace {
 
 constexpr std::string_view kHistoryName = "history.jsonl";
 
-// Shows and writes down what happens, and stops at Ctrl-C.
+// Shows what happens, keeps it for a report, and stops at Ctrl-C.
 class Watcher final : public RunObserver {
  public:
   Watcher(const TrainFlags& flags, PreparedRun& run, Console& console)
@@ -34,16 +34,6 @@ class Watcher final : public RunObserver {
                   .steps_per_epoch = run.trainer->steps_per_epoch(),
                   .item = std::string(run.trainer->model().item_name())},
                  flags.quiet || flags.json) {}
-
-  Status open_log() {
-    const std::string& path = run_.config().log.file;
-    if (path.empty()) return {};
-    BALLAST_CHECK(nn::create_parents(path));
-    auto log = run_.resumed ? TrainLog::resume(path, *run_.resumed) : TrainLog::create(path);
-    if (!log) return std::move(log).error();
-    log_.emplace(std::move(*log));
-    return {};
-  }
 
   // A report is of the whole run, also of what was done before: checkpoints have all steps beside them. Training goes
   // on without what cannot be read or written there.
@@ -68,10 +58,7 @@ class Watcher final : public RunObserver {
     display_.show(event);
     history_.add(event);
     if (kept_ && !kept_->write(event)) kept_.reset();
-    if (!log_) return {};
-    const auto* step = std::get_if<StepRecord>(&event);
-    if (step != nullptr && step->step % run_.config().log.every != 0) return {};
-    return log_->write(event);
+    return {};
   }
 
   bool wants_stop() override { return interrupted(); }
@@ -82,40 +69,18 @@ class Watcher final : public RunObserver {
   void recall(const std::string& path) {
     const auto events = read_train_log(path);
     if (!events) return;
-    for (const TrainEvent& event : *events) history_.add(event);
+    for (const TrainEvent& event : *events) {
+      if (step_of(event) <= *run_.resumed) history_.add(event);  // what comes later is going to be done again
+    }
   }
 
   PreparedRun& run_;
   Console& console_;
   TrainDisplay display_;
   TrainHistory history_;
-  std::optional<TrainLog> log_;
   std::optional<TrainLog> kept_;  // beside the checkpoints
   CancelScope cancel_;
 };
-
-// What became of the run, beside the figures.
-struct Outcome {
-  RunEnd end;
-  bool wrote_output = false;
-  bool kept_output = false;  // a finished run left the model that was there alone
-};
-
-// An interrupted run without checkpoints would lose everything: its model is saved as it is.
-bool should_save(const PreparedRun& run, const RunEnd& end) {
-  return !run.config().train.output.empty() && (end.finished || run.checkpoints == nullptr);
-}
-
-Status write_model(const TrainFlags& flags, PreparedRun& run, Outcome& outcome) {
-  const std::string& output = run.config().train.output;
-  if (!should_save(run, outcome.end)) return {};
-  std::error_code none;
-  outcome.kept_output = outcome.end.steps == 0 && !flags.overwrite && std::filesystem::exists(output, none);
-  if (outcome.kept_output) return {};
-  BALLAST_CHECK(run.trainer->save_model(output));
-  outcome.wrote_output = true;
-  return {};
-}
 
 Status write_report(const TrainFlags& flags, PreparedRun& run, const TrainHistory& history) {
   const std::string& path = run.config().log.report;
@@ -128,7 +93,7 @@ Status write_report(const TrainFlags& flags, PreparedRun& run, const TrainHistor
   return write_train_report(path, report, history);
 }
 
-std::string train_json(const PreparedRun& run, const Outcome& outcome) {
+std::string train_json(const PreparedRun& run, const RunOutcome& outcome) {
   const RunEnd& end = outcome.end;
   JsonWriter json;
   json.begin_object();
@@ -150,7 +115,7 @@ std::string train_json(const PreparedRun& run, const Outcome& outcome) {
 }
 
 // What an interrupted run left, so that nobody has to guess.
-std::string interrupted_text(const PreparedRun& run, const Outcome& outcome) {
+std::string interrupted_text(const PreparedRun& run, const RunOutcome& outcome) {
   const std::string when =
       fmt::format("interrupted after step {} of {}", grouped(run.trainer->step()), grouped(run.trainer->total_steps()));
   if (run.checkpoints != nullptr) {
@@ -166,7 +131,7 @@ std::string interrupted_text(const PreparedRun& run, const Outcome& outcome) {
   return fmt::format("{}: nothing was saved, because neither --checkpoints nor --out was given\n", when);
 }
 
-void print_train_end(const PreparedRun& run, const Outcome& outcome, Console& console) {
+void print_train_end(const PreparedRun& run, const RunOutcome& outcome, Console& console) {
   const RunEnd& end = outcome.end;
   std::string text = fmt::format("step {} of {}, loss {}", grouped(run.trainer->step()),
                                  grouped(run.trainer->total_steps()), shown_loss(end.last_loss));
@@ -244,23 +209,16 @@ int train(const TrainFlags& flags, Console& console) {
                     grouped(run->trainer->total_steps())));
   }
   Watcher watcher(flags, *run, console);
-  if (const Status opened = watcher.open_log(); !opened) return console.fail(opened.error(), flags.json);
   watcher.open_history();
-  if (run->resumed) {
-    const ResumeRecord resumed{*run->resumed, checkpoint_manifest_name(*run->resumed)};
-    if (const Status told = watcher.on_event(resumed); !told) return console.fail(told.error(), flags.json);
-  }
-  auto end = run_training(*run->trainer, run->checkpoints.get(), watcher, run->so_far);
+  const auto outcome = complete_run(*run, watcher, flags.overwrite);
   watcher.display().finish();
-  if (!end) return console.fail(end.error(), flags.json);
-  Outcome outcome{std::move(*end)};
-  Status written = write_model(flags, *run, outcome);
-  if (written) written = write_report(flags, *run, watcher.history());
-  if (!written) return console.fail(written.error(), flags.json);
-  if (flags.json) console.out() += train_json(*run, outcome);
-  else print_train_end(*run, outcome, console);
-  if (outcome.end.finished) return kExitYes;
-  console.remark(interrupted_text(*run, outcome));
+  if (!outcome) return console.fail(outcome.error(), flags.json);
+  if (const Status written = write_report(flags, *run, watcher.history()); !written)
+    return console.fail(written.error(), flags.json);
+  if (flags.json) console.out() += train_json(*run, *outcome);
+  else print_train_end(*run, *outcome, console);
+  if (outcome->end.finished) return kExitYes;
+  console.remark(interrupted_text(*run, *outcome));
   return kExitInterrupted;
 }
 

@@ -1,13 +1,11 @@
 // What `ballast train` needs before its first step.
 #pragma once
 
-#include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/ballast/terminal/console.h"
-#include "ballast/training/trainer.h"
+#include "ballast/training/prepare_run.h"
 
 namespace ballast::cli {
 
@@ -26,23 +24,6 @@ struct TrainFlags {
   bool overwrite = false;
   bool quiet = false;
   bool json = false;
-};
-
-// A run that is ready to go on from where its checkpoints end.
-struct PreparedRun {
-  std::unique_ptr<Trainer> trainer;
-  std::unique_ptr<CheckpointManager> checkpoints;  // null: none are written, or only a check was asked for
-  std::optional<uint64_t> resumed;                 // from this step
-  Metrics so_far;                                  // of the checkpoint it was resumed from
-  std::string data_name;
-  uint64_t examples = 0;
-  uint64_t held_out = 0;  // examples
-  std::vector<std::string> class_names;
-  uint64_t parameters = 0;
-
-  const TrainConfig& config() const { return trainer->config(); }
-  // All steps were made before this command ran.
-  bool was_finished() const { return resumed && trainer->step() == trainer->total_steps(); }
 };
 
 // Reads the configuration, opens data and model, finds out whether the results can be written, and restores the newest

@@ -1,0 +1,188 @@
+#include "ballast/training/prepare_run.h"
+
+#include <fmt/format.h>
+
+#include <filesystem>
+
+#include "ballast/backends/backends.h"
+#include "ballast/io/guard.h"
+#include "ballast/io/output_path.h"
+#include "ballast/nn/sequential_file.h"
+#include "ballast/training/config/config_changes.h"
+#include "ballast/training/make_trainable.h"
+#include "ballast/training/tokenizer_files.h"
+#include "ballast/training/train_log.h"
+#include "ballast/training/trainable.h"
+
+namespace ballast {
+
+namespace {
+
+void tell(const std::function<void(std::string_view)>& listener, const std::string& text) {
+  if (listener) listener(text);
+}
+
+// What is written at the end must not fail only then. A model that is there is looked at later where a run may turn out
+// to be finished already.
+Status check_destinations(const TrainConfig& config, bool overwrite) {
+  const bool decide_later = !config.checkpoint.folder.empty();
+  if (!config.train.output.empty()) BALLAST_CHECK(check_output_path(config.train.output, overwrite || decide_later));
+  if (!config.log.file.empty()) BALLAST_CHECK(check_output_path(config.log.file, /*overwrite=*/true));
+  if (config.log.report.empty()) return {};
+  return check_output_path(config.log.report, /*overwrite=*/true);
+}
+
+uint64_t count_parameters(Trainable& model) {
+  uint64_t count = 0;
+  for (const Param& param : model.trained()) count += param.shape().element_count().value_or(0);
+  return count;
+}
+
+Status make_trainer(const TrainConfig& config, const PrepareOptions& options, PreparedRun& run) {
+  OpenDataSettings settings;
+  BALLAST_TRY(settings.context, context_of(config.model));
+  settings.seed = config.train.seed;
+  settings.threads = static_cast<unsigned>(config.train.threads);
+  settings.read_picture = options.read_picture;
+  settings.progress = options.progress;
+  BALLAST_TRY(TrainingData data, open_training_data(config.data, config.eval, settings));
+  BALLAST_TRY(auto model, make_trainable(config, data));
+  run.data_name = data.training->name();
+  run.examples = data.training->size();
+  run.held_out = data.evaluation != nullptr ? data.evaluation->size() : 0;
+  run.class_names.assign(data.training->class_names().begin(), data.training->class_names().end());
+  run.parameters = count_parameters(*model);
+  if (!config.train.output.empty())
+    BALLAST_CHECK(check_tokenizer_place(config.train.output, data.companions, options.overwrite));
+  BALLAST_TRY(const Backend* backend, choose_backend(options.backend));
+  return assign(run.trainer,
+                Trainer::make(config, std::move(model), std::move(data),
+                              {.backend = backend, .threads = static_cast<unsigned>(config.train.threads)}));
+}
+
+void tell_changes(const PreparedRun& run, const std::string& saved, const PrepareOptions& options) {
+  const auto before = parse_train_config(saved, "the checkpoint's configuration");
+  if (!before) return;
+  for (const std::string& change : describe_changes(*before, run.config()))
+    tell(options.on_note, fmt::format("changed since the checkpoint: {}", change));
+}
+
+// Starting over would put new checkpoints in the place of what may still be saved.
+Error all_damaged(const std::string& folder, const std::vector<std::string>& rejected) {
+  return make_error(ErrorCode::kCorrupt,
+                    fmt::format("{}: none of its checkpoints can be read, so the run can neither be resumed nor safely "
+                                "started again: {}. Move them away to start from step 0, or choose another folder",
+                                folder, rejected.front()));
+}
+
+Status resume_run(PreparedRun& run, const PrepareOptions& options) {
+  const CheckpointSpec& spec = run.config().checkpoint;
+  BALLAST_TRY(ResumeReport found, run.checkpoints->resume());
+  for (const std::string& why : found.rejected) tell(options.on_complaint, fmt::format("skipped: {}", why));
+  if (found.checkpoint && spec.resume == "never") {
+    return make_error(ErrorCode::kExists, fmt::format("{}: there are already checkpoints up to step {}: choose another "
+                                                      "folder, remove them, or set resume = \"auto\"",
+                                                      spec.folder, found.checkpoint->step()));
+  }
+  if (!found.checkpoint) {
+    if (!found.rejected.empty()) return all_damaged(spec.folder, found.rejected);
+    if (spec.resume != "must") return {};
+    return make_error(ErrorCode::kNotFound, fmt::format("{}: there is no checkpoint to resume from", spec.folder));
+  }
+  if (Status restored = run.trainer->restore(*found.checkpoint); !restored)
+    return std::move(restored).error().with_context(spec.folder);
+  run.resumed = found.checkpoint->step();
+  run.so_far = found.checkpoint->metrics();
+  const uint64_t total = run.trainer->total_steps();
+  if (*run.resumed > total) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("{}: the run is already at step {}, beyond the {} requested; request at least as "
+                                  "many, or choose another folder",
+                                  spec.folder, *run.resumed, total));
+  }
+  tell_changes(run, found.checkpoint->config_json(), options);
+  return {};
+}
+
+// Checkpoints outlive the files they were made with: what is exported from them is prompted with this.
+Status keep_tokenizer(const PreparedRun& run) {
+  if (run.trainer->companions().empty()) return {};
+  AtomicFiles set({.overwrite = true});
+  BALLAST_CHECK(add_companions(set, run.config().checkpoint.folder + "/weights", run.trainer->companions()));
+  return set.commit();
+}
+
+Status write_model(PreparedRun& run, bool overwrite, RunOutcome& outcome) {
+  const std::string& output = run.config().train.output;
+  const bool wanted = outcome.end.finished || run.checkpoints == nullptr;
+  if (output.empty() || !wanted) return {};
+  std::error_code none;
+  outcome.kept_output = outcome.end.steps == 0 && !overwrite && std::filesystem::exists(output, none);
+  if (outcome.kept_output) return {};
+  BALLAST_CHECK(run.trainer->save_model(output));
+  outcome.wrote_output = true;
+  return {};
+}
+
+// Writes the log that the configuration asks for, beside what the observer does.
+class LoggedRun final : public RunObserver {
+ public:
+  explicit LoggedRun(RunObserver& observer) : observer_(observer) {}
+
+  Status open(const PreparedRun& run) {
+    const LogSpec& spec = run.config().log;
+    every_ = spec.every;
+    if (spec.file.empty()) return {};
+    BALLAST_CHECK(nn::create_parents(spec.file));
+    BALLAST_TRY(TrainLog log, run.resumed ? TrainLog::resume(spec.file, *run.resumed) : TrainLog::create(spec.file));
+    log_.emplace(std::move(log));
+    return {};
+  }
+
+  Status on_event(const TrainEvent& event) override {
+    BALLAST_CHECK(observer_.on_event(event));
+    if (!log_) return {};
+    const auto* step = std::get_if<StepRecord>(&event);
+    if (step != nullptr && step->step % every_ != 0) return {};
+    return log_->write(event);
+  }
+  bool wants_stop() override { return observer_.wants_stop(); }
+
+ private:
+  RunObserver& observer_;
+  std::optional<TrainLog> log_;
+  uint64_t every_ = 1;
+};
+
+}  // namespace
+
+Result<PreparedRun> prepare_run(const TrainConfig& config, const PrepareOptions& options) {
+  return guarded([&]() -> Result<PreparedRun> {
+    BALLAST_CHECK(check_destinations(config, options.overwrite));
+    PreparedRun run;
+    BALLAST_CHECK(make_trainer(config, options, run));
+    if (!options.checkpoints || config.checkpoint.folder.empty()) return run;
+    CheckpointOptions policy = checkpoint_options(config.checkpoint);
+    policy.threads = static_cast<unsigned>(config.train.threads);
+    BALLAST_TRY(run.checkpoints, CheckpointManager::open(config.checkpoint.folder, policy));
+    BALLAST_CHECK(resume_run(run, options));
+    BALLAST_CHECK(keep_tokenizer(run));
+    if (!config.train.output.empty() && !run.was_finished())
+      BALLAST_CHECK(check_output_path(config.train.output, options.overwrite));
+    return run;
+  });
+}
+
+Result<RunOutcome> complete_run(PreparedRun& run, RunObserver& observer, bool overwrite) {
+  return guarded([&]() -> Result<RunOutcome> {
+    LoggedRun logged(observer);
+    BALLAST_CHECK(logged.open(run));
+    if (run.resumed) BALLAST_CHECK(logged.on_event(ResumeRecord{*run.resumed, checkpoint_manifest_name(*run.resumed)}));
+    RunOutcome outcome;
+    BALLAST_CHECK(assign(outcome.end, run_training(*run.trainer, run.checkpoints.get(), logged, run.so_far)));
+    BALLAST_CHECK(write_model(run, overwrite, outcome));
+    return outcome;
+  });
+}
+
+}  // namespace ballast

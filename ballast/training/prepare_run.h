@@ -1,0 +1,59 @@
+// From a configuration to a run that is ready to go, and from there to the model that it leaves.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ballast/training/run.h"
+
+namespace ballast {
+
+struct PrepareOptions {
+  std::string backend{};            // empty: the default
+  bool overwrite = false;           // a model that is there is replaced
+  bool checkpoints = true;          // false: none are looked for or written, whatever the configuration says
+  PictureReader read_picture = {};  // for data of kind "images"
+  Progress progress = {};           // of reading the data
+  // What the user should know: what changed since the checkpoint, and checkpoints that were passed over.
+  std::function<void(std::string_view)> on_note = {};
+  std::function<void(std::string_view)> on_complaint = {};
+};
+
+// A run that is ready to go on from where its checkpoints end.
+struct PreparedRun {
+  std::unique_ptr<Trainer> trainer;
+  std::unique_ptr<CheckpointManager> checkpoints;  // null: none are written
+  std::optional<uint64_t> resumed;                 // from this step
+  Metrics so_far;                                  // of the checkpoint it was resumed from
+  std::string data_name;
+  uint64_t examples = 0;
+  uint64_t held_out = 0;  // examples
+  std::vector<std::string> class_names;
+  uint64_t parameters = 0;
+
+  const TrainConfig& config() const { return trainer->config(); }
+  // All steps were made before this run was prepared.
+  bool was_finished() const { return resumed && trainer->step() == trainer->total_steps(); }
+};
+
+// Opens data and model, finds out whether the results can be written, and restores the newest sound checkpoint. Writes
+// nothing but the folder of the checkpoints.
+Result<PreparedRun> prepare_run(const TrainConfig& config, const PrepareOptions& options = {});
+
+// What became of a run, beside the figures.
+struct RunOutcome {
+  RunEnd end;
+  bool wrote_output = false;
+  bool kept_output = false;  // a finished run left the model that was there alone
+};
+
+// Trains to the end, or until the observer says stop, and writes the model and the log where the configuration says
+// (but not the report: that is the caller's). The observer is told of everything, first of where the run resumes. A run
+// that was stopped writes it only where it has no checkpoints: it would lose everything otherwise.
+Result<RunOutcome> complete_run(PreparedRun& run, RunObserver& observer, bool overwrite = false);
+
+}  // namespace ballast

@@ -1,0 +1,112 @@
+#include "ballast/training/prepare_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+#include "tests/support/temp_folder.h"
+#include "tests/support/training_runs.h"
+
+namespace ballast::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+// Writes down what it is told, and stops after a step.
+class Notes final : public RunObserver {
+ public:
+  explicit Notes(uint64_t stop_after = UINT64_MAX) : stop_after_(stop_after) {}
+  Status on_event(const TrainEvent& event) override {
+    if (const auto* step = std::get_if<StepRecord>(&event)) losses.push_back(step->loss);
+    if (const auto* resume = std::get_if<ResumeRecord>(&event)) resumed = resume->step;
+    return {};
+  }
+  bool wants_stop() override { return losses.size() >= stop_after_; }
+
+  std::vector<double> losses;
+  std::optional<uint64_t> resumed;
+
+ private:
+  uint64_t stop_after_;
+};
+
+class PrepareRunTest : public ::testing::Test {
+ protected:
+  TrainConfig config() const {
+    TrainConfig config = letters_config(folder_);
+    config.model.kind = "gpt";
+    config.model.gpt = {.context_length = 16, .embed_dim = 16, .num_layers = 1, .num_heads = 2};
+    config.train.steps = 5;
+    config.train.batch_size = 4;
+    config.train.threads = 1;
+    return config;
+  }
+  RunOutcome run(const TrainConfig& config, Notes& notes, bool overwrite = false) {
+    auto prepared = prepare_run(config, {.overwrite = overwrite});
+    EXPECT_TRUE(prepared) << prepared.error().message;
+    if (!prepared) return {};
+    auto outcome = complete_run(*prepared, notes, overwrite);
+    EXPECT_TRUE(outcome) << outcome.error().message;
+    return outcome ? std::move(*outcome) : RunOutcome{};
+  }
+
+  TempFolder folder_;
+};
+
+TEST_F(PrepareRunTest, TrainsAndWritesTheModelAndTheLog) {
+  TrainConfig settings = config();
+  settings.train.output = folder_.path("out/model.gptrs");
+  settings.log.file = folder_.path("logs/steps.jsonl");
+  Notes notes;
+  const RunOutcome outcome = run(settings, notes);
+  EXPECT_TRUE(outcome.end.finished);
+  EXPECT_TRUE(outcome.wrote_output);
+  EXPECT_EQ(notes.losses.size(), 5U);
+  EXPECT_TRUE(std::filesystem::exists(settings.train.output));
+  EXPECT_THAT(read_text_file(settings.log.file), HasSubstr("\"step\":5"));
+}
+
+TEST_F(PrepareRunTest, GoesOnFromItsCheckpointsWithTheSameLosses) {
+  Notes whole;
+  run(config(), whole);
+  TrainConfig settings = config();
+  settings.checkpoint.folder = folder_.path("checkpoints");
+  settings.train.output = folder_.path("model.gptrs");
+  Notes first(2), rest;
+  const RunOutcome stopped = run(settings, first);
+  EXPECT_FALSE(stopped.end.finished);
+  EXPECT_FALSE(stopped.wrote_output) << "it can be resumed";
+  const RunOutcome outcome = run(settings, rest);
+  EXPECT_EQ(rest.resumed, 2U);
+  EXPECT_TRUE(outcome.wrote_output);
+  first.losses.insert(first.losses.end(), rest.losses.begin(), rest.losses.end());
+  EXPECT_EQ(first.losses, whole.losses);
+  Notes again;
+  EXPECT_TRUE(run(settings, again).kept_output) << "a finished run leaves the model alone";
+}
+
+TEST_F(PrepareRunTest, FindsOutFirstWhetherTheModelCanBeWritten) {
+  TrainConfig settings = config();
+  settings.train.output = folder_.write("model.gptrs", "there already");
+  const auto refused = prepare_run(settings);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kExists);
+  EXPECT_TRUE(prepare_run(settings, {.overwrite = true}));
+}
+
+TEST_F(PrepareRunTest, TellsWhatChangedSinceTheCheckpoint) {
+  TrainConfig settings = config();
+  settings.checkpoint.folder = folder_.path("checkpoints");
+  Notes first(2);
+  run(settings, first);
+  settings.optimizer.lr = 0.5;
+  std::string told;
+  PrepareOptions options;
+  options.on_note = [&](std::string_view text) { told += text; };
+  ASSERT_TRUE(prepare_run(settings, options));
+  EXPECT_THAT(told, HasSubstr("changed since the checkpoint"));
+}
+
+}  // namespace
+}  // namespace ballast::testing
