@@ -25,7 +25,7 @@ def modules() -> list[str]:
 
 
 @pytest.mark.parametrize("name", modules())
-def test_docstrings_are_true(name: str, here: Path) -> None:
+def test_docstrings_are_true(name: str, here_with_models: Path) -> None:
     if name in NEEDS:
         pytest.importorskip(NEEDS[name])
     module: ModuleType = importlib.import_module(name)
@@ -41,7 +41,7 @@ def sections() -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("title", "code"), [pytest.param(*s, id=s[0]) for s in sections() if s[1]])
-def test_the_page_is_true(title: str, code: str, here: Path) -> None:
+def test_the_page_is_true(title: str, code: str, here_with_models: Path) -> None:
     """Lines with >>> are doctests; the others are run, which is all that they claim."""
     if ">>>" not in code:
         exec(compile(code, f"docs/python.md: {title}", "exec"), {"__name__": "__main__"})  # noqa: S102

@@ -16,13 +16,16 @@ Mapping.register(_core.Archive)  # pyright: ignore
 
 # Where each name of the package lives: name -> module that has it.
 _HOMES: dict[str, str] = {
+    **dict.fromkeys(("Classification", "Generation", "Model", "Token", "load"), "ballast.models"),
+    **dict.fromkeys(("Encoding", "Tokenizer"), "ballast.tokenizer"),
+    **dict.fromkeys(("TrainResult", "train"), "ballast.training"),
     **dict.fromkeys(("Archive", "Tensor"), "ballast._core"),
     **dict.fromkeys(("open", "save", "formats"), "ballast._open"),
     **dict.fromkeys(
         ("convert", "diff", "doctor", "hash", "quantization_types", "quantize", "stats", "verify"), "ballast._tools"
     ),
 }
-_MODULES: tuple[str, ...] = ("gguf", "netcl", "safetensors", "torch")
+_MODULES: tuple[str, ...] = ("gguf", "llama", "models", "netcl", "safetensors", "tokenizer", "torch", "training", "transformers")
 
 __all__ = ["CancelledError", "FormatError", "__version__"]
 __all__ += [*_HOMES, *_MODULES]  # pyright: ignore

@@ -1,9 +1,14 @@
 """Inspect, convert, run and train neural networks."""
 
 from ballast import gguf as gguf
+from ballast import llama as llama
+from ballast import models as models
 from ballast import netcl as netcl
 from ballast import safetensors as safetensors
+from ballast import tokenizer as tokenizer
 from ballast import torch as torch
+from ballast import training as training
+from ballast import transformers as transformers
 from ballast._core import Archive as Archive
 from ballast._core import CancelledError as CancelledError
 from ballast._core import FormatError as FormatError
@@ -20,3 +25,12 @@ from ballast._tools import quantization_types as quantization_types
 from ballast._tools import quantize as quantize
 from ballast._tools import stats as stats
 from ballast._tools import verify as verify
+from ballast.models import Classification as Classification
+from ballast.models import Generation as Generation
+from ballast.models import Model as Model
+from ballast.models import Token as Token
+from ballast.models import load as load
+from ballast.tokenizer import Encoding as Encoding
+from ballast.tokenizer import Tokenizer as Tokenizer
+from ballast.training import TrainResult as TrainResult
+from ballast.training import train as train

@@ -1,0 +1,217 @@
+// ballast.train(): a run from its configuration to its model, with callbacks of Python's.
+#include "bindings/python/module/train.h"
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <memory>
+
+#include "ballast/training/prepare_run.h"
+#include "bindings/python/module/errors.h"
+#include "bindings/python/module/native_call.h"
+
+namespace ballast::python {
+
+namespace {
+
+nb::dict to_dict(const StepRecord& step) {
+  nb::dict told;
+  told["event"] = "step";
+  told["step"] = step.step;
+  told["loss"] = step.loss;
+  told["lr"] = step.lr;
+  told["grad_norm"] = step.grad_norm ? nb::cast(*step.grad_norm) : nb::none();
+  told["items"] = step.items;
+  told["seconds"] = step.seconds;
+  told["skipped"] = step.skipped;
+  return told;
+}
+
+nb::dict to_dict(const EvalRecord& eval) {
+  nb::dict told;
+  told["event"] = "eval";
+  told["step"] = eval.step;
+  told["loss"] = eval.loss;
+  told["accuracy"] = eval.accuracy ? nb::cast(*eval.accuracy) : nb::none();
+  told["items"] = eval.items;
+  told["seconds"] = eval.seconds;
+  return told;
+}
+
+nb::dict to_dict(const CheckpointRecord& checkpoint) {
+  nb::dict told;
+  told["event"] = "checkpoint";
+  told["step"] = checkpoint.step;
+  told["path"] = checkpoint.path;
+  told["bytes"] = checkpoint.bytes;
+  told["paused_seconds"] = checkpoint.paused_seconds;
+  return told;
+}
+
+nb::dict to_dict(const ResumeRecord& resume) {
+  nb::dict told;
+  told["event"] = "resume";
+  told["step"] = resume.step;
+  told["path"] = resume.path;
+  return told;
+}
+
+nb::dict to_dict(const WarningRecord& warning) {
+  nb::dict told;
+  told["event"] = "warning";
+  told["step"] = warning.step;
+  told["text"] = warning.text;
+  return told;
+}
+
+// Calls Python from the thread that trains, which has no GIL. What a callback raises ends the run as its error, and is
+// raised again when the run has come back.
+class Listener final : public RunObserver {
+ public:
+  Listener(nb::object on_event, nb::object on_note, nb::object read_picture)
+      : on_event_(std::move(on_event)), on_note_(std::move(on_note)), read_picture_(std::move(read_picture)) {}
+
+  Status on_event(const TrainEvent& event) override {
+    const nb::gil_scoped_acquire held;
+    return guarded([&] {
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+      const nb::dict told = std::visit([](const auto& record) { return to_dict(record); }, event);
+      if (on_event_(told).is(nb::handle(Py_False))) stop_ = true;
+    });
+  }
+  bool wants_stop() override { return stop_ || NativeCall::ending(); }
+
+  void note(std::string_view text) {
+    const nb::gil_scoped_acquire held;
+    (void)guarded([&] { on_note_(nb::str(text.data(), text.size())); });
+  }
+
+  // Threads of the library may call this at the same time.
+  Result<Picture> read_picture(const std::string& path) {
+    const nb::gil_scoped_acquire held;
+    Picture picture;
+    const Status read = guarded([&] {
+      const nb::tuple made = nb::cast<nb::tuple>(read_picture_(path));
+      picture.width = nb::cast<uint64_t>(made[0]);
+      picture.height = nb::cast<uint64_t>(made[1]);
+      const nb::bytes pixels = nb::cast<nb::bytes>(made[2]);
+      const auto* data = reinterpret_cast<const uint8_t*>(pixels.c_str());
+      picture.pixels.assign(data, data + pixels.size());
+    });
+    if (!read) return read.error();
+    if (picture.pixels.size() != picture.width * picture.height * 3)
+      return make_error(ErrorCode::kInvalidArgument, path + ": the picture has another size than it says");
+    return picture;
+  }
+
+  bool keep_going() {
+    const nb::gil_scoped_acquire held;
+    const Status going = guarded([&] {
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    });
+    return going && !NativeCall::ending();
+  }
+
+  // With the GIL.
+  void raise_pending() {
+    if (raised_ == nullptr) return;
+    raised_->restore();
+    raised_.reset();
+    throw nb::python_error();
+  }
+
+ private:
+  template <typename Body>
+  Status guarded(const Body& body) {
+    if (raised_ != nullptr) return make_error(ErrorCode::kCancelled, "a callback raised");
+    try {
+      body();
+      return {};
+    } catch (nb::python_error& error) {
+      raised_ = std::make_unique<nb::python_error>(std::move(error));
+    } catch (const nb::cast_error&) {
+      return make_error(ErrorCode::kInvalidArgument, "a callback returned something else than it should");
+    }
+    return make_error(ErrorCode::kCancelled, "a callback raised");
+  }
+
+  nb::object on_event_, on_note_, read_picture_;
+  std::unique_ptr<nb::python_error> raised_;
+  bool stop_ = false;
+};
+
+struct Trained {
+  RunOutcome outcome;
+  uint64_t step = 0, total_steps = 0, parameters = 0;
+  std::optional<uint64_t> resumed;
+  std::string output, config_json;
+};
+
+Result<TrainConfig> read_config(const std::string& config, bool is_path, const std::vector<std::string>& overrides) {
+  if (is_path) return load_train_config(config, overrides);
+  return parse_train_config(config, "the configuration");
+}
+
+Result<Trained> train(const std::string& config, bool is_path, const std::vector<std::string>& overrides,
+                      const std::string& device, bool overwrite, Listener& listener) {
+  BALLAST_TRY(const TrainConfig settings, read_config(config, is_path, overrides));
+  if (!settings.log.report.empty())
+    return make_error(ErrorCode::kInvalidArgument, "log.report: reports are written by `ballast train`; leave it out");
+  PrepareOptions options;
+  options.backend = device;
+  options.overwrite = overwrite;
+  options.read_picture = [&](const std::string& path) { return listener.read_picture(path); };
+  options.progress = [&](const ProgressUpdate&) { return listener.keep_going(); };
+  options.on_note = options.on_complaint = [&](std::string_view text) { listener.note(text); };
+  BALLAST_TRY(PreparedRun run, prepare_run(settings, options));
+  Trained trained;
+  BALLAST_TRY(trained.outcome, complete_run(run, listener, overwrite));
+  trained.step = run.trainer->step();
+  trained.total_steps = run.trainer->total_steps();
+  trained.parameters = run.parameters;
+  trained.resumed = run.resumed;
+  trained.config_json = run.config().to_json();
+  if (trained.outcome.wrote_output || trained.outcome.kept_output) trained.output = run.config().train.output;
+  return trained;
+}
+
+nb::dict to_dict(const Trained& trained) {
+  const RunEnd& end = trained.outcome.end;
+  nb::dict told;
+  told["step"] = trained.step;
+  told["total_steps"] = trained.total_steps;
+  told["steps_made"] = end.steps;
+  told["parameters"] = trained.parameters;
+  told["resumed_from"] = trained.resumed ? nb::cast(*trained.resumed) : nb::none();
+  told["loss"] = end.last_loss;
+  told["eval_loss"] = end.last_evaluation ? nb::cast(end.last_evaluation->loss) : nb::none();
+  told["eval_accuracy"] =
+      end.last_evaluation && end.last_evaluation->accuracy ? nb::cast(*end.last_evaluation->accuracy) : nb::none();
+  told["finished"] = end.finished;
+  told["output"] = trained.output.empty() ? nb::none() : nb::cast(trained.output);
+  told["config"] = trained.config_json;
+  return told;
+}
+
+}  // namespace
+
+void bind_train(nb::module_& module) {
+  module.def(
+      "train",
+      [](const std::string& config, bool is_path, const std::vector<std::string>& overrides, const std::string& device,
+         bool overwrite, nb::object on_event, nb::object on_note, nb::object read_picture) {
+        const NativeCall call;
+        Listener listener(std::move(on_event), std::move(on_note), std::move(read_picture));
+        auto trained = [&] {
+          const nb::gil_scoped_release released;
+          return train(config, is_path, overrides, device, overwrite, listener);
+        }();
+        listener.raise_pending();
+        return to_dict(unwrap(std::move(trained)));
+      },
+      nb::arg("config"), nb::arg("is_path"), nb::arg("overrides"), nb::arg("device"), nb::arg("overwrite"),
+      nb::arg("on_event"), nb::arg("on_note"), nb::arg("read_picture"));
+}
+
+}  // namespace ballast::python
