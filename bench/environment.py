@@ -31,11 +31,11 @@ def run_logged(words, log, what, **options):
             raise CannotRun(f"{what} failed; see {log}")
 
 
-def enter_environment(cache, requirements, from_source=(), variables={}):
-    """Goes on in the Python that has the packages, which is made first where it is missing.
+def enter_environment(cache, *requirements, from_source=(), variables={}):
+    """Goes on in the Python that has the packages of these files, which is made first where it is missing.
 
     Those of `from_source` are compiled, with these environment variables."""
-    venv = cache / f"venv-{key_of(sys.version.encode(), requirements)}"
+    venv = cache / f"venv-{key_of(sys.version.encode(), *requirements)}"
     if Path(sys.prefix) == venv:
         return
     if not (venv / "complete").exists():
@@ -44,8 +44,10 @@ def enter_environment(cache, requirements, from_source=(), variables={}):
         shutil.rmtree(venv, ignore_errors=True)
         run_logged([sys.executable, "-m", "venv", venv], cache / "venv.log", "making the Python environment")
         sources = [word for name in from_source for word in ("--no-binary", name)]
-        run_logged([venv / "bin/python", "-m", "pip", "install", "--quiet", "--only-binary", ":all:", *sources, "-r", requirements],
-                   cache / "venv.log", f"installing what {requirements.name} names", env={**os.environ, **variables})
+        files = [word for file in requirements for word in ("-r", file)]
+        run_logged([venv / "bin/python", "-m", "pip", "install", "--quiet", "--only-binary", ":all:", *sources, *files],
+                   cache / "venv.log", f"installing what {' and '.join(file.name for file in requirements)} names",
+                   env={**os.environ, **variables})
         (venv / "complete").touch()
     os.execv(venv / "bin/python", [str(venv / "bin/python"), "-B", *sys.argv])
 

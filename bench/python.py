@@ -100,7 +100,8 @@ def main():
     parser.add_argument("--size", type=int, default=1024, help="MiB of the large file (default 1024)")
     parser.add_argument("--folder", help="where the files go (default: a temporary folder)")
     options = parser.parse_args()
-    enter_environment(cache_folder("python"), ROOT / "tests/python/requirements.txt")
+    files = ("tests/python/requirements.txt", "tests/python/requirements-frameworks.txt")
+    enter_environment(cache_folder("python"), *(ROOT / file for file in files))
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         subprocess.run([sys.executable, "-c", MAKE, folder, str(options.size)], check=True)
         large, small = f"{folder}/large.safetensors", f"{folder}/small.safetensors"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -28,3 +29,22 @@ def here_with_models(here: Path) -> Path:
     """The same, with the models that the repository ships: what examples show works from the root of a clone too."""
     (here / "models").symlink_to(ROOT / "models")
     return here
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Names the tests for which a package was missing, where that counts as a failure (see pytest_sessionfinish)."""
+    for where in missing_packages(terminalreporter.config):
+        terminalreporter.write_line(f"FAILED for want of a package: {where}")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if missing_packages(session.config) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def missing_packages(config: pytest.Config) -> list[str]:
+    if os.environ.get("BALLAST_TESTS_MAY_SKIP") != "0":
+        return []
+    reporter: pytest.TerminalReporter | None = config.pluginmanager.get_plugin("terminalreporter")
+    skipped = reporter.stats.get("skipped", []) if reporter else []
+    return [f"{one.nodeid}: {one.longrepr[2]}" for one in skipped if "could not import" in str(one.longrepr)]
