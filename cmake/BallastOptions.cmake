@@ -14,8 +14,14 @@ if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
 endif()
 
 if(PROJECT_IS_TOP_LEVEL)
-  # Line numbers are enough for a backtrace, and full debug information costs a quarter of the build.
-  string(REGEX REPLACE "-g( |$)" "-g1\\1" CMAKE_CXX_FLAGS_RELWITHDEBINFO "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")
+  # Line numbers are enough for a backtrace, and full debug information costs a quarter of the build. A build of
+  # everything at once is for running and not for a debugger: without them it takes up to a seventh less, and a fifth of
+  # the disk.
+  set(debug_lines -g1)
+  if(BALLAST_UNITY)
+    set(debug_lines -g0)
+  endif()
+  string(REGEX REPLACE "-g( |$)" "${debug_lines}\\1" CMAKE_CXX_FLAGS_RELWITHDEBINFO "${CMAKE_CXX_FLAGS_RELWITHDEBINFO}")
 
   set(CMAKE_RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/bin")
   set(CMAKE_LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/lib")
