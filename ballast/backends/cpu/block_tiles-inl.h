@@ -83,31 +83,6 @@ struct alignas(64) BlockOfTiles {
 template <class Format>
 using TileWeights = BlockOfTiles<Format::kSplit ? 2 : 1>;
 
-// Lane i of vector j becomes lane j of vector i.
-HWY_INLINE void turn_words(__m512i* v) {
-  __m512i t[16];
-  BALLAST_UNROLL for (size_t i = 0; i < 16; i += 2) {
-    t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
-    t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
-  }
-  BALLAST_UNROLL for (size_t i = 0; i < 16; i += 4) {
-    v[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
-    v[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
-    v[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
-    v[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
-  }
-  BALLAST_UNROLL for (size_t i = 0; i < 4; ++i) {
-    const __m512i a = _mm512_shuffle_i32x4(v[i], v[4 + i], 0x44), b = _mm512_shuffle_i32x4(v[i], v[4 + i], 0xEE);
-    const __m512i c = _mm512_shuffle_i32x4(v[8 + i], v[12 + i], 0x44);
-    const __m512i d = _mm512_shuffle_i32x4(v[8 + i], v[12 + i], 0xEE);
-    t[i] = _mm512_shuffle_i32x4(a, c, 0x88);
-    t[4 + i] = _mm512_shuffle_i32x4(a, c, 0xDD);
-    t[8 + i] = _mm512_shuffle_i32x4(b, d, 0x88);
-    t[12 + i] = _mm512_shuffle_i32x4(b, d, 0xDD);
-  }
-  BALLAST_UNROLL for (size_t i = 0; i < 16; ++i) v[i] = t[i];
-}
-
 template <class Format>
 HWY_INLINE __m512i signed_numbers(OctetVector v) {
   if constexpr (!Format::kSigned && Format::kShift >= 0) v = hn::Sub(v, splat_octet(1 << Format::kShift));

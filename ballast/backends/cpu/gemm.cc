@@ -124,9 +124,13 @@ void stream_product(const GemmTile<float>& tile, size_t begin, size_t end) {
   }
 }
 
+// Terms of a panel that are turned at once, and how far ahead of them the rows of the weight are fetched.
+constexpr size_t kStreamTerms = 32;
+constexpr size_t kStreamAhead = 128;
+
 // The same for outputs [begin, end) of a weight [N, K]. A few terms of a panel are turned and used at once.
 void stream_product_across(const GemmTile<float>& tile, size_t begin, size_t end) {
-  HWY_ALIGN float panel[kTurnTerms * kPanel];
+  HWY_ALIGN float panel[kStreamTerms * kPanel];
   // Tiles of about the same size, worked out here: divisions show inside the loops.
   const size_t tile_rows = divide_up(tile.m, divide_up(tile.m, kTileRows));
   for (size_t j = begin; j < end; j += kPanel) {
@@ -136,9 +140,10 @@ void stream_product_across(const GemmTile<float>& tile, size_t begin, size_t end
     for (size_t row = 0; row < tile.m; ++row) c[row] = tile.c + row * tile.c_stride + j;
     size_t k = 0;
     do {
-      const size_t terms = smaller(kTurnTerms, tile.k - k);
+      const size_t terms = smaller(kStreamTerms, tile.k - k);
       // After the last terms come the first of the next panel.
-      const auto ahead = static_cast<ptrdiff_t>(k + terms < tile.k ? kTurnTerms : kPanel * tile.k - k);
+      const auto ahead =
+          static_cast<ptrdiff_t>(k + kStreamAhead < tile.k ? kStreamAhead : (kPanel - 1) * tile.k + kStreamAhead);
       pack_panel_across(moved(tile.w, (j - tile.begin) * tile.k + k), tile.k, terms, columns, panel, ahead);
       for (size_t row = 0; row < tile.m; ++row) a[row] = tile.a + row * tile.a_stride + k;
       for (size_t row = 0; row < tile.m; row += tile_rows) {

@@ -239,11 +239,62 @@ void turn_close(const float* w, size_t stride, size_t terms, float* panel, ptrdi
 }
 #endif
 
+constexpr size_t kCacheLine = 64;
+#undef BALLAST_TURNS_LINES
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX3
+#define BALLAST_TURNS_LINES 1
+// A word of each of 16 rows, turned into the vectors of the panel that it stands for. Two neighbours of 16 bits are
+// turned as one word and taken apart afterwards, which is less work than turning floats.
+HWY_INLINE void store_words(F32Weight, __m512i words, float* to) { _mm512_storeu_si512(to, words); }
+HWY_INLINE void store_words(Bf16Weight, __m512i words, float* to) {
+  _mm512_storeu_si512(to, _mm512_slli_epi32(words, 16));
+  _mm512_storeu_si512(to + kPanel, _mm512_and_si512(words, _mm512_set1_epi32(static_cast<int32_t>(0xFFFF0000))));
+}
+HWY_INLINE void store_words(F16Weight, __m512i words, float* to) {
+  alignas(64) static constexpr uint16_t kApart[32] = {0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30,
+                                                      1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31};
+  const __m512i apart = _mm512_permutexvar_epi16(_mm512_load_si512(kApart), words);
+  _mm512_storeu_ps(to, _mm512_cvtph_ps(_mm512_castsi512_si256(apart)));
+  _mm512_storeu_ps(to + kPanel, _mm512_cvtph_ps(_mm512_extracti64x4_epi64(apart, 1)));
+}
+
+template <class Weight>
+constexpr size_t kLineTerms = kCacheLine / Weight::kBytes;
+
+// The line of the cache that 16 rows have at w.
+template <class Weight>
+HWY_INLINE void turn_lines(const std::byte* w, size_t row_bytes, float* panel) {
+  __m512i v[16];
+  BALLAST_UNROLL for (size_t row = 0; row < 16; ++row) v[row] = _mm512_loadu_si512(w + row * row_bytes);
+  turn_words(v);
+  BALLAST_UNROLL for (size_t i = 0; i < 16; ++i)
+      store_words(Weight(), v[i], panel + i * kLineTerms<Weight> / 16 * kPanel);
+}
+
+// Whole panels, as many terms as there are in whole lines; returns how many that were. A line is used up at once, so
+// that it does not matter when rows push each other out of the first-level cache, and what comes next waits in the
+// second.
+template <class Weight>
+size_t pack_lines(const std::byte* w, size_t stride, size_t terms, float* panel, ptrdiff_t ahead) {
+  const size_t row_bytes = stride * Weight::kBytes;
+  size_t k = 0;
+  for (; k + kLineTerms<Weight> <= terms; k += kLineTerms<Weight>) {
+    const std::byte* at = w + k * Weight::kBytes;
+    const std::byte* next = at + ahead * static_cast<ptrdiff_t>(Weight::kBytes);
+    for (size_t row = 0; row < kPanel; ++row) __builtin_prefetch(next + row * row_bytes, 0, 2);
+    turn_lines<Weight>(at, row_bytes, panel + k * kPanel);
+    turn_lines<Weight>(at + kLanes * row_bytes, row_bytes, panel + k * kPanel + kLanes);
+  }
+  return k;
+}
+#else
+#define BALLAST_TURNS_LINES 0
+#endif
+
 // Through a square of floats: rows whose distance is a power of two would push each other out of the cache while
 // they are turned.
 template <class Weight>
-void pack_across(const std::byte* w, size_t stride, size_t terms, size_t columns, float* panel, ptrdiff_t ahead) {
-  constexpr size_t kCacheLine = 64;
+void pack_squares(const std::byte* w, size_t stride, size_t terms, size_t columns, float* panel, ptrdiff_t ahead) {
   HWY_ALIGN float square[kPanel * kTurnTerms];
   for (size_t row = columns; row < kPanel; ++row) std::memset(square + row * kTurnTerms, 0, kTurnTerms * sizeof(float));
   for (size_t begin = 0; begin < terms; begin += kTurnTerms) {
@@ -251,11 +302,22 @@ void pack_across(const std::byte* w, size_t stride, size_t terms, size_t columns
     for (size_t row = 0; row < columns; ++row) {
       const std::byte* from = w + (row * stride + begin) * Weight::kBytes;
       const std::byte* next = from + ahead * static_cast<ptrdiff_t>(Weight::kBytes);
-      for (size_t line = 0; line < kTurnTerms * Weight::kBytes; line += kCacheLine) __builtin_prefetch(next + line);
+      for (size_t line = 0; line < kTurnTerms * Weight::kBytes; line += kCacheLine)
+        __builtin_prefetch(next + line, 0, 2);
       widen_row<Weight>(from, count, square + row * kTurnTerms);
     }
     turn(square, count, panel + begin * kPanel);
   }
+}
+
+template <class Weight>
+void pack_across(const std::byte* w, size_t stride, size_t terms, size_t columns, float* panel, ptrdiff_t ahead) {
+  size_t done = 0;
+#if BALLAST_TURNS_LINES
+  if (columns == kPanel) done = pack_lines<Weight>(w, stride, terms, panel, ahead);
+#endif
+  if (done == terms) return;
+  pack_squares<Weight>(w + done * Weight::kBytes, stride, terms - done, columns, panel + done * kPanel, ahead);
 }
 
 void pack_panel_across(const WeightView& w, size_t stride, size_t terms, size_t columns, float* panel,

@@ -37,6 +37,33 @@ HWY_INLINE size_t divide_up(size_t a, size_t b) { return (a + b - 1) / b; }
 HWY_INLINE Vector splat(float value) { return hn::Set(Floats(), value); }
 HWY_INLINE Vector zeros() { return hn::Zero(Floats()); }
 
+#if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX3
+// Lane i of vector j becomes lane j of vector i.
+HWY_INLINE void turn_words(__m512i* v) {
+  __m512i t[16];
+  BALLAST_UNROLL for (size_t i = 0; i < 16; i += 2) {
+    t[i] = _mm512_unpacklo_epi32(v[i], v[i + 1]);
+    t[i + 1] = _mm512_unpackhi_epi32(v[i], v[i + 1]);
+  }
+  BALLAST_UNROLL for (size_t i = 0; i < 16; i += 4) {
+    v[i] = _mm512_unpacklo_epi64(t[i], t[i + 2]);
+    v[i + 1] = _mm512_unpackhi_epi64(t[i], t[i + 2]);
+    v[i + 2] = _mm512_unpacklo_epi64(t[i + 1], t[i + 3]);
+    v[i + 3] = _mm512_unpackhi_epi64(t[i + 1], t[i + 3]);
+  }
+  BALLAST_UNROLL for (size_t i = 0; i < 4; ++i) {
+    const __m512i a = _mm512_shuffle_i32x4(v[i], v[4 + i], 0x44), b = _mm512_shuffle_i32x4(v[i], v[4 + i], 0xEE);
+    const __m512i c = _mm512_shuffle_i32x4(v[8 + i], v[12 + i], 0x44);
+    const __m512i d = _mm512_shuffle_i32x4(v[8 + i], v[12 + i], 0xEE);
+    t[i] = _mm512_shuffle_i32x4(a, c, 0x88);
+    t[4 + i] = _mm512_shuffle_i32x4(a, c, 0xDD);
+    t[8 + i] = _mm512_shuffle_i32x4(b, d, 0x88);
+    t[12 + i] = _mm512_shuffle_i32x4(b, d, 0xDD);
+  }
+  BALLAST_UNROLL for (size_t i = 0; i < 16; ++i) v[i] = t[i];
+}
+#endif
+
 // ---------------------------------------------------------------- memory
 HWY_INLINE Vector load(const float* from) { return hn::LoadU(Floats(), from); }
 HWY_INLINE void store(Vector v, float* to) { hn::StoreU(v, Floats(), to); }
