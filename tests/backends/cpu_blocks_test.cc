@@ -10,6 +10,21 @@ struct BlockCase {
   size_t m, n, k;
 };
 
+// Filled with what is no number anywhere.
+class AlignedBytes {
+ public:
+  explicit AlignedBytes(size_t size) : size_(size), bytes_(size + 64, std::byte{0xFF}) {}
+  size_t size() const { return size_; }
+  std::byte* data() const {
+    auto* from = const_cast<std::byte*>(bytes_.data());  // NOLINT: as a pointer to them would be
+    return from + (64 - reinterpret_cast<uintptr_t>(from) % 64);
+  }
+
+ private:
+  size_t size_;
+  std::vector<std::byte> bytes_;
+};
+
 class BlockOperands {
  public:
   BlockOperands(DType dtype, BlockCase shape)
@@ -37,6 +52,33 @@ class BlockOperands {
       tile.is_prepared = true;
     }
     return c;
+  }
+
+  // With the weight in its packed form, made from `rows` rows at a time; empty where the level has none.
+  std::vector<float> compute_packed(const KernelTable<float>& kernels, ThreadPool& pool, size_t rows = SIZE_MAX) const {
+    std::vector<float> c(shape_.m * shape_.n, 12345);
+    GemmTile<float> tile = make_tile(c);
+    tile.numerics = Numerics::kFast;
+    tile.w = {blocks_.data(), dtype_, false};
+    const AlignedBytes packed(kernels.gemm_packed_bytes(tile));
+    if (packed.size() == 0) return {};
+    for (tile.begin = 0; tile.begin < shape_.n; tile.begin += tile.count) {
+      tile.w.data = blocks_.data() + tile.begin * (blocks_.size() / shape_.n);
+      tile.count = std::min(rows, shape_.n - tile.begin);
+      kernels.gemm_pack(tile, packed.data(), pool);
+    }
+    tile.w = {packed.data(), dtype_, true};
+    const AlignedBytes scratch(kernels.gemm_scratch(tile));
+    tile.scratch = scratch.data();
+    tile.begin = 0, tile.count = shape_.n;
+    kernels.gemm(tile, pool);
+    return c;
+  }
+
+  // Makes the scale that block `index` begins with infinite.
+  void break_scale(size_t index) {
+    const uint16_t infinite = 0x7C00;
+    std::memcpy(blocks_.data() + index * dtype_info(dtype_).block_bytes, &infinite, sizeof(infinite));
   }
 
   // The same weight with some of the activations.
@@ -190,6 +232,68 @@ TEST_P(CpuBlocks, FastProductsHaveTheSameBitsWhateverMultipliesThem) {
     if (cpu::multiplies_blocks(GetParam())) results.push_back(operands.compute(kernels, pool, Numerics::kFast));
   });
   for (const auto& result : results) EXPECT_TRUE(same_bits(result, results.front()));
+}
+
+TEST_P(CpuBlocks, PackedWeightsGiveTheSameBits) {
+  constexpr size_t kMostRows = 40;
+  ThreadPool pool(2);
+  if (cpu::packed_bytes(GetParam(), 1, dtype_info(GetParam()).block_elements) == 0) GTEST_SKIP() << "has no such form";
+  for (const size_t outputs : {1, 16, 45, 100}) {
+    for (const size_t blocks : {1, 2, 3, 4, 5, 18, 68, 131}) {
+      const BlockOperands many(GetParam(), {kMostRows, outputs, blocks * dtype_info(GetParam()).block_elements});
+      const auto expected = many.compute(kCpuBackend.f32, pool, Numerics::kFast);
+      for_each_form([&](const KernelTable<float>& kernels) {
+        if (many.compute_packed(kernels, pool).empty()) return;  // not on this level
+        for (size_t rows = 1; rows <= kMostRows; rows += blocks > 5 ? 3 : 1) {
+          const auto some = many.first_rows(rows).compute_packed(kernels, pool);
+          EXPECT_EQ(std::memcmp(some.data(), expected.data(), some.size() * sizeof(float)), 0)
+              << rows << " rows, " << outputs << " outputs, " << blocks << " blocks";
+        }
+      });
+    }
+  }
+}
+
+TEST_P(CpuBlocks, WeightsArePackedTheSameHoweverTheyAreCut) {
+  const BlockOperands operands(GetParam(), {5, 45, 3 * size_t{dtype_info(GetParam()).block_elements}});
+  ThreadPool pool(2);
+  const auto whole = operands.compute_packed(kCpuBackend.f32, pool);
+  if (whole.empty()) GTEST_SKIP() << "has no packed form here";
+  for (const size_t rows : {1, 3, 16, 44}) {
+    EXPECT_TRUE(same_bits(whole, operands.compute_packed(kCpuBackend.f32, pool, rows))) << rows << " rows a tile";
+  }
+}
+
+// Where blocks are missing in the last four of a row, too.
+TEST_P(CpuBlocks, PackedWeightsWithScalesThatAreNoNumbersGiveTheSameOutputs) {
+  for (const size_t blocks : {1, 3, 4, 6}) {
+    BlockOperands operands(GetParam(), {5, 20, blocks * dtype_info(GetParam()).block_elements});
+    operands.break_scale(7 * blocks + blocks - 1);
+    for_each_form([&](const KernelTable<float>& kernels) {
+      ThreadPool pool(1);
+      const auto packed = operands.compute_packed(kernels, pool);
+      if (packed.empty()) return;
+      const auto plain = operands.compute(kernels, pool, Numerics::kFast);
+      for (size_t i = 0; i < plain.size(); ++i) {
+        EXPECT_TRUE(std::isnan(plain[i]) ? std::isnan(packed[i]) : plain[i] == packed[i]) << i;
+      }
+    });
+  }
+}
+
+TEST(CpuPackedBlocks, AreThereForTheTypesThatTheyAreMeantForWhereBytesAreMultipliedByFours) {
+  if (cpu::block_instructions(DType::kQ4_0).find("avx512 vnni") == std::string_view::npos) {
+    GTEST_SKIP() << cpu::block_instructions(DType::kQ4_0);
+  }
+  // Of 48 outputs and two blocks: numbers, scales and minima, as many bytes as before.
+  EXPECT_EQ(cpu::packed_bytes(DType::kQ4_0, 45, 64), 48U * 2 * 18);
+  EXPECT_EQ(cpu::packed_bytes(DType::kIQ4NL, 45, 64), 48U * 2 * 18);
+  EXPECT_EQ(cpu::packed_bytes(DType::kQ4_1, 45, 64), 48U * 2 * 20);
+  EXPECT_EQ(cpu::packed_bytes(DType::kQ8_0, 45, 64), 48U * 2 * 34);
+  EXPECT_EQ(cpu::packed_bytes(DType::kQ6K, 45, 256), 0U);
+  cpu::use_at_most(cpu::ByteInstructions::kPlain);
+  EXPECT_EQ(cpu::packed_bytes(DType::kQ4_0, 45, 64), 0U);
+  cpu::use_at_most(cpu::ByteInstructions::kTiles);
 }
 
 TEST_P(CpuBlocks, FastProductsShowBrokenActivations) {

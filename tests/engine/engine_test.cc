@@ -7,8 +7,10 @@
 #include <cmath>
 #include <map>
 
+#include "ballast/backends/cpu/block_kernels.h"
 #include "tests/support/engine_lab.h"
 #include "tests/support/recorded_decoders.h"
+#include "tests/support/test_files.h"
 
 namespace ballast::testing {
 namespace {
@@ -44,6 +46,45 @@ TEST(Engine, AnswersManyRequestsAsIfEachWereAlone) {
   EXPECT_EQ(counters.recomputed_tokens, 0U);
   EXPECT_EQ(counters.steps, 10U) << "all prompts in the first, then a token each";
   EXPECT_EQ(counters.pool.pages_in_use, 0U);
+}
+
+// Weights are packed where it pays (backends/host/linalg.cc): a text alone must not cost memory, and nobody may see it.
+TEST(Engine, PacksWeightsInBlocksWhereManyTextsAreWrittenAndNotForOne) {
+  if (cpu::packed_bytes(DType::kQ4_0, 16, 32) == 0) GTEST_SKIP() << "no packed weights on this machine";
+  for (const std::optional<double> budget : {std::optional<double>(), std::optional<double>(0.4)}) {
+    const auto load = [&] {
+      return load_or_die(test_file_path("gguf/tiny/tiny_llama.q4_0.gguf"),
+                         {.threads = 2, .param_budget_fraction = budget});
+    };
+    const auto lonely = load();
+    const uint64_t vocabulary = lonely->as_causal_lm()->vocab_size();
+    std::vector<Request> requests;
+    for (uint64_t i = 0; i < 6; ++i) requests.push_back(drawn(request_of(some_ids(5 + i, vocabulary, i), 20), i));
+    std::vector<Answer> alone;
+    for (const Request& request : requests) alone.push_back(answer_alone(*lonely, request));
+    if (!budget) {
+      EXPECT_EQ(lonely->residency().resident, 0U) << "however many came one after the other";
+    }
+
+    const auto shared = load();
+    EngineLab lab(*shared);
+    std::vector<RequestId> ids;
+    for (const Request& request : requests) ids.push_back(lab.submit(request));
+    for (int i = 0; i < 6; ++i) lab.step();
+    if (!budget) {
+      EXPECT_EQ(shared->residency().resident, 0U) << "not yet";
+    }
+    lab.finish();
+    const ResidencyStats stats = shared->residency();
+    if (budget) {
+      EXPECT_LE(stats.peak, stats.budget);
+    } else {
+      EXPECT_GT(stats.resident, 0U);
+    }
+    for (size_t i = 0; i < ids.size(); ++i) EXPECT_TRUE(lab.answer(ids[i]) == alone[i]) << i;
+    // And from then on for a text alone.
+    EXPECT_TRUE(answer_alone(*shared, requests[0]) == alone[0]);
+  }
 }
 
 TEST(Engine, TextsThatAreBeingWrittenKeepFlowingWhileAPromptIsRead) {

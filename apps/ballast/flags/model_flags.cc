@@ -201,7 +201,9 @@ Status RunningModel::finish(Console& console) {
   std::string text = fmt::format("parameters  {} of {} in {}\n", counted(report.params, "tensor"),
                                  human_size(report.param_bytes), printable(path()));
   if (stats.budget == 0) {
-    text += "memory      mapped, no budget\n";
+    text += "memory      mapped, no budget";
+    if (stats.resident != 0) text += fmt::format("; {} beside it", human_size(stats.resident));
+    text += "\n";
   } else {
     text += fmt::format("memory      peak {} of a budget of {}\n", human_size(stats.peak), human_size(stats.budget));
     text += fmt::format("read        {}; {} hits, {} misses, {} evictions\n", human_size(stats.bytes_read),

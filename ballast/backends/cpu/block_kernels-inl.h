@@ -213,6 +213,9 @@ void multiply_format(const BlockProduct& p) {
 #else
 #define BALLAST_TILES 0
 #endif
+#if BALLAST_DOT && HWY_TARGET == HWY_AVX3
+#include "ballast/backends/cpu/block_packed-inl.h"
+#endif
 
 // ---------------------------------------------------------------- values
 // The values of 16 numbers of a block, each exact or rounded once.
@@ -275,30 +278,47 @@ HWY_NOINLINE void widen_format(const std::byte* w, float* out, size_t count) {
 }
 
 // ---------------------------------------------------------------- formats
+// Blocks of 32 whose numbers lie as bytes or pairs, behind f16.
 template <class Format>
-struct FormatKernels {
+constexpr bool kCanBePacked = Format::kElements == 32 && Format::kHalvesFirst &&
+                              (Format::kPaired || Format::kOctets != 0);
+
+template <class Format>
+constexpr BlockKernels format_kernels() {
+  BlockKernels kernels;
+  kernels.multiply = multiply_format<Format>;
+  kernels.widen = widen_format<Format>;
 #if BALLAST_TILES
-  static constexpr BlockKernels kAll = {multiply_format<Format>, multiply_tiles<Format>, widen_format<Format>};
-#else
-  static constexpr BlockKernels kAll = {multiply_format<Format>, nullptr, widen_format<Format>};
+  kernels.multiply_tiles = multiply_tiles<Format>;
 #endif
-};
+#if BALLAST_DOT && HWY_TARGET == HWY_AVX3
+  if constexpr (kCanBePacked<Format>) {
+    kernels.packed_block_bytes = kPackedBlock<Format>;
+    kernels.pack = pack_format<Format>;
+    kernels.multiply_packed = multiply_packed<Format>;
+#if BALLAST_TILES
+    kernels.multiply_packed_tiles = multiply_packed_tiles<Format>;
+#endif
+  }
+#endif
+  return kernels;
+}
 
 BlockKernels kernels_of(DType dtype) {
   switch (dtype) {
-    case DType::kQ4_0: return FormatKernels<Q4_0Format>::kAll;
-    case DType::kQ4_1: return FormatKernels<Q4_1Format>::kAll;
-    case DType::kQ5_0: return FormatKernels<Q5_0Format>::kAll;
-    case DType::kQ5_1: return FormatKernels<Q5_1Format>::kAll;
-    case DType::kQ8_0: return FormatKernels<Q8_0Format>::kAll;
-    case DType::kIQ4NL: return FormatKernels<IQ4NLFormat>::kAll;
-    case DType::kMXFP4: return FormatKernels<MXFP4Format>::kAll;
-    case DType::kIQ4XS: return FormatKernels<IQ4XSFormat>::kAll;
-    case DType::kTQ2_0: return FormatKernels<TQ2_0Format>::kAll;
-    case DType::kQ3K: return FormatKernels<Q3KFormat>::kAll;
-    case DType::kQ4K: return FormatKernels<Q4KFormat>::kAll;
-    case DType::kQ5K: return FormatKernels<Q5KFormat>::kAll;
-    case DType::kQ6K: return FormatKernels<Q6KFormat>::kAll;
-    default: return {nullptr, nullptr, nullptr};
+    case DType::kQ4_0: return format_kernels<Q4_0Format>();
+    case DType::kQ4_1: return format_kernels<Q4_1Format>();
+    case DType::kQ5_0: return format_kernels<Q5_0Format>();
+    case DType::kQ5_1: return format_kernels<Q5_1Format>();
+    case DType::kQ8_0: return format_kernels<Q8_0Format>();
+    case DType::kIQ4NL: return format_kernels<IQ4NLFormat>();
+    case DType::kMXFP4: return format_kernels<MXFP4Format>();
+    case DType::kIQ4XS: return format_kernels<IQ4XSFormat>();
+    case DType::kTQ2_0: return format_kernels<TQ2_0Format>();
+    case DType::kQ3K: return format_kernels<Q3KFormat>();
+    case DType::kQ4K: return format_kernels<Q4KFormat>();
+    case DType::kQ5K: return format_kernels<Q5KFormat>();
+    case DType::kQ6K: return format_kernels<Q6KFormat>();
+    default: return {};
   }
 }

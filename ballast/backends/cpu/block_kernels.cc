@@ -88,6 +88,7 @@ HWY_INLINE void round_into(const float* x, size_t row, RoundedTile& out) {
   const RoundedBlock rounded = round_block(x, {{out.high[row], out.high[row] + 16}, {out.low[row], out.low[row] + 16}});
   out.scales[row] = rounded.scale;
   out.scaled_sums[row] = scaled_sum(rounded);
+  out.minus_sums[row] = -(rounded.sums[0] + rounded.sums[1]);
 }
 
 void round_row(const float* x, size_t k, RoundedStripe* out) {
@@ -133,7 +134,7 @@ BlockKernels plain_kernels(DType dtype) {
   return plain::kernels_of(dtype);
 #else
   (void)dtype;
-  return {nullptr, nullptr, nullptr};
+  return {};
 #endif
 }
 BlockKernels dotted_kernels(DType dtype) {
@@ -141,7 +142,7 @@ BlockKernels dotted_kernels(DType dtype) {
   return dotted::kernels_of(dtype);
 #else
   (void)dtype;
-  return {nullptr, nullptr, nullptr};
+  return {};
 #endif
 }
 
@@ -175,15 +176,16 @@ bool uses_tiles() {
 
 // With fewer rows, unpacking weights for tiles costs more than vectors need to multiply them.
 constexpr size_t kLeastTileRows = 12;
+constexpr size_t kLeastPackedTileRows = 5;
 
 // AVX-512 without the instruction does as AVX2: few machines are worth a third form.
 #if HWY_ARCH_X86 && (HWY_TARGETS & HWY_AVX2)
 BlockKernels stand_in(DType dtype) {
   const bool is_below = HWY_DYNAMIC_DISPATCH(dotted_kernels)(dtype).multiply == nullptr;
-  return is_below ? BlockKernels{nullptr, nullptr, nullptr} : N_AVX2::plain_kernels(dtype);
+  return is_below ? BlockKernels{} : N_AVX2::plain_kernels(dtype);
 }
 #else
-BlockKernels stand_in(DType) { return {nullptr, nullptr, nullptr}; }
+BlockKernels stand_in(DType) { return {}; }
 #endif
 
 }  // namespace
@@ -213,7 +215,8 @@ std::string_view block_instructions(DType dtype) {
   return is_dotted ? "integers, avx512 vnni" : "integers, avx2";
 }
 
-RoundedForm rounded_form(DType dtype, size_t m) {
+RoundedForm rounded_form(DType dtype, size_t m, bool packed) {
+  if (packed) return RoundedForm::kTiles;
   return m >= kLeastTileRows && has_tile_kernel(dtype) ? RoundedForm::kTiles : RoundedForm::kStripes;
 }
 
@@ -249,8 +252,18 @@ void round_activations(const Activations& a, RoundedForm form, size_t begin, siz
   }
 }
 
+size_t packed_bytes(DType dtype, size_t n, size_t k) {
+  return (n + kPackedOutputs - 1) / kPackedOutputs * (k / 32) * block_kernels(dtype).packed_block_bytes;
+}
+
+void pack_blocks(const BlockPacking& packing) { block_kernels(packing.dtype).pack(packing); }
+
 void multiply_blocks(const BlockProduct& product) {
   const BlockKernels kernels = block_kernels(product.dtype);
+  if (product.packed) {
+    const bool by_tiles = product.m >= kLeastPackedTileRows && uses_tiles() && kernels.multiply_packed_tiles != nullptr;
+    return (by_tiles ? kernels.multiply_packed_tiles : kernels.multiply_packed)(product);
+  }
   (product.form == RoundedForm::kTiles ? kernels.multiply_tiles : kernels.multiply)(product);
 }
 

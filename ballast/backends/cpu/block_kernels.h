@@ -32,12 +32,13 @@ struct alignas(64) RoundedTile {
   int8_t low[16][32];
   float scales[16];
   float scaled_sums[16];
+  int32_t minus_sums[16];  // of 128 * high + low
 };
 constexpr size_t kTileGroup = 16;
 // Rows of each group: m in as few groups as there can be, all of the same size, which is one that tiles have loops for.
 constexpr size_t tile_rows_of(size_t m) {
   const size_t groups = (m + kTileGroup - 1) / kTileGroup;
-  return groups * 12 >= m ? 12 : kTileGroup;
+  return (m + 4 * groups - 1) / (4 * groups) * 4;
 }
 constexpr size_t tile_groups_of(size_t m) { return (m + tile_rows_of(m) - 1) / tile_rows_of(m); }
 // Up to whole stripes.
@@ -57,7 +58,7 @@ bool multiplies_blocks(DType dtype);
 std::string_view block_instructions(DType dtype);
 
 // How products of m rows take their activations. The bits of the products do not depend on it.
-RoundedForm rounded_form(DType dtype, size_t m);
+RoundedForm rounded_form(DType dtype, size_t m, bool packed = false);
 size_t rounded_bytes(RoundedForm form, size_t m, size_t k);
 
 struct Activations {
@@ -80,14 +81,39 @@ struct BlockProduct {
   float* c = nullptr;
   size_t c_stride = 0;
   size_t begin = 0, end = 0;
+  bool packed = false;  // w is the packed form; `begin` is a multiple of kPackedOutputs then
 };
 void multiply_blocks(const BlockProduct& product);
 
+// ---------------------------------------------------------------- packed weights
+// The same numbers in the order in which products of several rows read them, so that nothing has to change places:
+// panels of 16 outputs; in a panel blocks 0, 4, 8 ..., then 1, 5, 9 ..., 2, 6, 10 ... and 3, 7, 11 ...; of a block four
+// neighbouring numbers (or pairs) of each output, the next four of each, and so on, then 16 f16 scales and, where the
+// type has them, 16 minima. The bits of the products do not depend on it.
+constexpr size_t kPackedOutputs = 16;
+// 0: the level has no products with such weights.
+size_t packed_bytes(DType dtype, size_t n, size_t k);
+
+// Rows [begin, end) of the n of the weight, which lie from w on, into their places in the packed form of all of them.
+struct BlockPacking {
+  DType dtype = DType::kQ8_0;
+  const std::byte* w = nullptr;
+  size_t row_bytes = 0;
+  size_t n = 0, k = 0;
+  size_t begin = 0, end = 0;
+  std::byte* packed = nullptr;
+};
+void pack_blocks(const BlockPacking& packing);
+
 // What a level has for a type; null where it has nothing.
 struct BlockKernels {
-  void (*multiply)(const BlockProduct&);
-  void (*multiply_tiles)(const BlockProduct&);
-  void (*widen)(const std::byte* blocks, float* out, size_t count);
+  void (*multiply)(const BlockProduct&) = nullptr;
+  void (*multiply_tiles)(const BlockProduct&) = nullptr;
+  void (*widen)(const std::byte* blocks, float* out, size_t count) = nullptr;
+  size_t packed_block_bytes = 0;  // one block of 16 outputs
+  void (*pack)(const BlockPacking&) = nullptr;
+  void (*multiply_packed)(const BlockProduct&) = nullptr;
+  void (*multiply_packed_tiles)(const BlockProduct&) = nullptr;
 };
 BlockKernels block_kernels(DType dtype);
 

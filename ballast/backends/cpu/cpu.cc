@@ -66,6 +66,8 @@ const HostBackend kCpuBackend = {
     {
         .gemm = cpu::gemm,
         .gemm_scratch = cpu::gemm_scratch,
+        .gemm_packed_bytes = cpu::gemm_packed_bytes,
+        .gemm_pack = cpu::gemm_pack,
         .batched_matmul = cpu::batched_matmul,
         .attention = cpu::attention,
         .conv2d = cpu::conv2d,

@@ -300,7 +300,7 @@ size_t rounding_grain(RoundedForm form, size_t pieces, size_t k, size_t threads)
 }
 
 void multiply_by_integers(const GemmTile<float>& tile, ThreadPool& pool) {
-  const RoundedForm form = rounded_form(tile.w.dtype, tile.m);
+  const RoundedForm form = rounded_form(tile.w.dtype, tile.m, tile.w.packed);
   if (!tile.is_prepared) {
     const Activations a{tile.a, tile.a_stride, tile.m, tile.k};
     const size_t pieces = rounded_pieces(form, tile.m, tile.k);
@@ -321,7 +321,8 @@ void multiply_by_integers(const GemmTile<float>& tile, ThreadPool& pool) {
                        .c = tile.c + tile.begin,
                        .c_stride = tile.c_stride,
                        .begin = at,
-                       .end = end});
+                       .end = end,
+                       .packed = tile.w.packed});
       finish_tile(tile, 0, tile.m, tile.begin + at, end - at);
     }
   });
@@ -383,7 +384,24 @@ HWY_EXPORT(batched_matmul);
 void gemm(const GemmTile<float>& tile, ThreadPool& pool) { HWY_DYNAMIC_DISPATCH(gemm)(tile, pool); }
 uint64_t gemm_scratch(const GemmTile<float>& tile) {
   if (tile.numerics != Numerics::kFast || !multiplies_blocks(tile.w.dtype)) return 0;
-  return rounded_bytes(rounded_form(tile.w.dtype, tile.m), tile.m, tile.k);
+  return rounded_bytes(rounded_form(tile.w.dtype, tile.m, tile.w.packed), tile.m, tile.k);
+}
+uint64_t gemm_packed_bytes(const GemmTile<float>& tile) {
+  const bool may_be = tile.numerics == Numerics::kFast && tile.layout == WeightLayout::kOutIn;
+  return may_be ? packed_bytes(tile.w.dtype, tile.n, tile.k) : 0;
+}
+void gemm_pack(const GemmTile<float>& tile, std::byte* packed, ThreadPool& pool) {
+  const size_t row_bytes = bytes_of_blocks(tile.w.dtype, tile.k);
+  pool.for_ranges(tile.count, kPackedOutputs, [&](size_t from, size_t to) {
+    pack_blocks({.dtype = tile.w.dtype,
+                 .w = tile.w.data + from * row_bytes,
+                 .row_bytes = row_bytes,
+                 .n = tile.n,
+                 .k = tile.k,
+                 .begin = tile.begin + from,
+                 .end = tile.begin + to,
+                 .packed = packed});
+  });
 }
 void batched_matmul(const BatchedMatmul<float>& problem, ThreadPool& pool) {
   HWY_DYNAMIC_DISPATCH(batched_matmul)(problem, pool);

@@ -7,6 +7,8 @@ namespace ballast::cpu {
 
 void gemm(const GemmTile<float>& tile, ThreadPool& pool);
 uint64_t gemm_scratch(const GemmTile<float>& tile);
+uint64_t gemm_packed_bytes(const GemmTile<float>& tile);
+void gemm_pack(const GemmTile<float>& tile, std::byte* packed, ThreadPool& pool);
 void batched_matmul(const BatchedMatmul<float>& problem, ThreadPool& pool);
 void attention(std::span<AttentionProblem<float>> problems, ThreadPool& pool);
 

@@ -23,7 +23,7 @@ namespace ballast {
 struct WeightView {
   const std::byte* data = nullptr;
   DType dtype = DType::kF32;
-  bool packed = false;  // by conv2d_pack; only where a table has it
+  bool packed = false;  // by conv2d_pack or gemm_pack; only where a table has it
 };
 // Of a type that is not in blocks.
 inline size_t bytes_of_element(DType dtype) { return dtype_info(dtype).bits / 8; }
@@ -127,6 +127,13 @@ struct KernelTable {
   void (*gemm)(const GemmTile<T>&, ThreadPool&) = nullptr;
   // Empty: never any. The same for all tiles of a product.
   uint64_t (*gemm_scratch)(const GemmTile<T>&) = nullptr;
+  // A form of weights [n, k] that gemm multiplies with several rows faster, for the same bits: worth keeping where that
+  // happens again and again. Depends on n, k, numerics and the type of the weight; 0: none for these. The form of the
+  // first rows, a multiple of 16, lies at the beginning of that of all; gemm takes all outputs of it at once, or as
+  // many as there are from such a row on.
+  uint64_t (*gemm_packed_bytes)(const GemmTile<T>&) = nullptr;
+  // Puts rows [begin, begin + count) of n into their places in the packed form: call it for tiles in any order.
+  void (*gemm_pack)(const GemmTile<T>&, std::byte* packed, ThreadPool&) = nullptr;
   void (*batched_matmul)(const BatchedMatmul<T>&, ThreadPool&) = nullptr;
   // Several at once, so that many small ones share the threads.
   void (*attention)(std::span<AttentionProblem<T>>, ThreadPool&) = nullptr;

@@ -1,7 +1,10 @@
 #include "ballast/ops/linalg.h"
 
 #include <algorithm>
+#include <optional>
+#include <string_view>
 
+#include "ballast/backends/host/batch_counts.h"
 #include "ballast/backends/host/implementations.h"
 #include "ballast/backends/host/kernel_access.h"
 #include "ballast/backends/host/product.h"
@@ -48,6 +51,62 @@ Status multiply_plain_rows(Context& context, const Param& weight, const RowRange
   });
 }
 
+// ---------------------------------------------------------------- packed weights
+constexpr uint64_t kPackedRows = 16;  // KernelTable::gemm_packed_bytes
+constexpr std::string_view kPackedForm = "gemm_blocks_16";
+
+BatchCounts& batch_counts() {
+  static BatchCounts counts;
+  return counts;
+}
+
+// Null where there is no room for it: rows do as well.
+template <typename T>
+Result<std::optional<Lease>> take_packed(Context& context, const Param& weight, GemmTile<T> tile, uint64_t bytes) {
+  const auto pack = kernels<T>(context).gemm_pack;
+  const auto make = [&](const Param& source, MutableByteSpan out) {
+    return for_each_tile(source, [&](const Lease& lease) -> Status {
+      tile.w.data = lease.bytes().data();
+      set_rows(tile, source.rows(), lease.first_row(), lease.row_count());
+      pack(tile, out.data(), context.threads());
+      return {};
+    });
+  };
+  Result<std::optional<Lease>> packed = weight.store().derived(weight, DerivedForm{kPackedForm, bytes, make});
+  if (!packed && packed.error().code == ErrorCode::kOutOfMemory) return std::optional<Lease>();
+  return packed;
+}
+
+// The weight in the form that products of several rows like, where batches go on: a prompt and its one answer shall not
+// pay for it.
+template <typename T>
+Result<std::optional<Lease>> packed_blocks(Context& context, const Param& weight, const RowRange& rows,
+                                           GemmTile<T> tile) {
+  const auto bytes_of = kernels<T>(context).gemm_packed_bytes;
+  BALLAST_TRY(const bool rounds, rounds_products(context));
+  if (bytes_of == nullptr || rounds || !is_block(weight.dtype()) || rows.first % kPackedRows != 0) {
+    return std::optional<Lease>();
+  }
+  tile.n = weight.rows();
+  const uint64_t bytes = bytes_of(tile);
+  if (bytes == 0) return std::optional<Lease>();
+  // A pass may go through parts of a weight, experts for instance; the first of them stands for all.
+  if (rows.first == 0) batch_counts().count(weight.key(), tile.m);
+  if (!batch_counts().is_used_by_batches(weight.key())) return std::optional<Lease>();
+  return take_packed(context, weight, tile, bytes);
+}
+
+template <typename T>
+Status multiply_packed(Context& context, const Lease& packed, const RowRange& rows, GemmTile<T> tile) {
+  GemmTile<T> before = tile;
+  before.n = rows.first;
+  tile.w.data = packed.bytes().data() + kernels<T>(context).gemm_packed_bytes(before);
+  set_rows(tile, rows.count, 0, rows.count);
+  kernels<T>(context).gemm(tile, context.threads());
+  return {};
+}
+
+// ---------------------------------------------------------------- products
 // The kernel, tile of rows by tile of rows. `tile` has everything but the weight.
 template <typename T>
 Status multiply(Context& context, const Param& weight, const RowRange& rows, GemmTile<T> tile) {
@@ -63,10 +122,13 @@ Status multiply(Context& context, const Param& weight, const RowRange& rows, Gem
   if (is_block(weight.dtype()) && !of_outputs) return multiply_plain_rows(context, weight, wanted, tile);
   tile.w.dtype = weight.dtype();
   tile.numerics = context.numerics;
+  BALLAST_TRY(const std::optional<Lease> packed, packed_blocks(context, weight, wanted, tile));
+  tile.w.packed = packed.has_value();
   const auto scratch_bytes = kernels<T>(context).gemm_scratch;
   BALLAST_TRY(Tensor scratch,
               context.workspace().make({scratch_bytes != nullptr ? scratch_bytes(tile) : 0}, DType::kU8));
   tile.scratch = host_data<std::byte>(scratch);
+  if (packed) return multiply_packed(context, *packed, wanted, tile);
   return for_each_tile(weight, wanted.first, wanted.count, [&](const Lease& lease, uint64_t count) -> Status {
     Tensor rounded;
     const WeightView view{lease.bytes().data(), weight.dtype()};
