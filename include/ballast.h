@@ -12,8 +12,8 @@
 //   otherwise. Where a function takes a text and its size, BALLAST_NUL as the size means that it ends with a NUL.
 // - Options. struct_size is sizeof the struct; 0, false and NULL are the defaults of all other members, and a NULL
 //   pointer to options means all defaults. Later versions append members, so old programs keep working.
-// - Threads. Any thread may use any handle. Archives, tokenizers and models work for several threads at once; calls on
-//   the same writer, engine or chat wait for each other.
+// - Threads. Any thread may use any handle. Archives, tokenizers, models and engines work for several threads at once;
+//   calls on the same writer or chat wait for each other.
 // - Callbacks are called on the thread that made the call, before it returns. They may call any function but the one
 //   they were called from, and may close handles. No exception leaves a function; one that a callback throws becomes an
 //   error.
@@ -505,8 +505,10 @@ typedef struct ballast_engine_counters {
 } ballast_engine_counters;
 
 // Many requests on one model: each pass computes tokens of all of them. What a request gets does not depend on the
-// others. It has no thread of its own: somebody calls ballast_engine_run or ballast_engine_step, and callbacks are
-// called there. Requests may be submitted and cancelled meanwhile from other threads, and from callbacks.
+// others. It has no thread of its own: whoever calls ballast_engine_run, ballast_engine_step or ballast_engine_wait
+// computes for all requests. Callbacks of a request are called on the thread that waits for it; where none does, on the
+// one that runs or steps. Requests may be submitted and cancelled meanwhile from other threads, and from callbacks,
+// which cannot run, step or wait themselves.
 BALLAST_CHECKED ballast_error* ballast_engine_create(const ballast_text_model* model,
                                                      const ballast_engine_options* options, ballast_engine** out);
 // `request` gets a number that is never 0. options->cancel is not for engines.
@@ -515,10 +517,13 @@ BALLAST_CHECKED ballast_error* ballast_engine_submit(ballast_engine* engine, con
                                                      ballast_engine_callback callback, void* user, uint64_t* request);
 // The last event of the request comes with the next pass. BALLAST_NOT_FOUND where it has ended.
 BALLAST_CHECKED ballast_error* ballast_engine_cancel(ballast_engine* engine, uint64_t request);
-// One pass. `more` (may be NULL): whether there is anything left to do.
+// One pass. `more` (may be NULL): whether there is anything left to do, but for what other threads wait for.
 BALLAST_CHECKED ballast_error* ballast_engine_step(ballast_engine* engine, bool* more);
 // Passes until nothing is left to do. BALLAST_CANCELLED where the engine is closed meanwhile.
 BALLAST_CHECKED ballast_error* ballast_engine_run(ballast_engine* engine);
+// Passes until this request has ended. Any number of threads may wait, each for requests of its own, beside one that
+// runs or without one. BALLAST_NOT_FOUND where it has ended; BALLAST_CANCELLED where the engine is closed meanwhile.
+BALLAST_CHECKED ballast_error* ballast_engine_wait(ballast_engine* engine, uint64_t request);
 BALLAST_CHECKED ballast_error* ballast_engine_get_counters(const ballast_engine* engine, ballast_engine_counters* out);
 // Requests that have not ended get no more events.
 BALLAST_API void ballast_engine_close(ballast_engine* engine);

@@ -30,10 +30,7 @@ SharedEngine::SharedEngine(std::unique_ptr<Engine> engine) : engine_(std::move(e
 
 Result<RequestId> SharedEngine::submit(Request request) {
   return guarded([&]() -> Result<RequestId> {
-    std::unique_lock lock(mutex_);
-    ++ahead_;
-    changed_.wait(lock, [&] { return !busy_; });
-    --ahead_;
+    std::unique_lock lock = go_ahead();
     cancel_dropped();
     Result<RequestId> id = RequestId{0};
     {
@@ -51,15 +48,9 @@ Result<std::optional<EngineEvent>> SharedEngine::wait(RequestId id, std::chrono:
     bool looked_enough = false;
     std::unique_lock lock(mutex_);
     for (;;) {
-      const auto found = events_.find(id);
-      if (found == events_.end())
+      if (!events_.contains(id))
         return make_error(ErrorCode::kNotFound, fmt::format("there is no request {}: it is over", id));
-      if (!found->second.empty()) {
-        EngineEvent event = std::move(found->second.front());
-        found->second.pop_front();
-        if (event.kind == EngineEvent::Kind::kFinished) events_.erase(found);
-        return std::optional(std::move(event));
-      }
+      if (auto event = take_first(id)) return event;
       if (looked_enough) return std::optional<EngineEvent>();
       if (!busy_ && ahead_ == 0) {
         BALLAST_CHECK(step(lock));
@@ -71,24 +62,65 @@ Result<std::optional<EngineEvent>> SharedEngine::wait(RequestId id, std::chrono:
   });
 }
 
+Status SharedEngine::step() {
+  return guarded([&]() -> Status {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [&] { return !busy_ && ahead_ == 0; });
+    return step(lock);
+  });
+}
+
+std::optional<EngineEvent> SharedEngine::take(RequestId id) {
+  const std::lock_guard lock(mutex_);
+  return take_first(id);
+}
+
 void SharedEngine::drop(RequestId id) {
   const std::lock_guard lock(mutex_);
   if (events_.erase(id) != 0) dropped_.push_back(id);
 }
 
+Status SharedEngine::cancel(RequestId id) {
+  return guarded([&]() -> Status {
+    const std::unique_lock lock = go_ahead();
+    return engine_->cancel(id);
+  });
+}
+
+bool SharedEngine::is_idle() {
+  const std::unique_lock lock = go_ahead();
+  return dropped_.empty() && engine_->is_idle();
+}
+
 EngineCounters SharedEngine::counters() {
+  const std::unique_lock lock = go_ahead();
+  return engine_->counters();
+}
+
+// The lock, with the engine free. Those who wait to compute look again once the lock is free.
+std::unique_lock<std::mutex> SharedEngine::go_ahead() {
   std::unique_lock lock(mutex_);
   ++ahead_;
   changed_.wait(lock, [&] { return !busy_; });
   --ahead_;
   changed_.notify_all();
-  return engine_->counters();
+  return lock;
 }
 
 // With the lock held and the engine free. One that ended meanwhile is not there any more, which is as good.
 void SharedEngine::cancel_dropped() {
   for (const RequestId id : dropped_) (void)engine_->cancel(id);
   dropped_.clear();
+}
+
+// With the lock held.
+std::optional<EngineEvent> SharedEngine::take_first(RequestId id) {
+  const auto found = events_.find(id);
+  if (found == events_.end() || found->second.empty()) return std::nullopt;
+  EngineEvent event = std::move(found->second.front());
+  found->second.pop_front();
+  if (event.kind == EngineEvent::Kind::kFinished) events_.erase(found);
+  return event;
 }
 
 Status SharedEngine::step(std::unique_lock<std::mutex>& lock) {

@@ -33,17 +33,30 @@ class SharedEngine {
   // request's end was told, or after drop(). An error of the engine as a whole comes to whoever made that step.
   Result<std::optional<EngineEvent>> wait(RequestId id, std::chrono::milliseconds at_most);
 
+  // For a program that hands out the events of many requests in one place: one step for everyone, then take() what each
+  // has got. Waits for the step that another thread computes, and computes the next one.
+  Status step();
+  // The next event of this request that is there already. nullopt where there is none, or no such request.
+  std::optional<EngineEvent> take(RequestId id);
+
   // Nobody wants its events any more: it ends before the next step. Returns at once, also while another thread
   // computes.
   void drop(RequestId id);
 
-  // Waits for the step that is being computed.
+  // These wait for the step that is being computed, and go ahead of the next one.
+  //
+  // As Engine::cancel(): its end is told with the next step.
+  Status cancel(RequestId id);
+  // Whether a step would compute nothing and tell nothing. Events that nobody has taken yet may still be there.
+  bool is_idle();
   EngineCounters counters();
 
  private:
   // The engine, for as long as this lives. The lock is open meanwhile.
   class Turn;
+  std::unique_lock<std::mutex> go_ahead();
   void cancel_dropped();
+  std::optional<EngineEvent> take_first(RequestId id);
   Status step(std::unique_lock<std::mutex>& lock);
   void deliver(std::vector<EngineEvent> events);
 

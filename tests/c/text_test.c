@@ -1,4 +1,7 @@
 // text_test MODEL TEMPLATE: tokenizers, generating, the engine and chats from C. MODEL has a tokenizer and no template.
+#define _POSIX_C_SOURCE 200809L
+#include <pthread.h>
+
 #include "check.h"
 
 static const char* model_path;
@@ -197,6 +200,98 @@ static void a_request_is_cancelled_and_others_go_on(void) {
   ballast_text_model_close(model);
 }
 
+// ---------------------------------------------------------------- several threads
+
+struct caller {
+  ballast_engine* engine;
+  const char* prompt;
+  ballast_generate_options options;
+  struct request request;
+  pthread_t thread;
+  bool is_beside_runner;
+  bool told_elsewhere;
+};
+
+static void on_own_thread(void* user, const ballast_engine_event* event) {
+  struct caller* caller = user;
+  if (!pthread_equal(pthread_self(), caller->thread)) caller->told_elsewhere = true;
+  FAILS(ballast_engine_wait(caller->engine, event->request), BALLAST_INVALID_ARGUMENT, "a callback called");
+  on_event(&caller->request, event);
+}
+
+static void* submit_and_wait(void* user) {
+  struct caller* caller = user;
+  caller->thread = pthread_self();
+  uint64_t id = 0;
+  OK(ballast_engine_submit(caller->engine, caller->prompt, BALLAST_NUL, &caller->options, on_own_thread, caller, &id));
+  ballast_error* error = ballast_engine_wait(caller->engine, id);
+  // Whoever runs may have told everything before.
+  CHECK(error == NULL || (caller->is_beside_runner && ballast_error_kind(error) == BALLAST_NOT_FOUND));
+  ballast_error_free(error);
+  CHECK(caller->request.finish == BALLAST_FINISH_MAX_TOKENS);
+  FAILS(ballast_engine_wait(caller->engine, id), BALLAST_NOT_FOUND, "it is over");
+  return NULL;
+}
+
+static void* run_engine(void* engine) {
+  OK(ballast_engine_run(engine));
+  return NULL;
+}
+
+// `with_runner`: another thread runs the engine meanwhile, and tells what nobody waits for.
+static void threads_wait_for_their_requests(bool with_runner) {
+  ballast_text_model* model = open_model();
+  ballast_engine* engine = NULL;
+  OK(ballast_engine_create(model, NULL, &engine));
+  enum { kCallers = 4 };
+  static const char* const prompts[kCallers] = {"It is a truth", "It is a", "Emma", "He had"};
+  static struct caller callers[kCallers];
+  memset(callers, 0, sizeof callers);
+  struct request nobody_waits;
+  memset(&nobody_waits, 0, sizeof nobody_waits);
+  pthread_t threads[kCallers], runner;
+  for (size_t i = 0; i < kCallers; ++i) {
+    callers[i].engine = engine;
+    callers[i].prompt = prompts[i];
+    callers[i].options = short_text(model, 10 + i);
+    callers[i].is_beside_runner = with_runner;
+  }
+  if (with_runner) {
+    const ballast_generate_options options = short_text(model, 40);
+    OK(ballast_engine_submit(engine, "She", 3, &options, on_event, &nobody_waits, NULL));
+    CHECK(pthread_create(&runner, NULL, run_engine, engine) == 0);
+  }
+  for (size_t i = 0; i < kCallers; ++i) CHECK(pthread_create(&threads[i], NULL, submit_and_wait, &callers[i]) == 0);
+  for (size_t i = 0; i < kCallers; ++i) CHECK(pthread_join(threads[i], NULL) == 0);
+  if (with_runner) {
+    CHECK(pthread_join(runner, NULL) == 0);
+    CHECK(nobody_waits.finish == BALLAST_FINISH_MAX_TOKENS && nobody_waits.tokens == 40);
+  }
+  for (size_t i = 0; i < kCallers; ++i) {
+    struct written alone = {.size = 0};
+    OK(ballast_generate(model, prompts[i], BALLAST_NUL, &callers[i].options, append, &alone, NULL));
+    CHECK(callers[i].request.tokens == 10 + i && strcmp(callers[i].request.written.text, alone.text) == 0);
+    CHECK(with_runner || !callers[i].told_elsewhere);
+  }
+  ballast_engine_close(engine);
+  ballast_text_model_close(model);
+}
+
+static void a_waiting_thread_learns_that_the_engine_was_closed(void) {
+  ballast_text_model* model = open_model();
+  ballast_engine* engine = NULL;
+  OK(ballast_engine_create(model, NULL, &engine));
+  struct request request;
+  memset(&request, 0, sizeof request);
+  request.close_at_first = engine;
+  uint64_t id = 0;
+  OK(ballast_engine_submit(engine, "It is", BALLAST_NUL, NULL, on_event, &request, &id));
+  FAILS(ballast_engine_wait(engine, id + 1), BALLAST_NOT_FOUND, "no request");
+  FAILS(ballast_engine_wait(engine, id), BALLAST_CANCELLED, "closed");
+  CHECK(request.tokens == 1);
+  ballast_text_model_close(model);
+}
+
 static void a_stop_text_ends_a_request(void) {
   ballast_text_model* model = open_model();
   ballast_engine* engine = NULL;
@@ -292,6 +387,9 @@ int main(int count, char** arguments) {
   a_request_is_cancelled_and_others_go_on();
   a_stop_text_ends_a_request();
   an_engine_that_a_callback_closes_ends();
+  threads_wait_for_their_requests(false);
+  threads_wait_for_their_requests(true);
+  a_waiting_thread_learns_that_the_engine_was_closed();
   what_an_engine_cannot_do_is_refused();
   a_chat_remembers();
   a_model_without_a_template_does_not_chat();

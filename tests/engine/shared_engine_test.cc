@@ -82,6 +82,48 @@ TEST(SharedEngine, AnEndIsToldOnce) {
   EXPECT_FALSE(engine->wait(id, milliseconds(0)));
 }
 
+TEST(SharedEngine, OnePlaceMayStepForAllAndTakeWhatThereIs) {
+  const auto model = roomy_llama();
+  const auto engine = shared_engine(*model);
+  EXPECT_TRUE(engine->is_idle());
+  const RequestId first = *engine->submit(prompt_of(5, 1, 3)), second = *engine->submit(prompt_of(6, 2, 4));
+  EXPECT_FALSE(engine->is_idle());
+  EXPECT_FALSE(engine->take(first)) << "nothing was computed yet";
+  size_t tokens = 0, ends = 0;
+  for (size_t steps = 0; !engine->is_idle(); ++steps) {
+    ASSERT_LT(steps, 20U);
+    ASSERT_TRUE(engine->step());
+    for (const RequestId id : {first, second}) {
+      while (const auto event = engine->take(id)) ++(event->kind == EngineEvent::Kind::kToken ? tokens : ends);
+    }
+  }
+  EXPECT_EQ(tokens, 7U);
+  EXPECT_EQ(ends, 2U);
+  EXPECT_FALSE(engine->take(first));
+}
+
+TEST(SharedEngine, WhoIsCancelledIsTold) {
+  const auto model = roomy_llama();
+  const auto engine = shared_engine(*model);
+  const RequestId id = *engine->submit(prompt_of(5, 1, 100));
+  ASSERT_TRUE(engine->cancel(id));
+  EXPECT_TRUE(tokens_of(*engine, id).empty());
+  EXPECT_EQ(engine->counters().cancelled, 1U);
+  EXPECT_EQ(engine->cancel(id).error().code, ErrorCode::kNotFound);
+}
+
+TEST(SharedEngine, WhatWasDroppedIsSomethingToDo) {
+  const auto model = roomy_llama();
+  const auto engine = shared_engine(*model);
+  const RequestId id = *engine->submit(prompt_of(5, 1, 100));
+  ASSERT_TRUE(engine->step());
+  engine->drop(id);
+  EXPECT_FALSE(engine->is_idle());
+  ASSERT_TRUE(engine->step());
+  EXPECT_TRUE(engine->is_idle());
+  EXPECT_FALSE(engine->take(id));
+}
+
 TEST(SharedEngine, RefusesWhatTheEngineRefuses) {
   const auto model = roomy_llama();
   const auto engine = shared_engine(*model);
