@@ -370,6 +370,14 @@ Result<Diagnosis> diagnose(const std::string& path, const DoctorOptions& options
   });
 }
 
+Result<RescueReport> rescue(const std::string& path, const std::string& destination, const FormatDriver& format,
+                            const ConvertOptions& options) {
+  return guarded([&]() -> Result<RescueReport> {
+    BALLAST_TRY(const ResolvedPath resolved, resolve_path(path, {.access = FileAccess::kPositional}));
+    return rescue(resolved.request, destination, format, options);
+  });
+}
+
 Result<RescueReport> rescue(const OpenRequest& request, const std::string& destination, const FormatDriver& format,
                             const ConvertOptions& options) {
   return guarded([&]() -> Result<RescueReport> {

@@ -71,6 +71,8 @@ struct RescueReport {
 
 // Writes the sound tensors, with metadata and config as far as they were read, to a new file. Where no tensor is
 // sound: kCorrupt, or kIo if reading failed.
+Result<RescueReport> rescue(const std::string& path, const std::string& destination, const FormatDriver& format,
+                            const ConvertOptions& options = {});
 Result<RescueReport> rescue(const OpenRequest& request, const std::string& destination, const FormatDriver& format,
                             const ConvertOptions& options = {});
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "ballast/base/check_size.h"
 #include "ballast/base/checked.h"
 
 namespace ballast {
@@ -50,6 +51,15 @@ std::optional<uint64_t> packed_size(const Shape& shape, DType dtype) {
   const auto bits = checked_mul(*elements, type.bits);
   if (!bits || *bits % 8 != 0) return std::nullopt;
   return *bits / 8;
+}
+
+Status check_packed_size(const Shape& shape, DType dtype, uint64_t size) {
+  const auto wanted = packed_size(shape, dtype);
+  if (wanted == size) return {};
+  const std::string tensor = std::string(dtype_name(dtype)) + " of shape " + shape.to_string();
+  return make_error(ErrorCode::kInvalidArgument,
+                    tensor + (wanted ? " has " + std::to_string(*wanted) + " bytes, not " + std::to_string(size)
+                                     : " cannot be stored: it is too large, or no number of whole bytes"));
 }
 
 }  // namespace ballast

@@ -8,6 +8,7 @@
 #include "ballast/archive/model_folder.h"
 #include "ballast/archive/open.h"
 #include "ballast/edit/quantize.h"
+#include "ballast/formats/choose_format.h"
 #include "ballast/io/guard.h"
 #include "ballast/io/staging_folder.h"
 
@@ -99,15 +100,7 @@ Result<ConvertReport> write_through_folder(const ExchangeSource& source, const E
 Result<const FormatDriver*> choose_model_format(const std::string& destination, const ConvertModelOptions& options) {
   std::string name = options.format;
   if (name.empty() && is_folder_path(destination)) name = options.quantize.empty() ? "safetensors" : "gguf";
-  const FormatDriver* format = name.empty() ? format_for_extension(destination) : find_format(name);
-  if (format != nullptr) return format;
-  std::string names;
-  for (const FormatDriver* known : all_formats()) {
-    if (known->plan_write != nullptr) names += " " + std::string(known->name);
-  }
-  return make_error(ErrorCode::kInvalidArgument,
-                    name.empty() ? fmt::format("{}: unknown extension; choose a format:{}", destination, names)
-                                 : fmt::format("there is no format \"{}\"; there are:{}", name, names));
+  return choose_format(name, destination);
 }
 
 // Selected tensors must keep their names, or nobody knows which are meant.

@@ -6,6 +6,7 @@
 #include <array>
 #include <cctype>
 
+#include "ballast/formats/choose_format.h"
 #include "ballast/formats/drivers.h"
 
 namespace ballast {
@@ -67,6 +68,20 @@ const FormatDriver* format_for_extension(std::string_view file_name) {
     }
   }
   return nullptr;
+}
+
+Result<const FormatDriver*> choose_format(std::string_view name, std::string_view destination) {
+  const FormatDriver* format = name.empty() ? format_for_extension(destination) : find_format(name);
+  if (format != nullptr) return format;
+  std::string known;
+  for (const FormatDriver* driver : kFormats) {
+    if (driver->plan_write != nullptr) known += fmt::format("{}{}", known.empty() ? "" : ", ", driver->name);
+  }
+  const std::string problem = !name.empty() ? fmt::format("there is no format \"{}\"", name)
+                              : !destination.empty()
+                                  ? fmt::format("{}: unknown extension; choose a format", destination)
+                                  : "say which format to write";
+  return make_error(ErrorCode::kInvalidArgument, fmt::format("{}; there are: {}", problem, known));
 }
 
 Result<const FormatDriver*> detect_format(const OpenRequest& request) {

@@ -1,14 +1,8 @@
 #include "ballast/exchange/write_model.h"
 #include "bindings/c/output_format.h"
+#include "bindings/c/reports.h"
 
 namespace ballast::c {
-
-template <>
-struct HandleTraits<ballast_conversion> {
-  using Object = ConvertReport;
-  static constexpr HandleKind kKind = HandleKind::kConversion;
-  static constexpr const char* kName = "conversion";
-};
 
 namespace {
 
@@ -20,16 +14,10 @@ Result<std::optional<DType>> given_dtype(const char* name) {
 }
 
 Result<ConvertOptions> given_convert(const ballast_convert_options& given) {
-  ConvertOptions options;
+  BALLAST_TRY(ConvertOptions options, written_as(given));
   BALLAST_TRY(options.only, given_texts(given.only, given.only_count, "a pattern"));
   BALLAST_TRY(options.exclude, given_texts(given.exclude, given.exclude_count, "a pattern"));
-  options.allow_lossy = given.allow_lossy;
   options.dry_run = given.dry_run;
-  options.threads = given.threads;
-  options.write.format = format_options(given);
-  options.write.commit.overwrite = given.overwrite;
-  options.write.commit.sync = !given.no_sync;
-  BALLAST_TRY(options.write.progress, given_progress(given));
   return options;
 }
 

@@ -1,16 +1,10 @@
 #include "ballast/archive/diff.h"
 #include "ballast/archive/digest.h"
-#include "ballast/archive/verify.h"
 #include "bindings/c/archive_object.h"
+#include "bindings/c/reports.h"
 
 namespace ballast::c {
 
-template <>
-struct HandleTraits<ballast_findings> {
-  using Object = VerifyReport;
-  static constexpr HandleKind kKind = HandleKind::kFindings;
-  static constexpr const char* kName = "list of findings";
-};
 template <>
 struct HandleTraits<ballast_diff> {
   using Object = DiffReport;
@@ -19,13 +13,6 @@ struct HandleTraits<ballast_diff> {
 };
 
 namespace {
-
-template <typename Item>
-Result<const Item*> item_at(const std::vector<Item>& items, size_t index) {
-  if (index < items.size()) return &items[index];
-  return make_error(ErrorCode::kInvalidArgument, "there is no entry " + std::to_string(index) + ": there are " +
-                                                     std::to_string(items.size()) + ", and they number from 0");
-}
 
 ballast_severity severity_of(Severity severity) {
   switch (severity) {
@@ -77,16 +64,6 @@ ballast_digest digest_of(const Digest& digest) {
   ballast_digest copy;
   std::memcpy(copy.bytes, digest.data(), digest.size());
   return copy;
-}
-
-// VerifyOptions, DiffOptions, DigestOptions
-template <typename Options>
-Result<Options> work_options(const ballast_work_options* given) {
-  BALLAST_TRY(const ballast_work_options work, given_options(given));
-  Options options;
-  options.threads = work.threads;
-  BALLAST_TRY(options.progress, given_progress(work));
-  return options;
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "ballast/archive/convert.h"
+#include "ballast/base/check_size.h"
 #include "bindings/c/boundary.h"
 #include "bindings/c/output_format.h"
 
@@ -33,12 +33,9 @@ Result<TensorInfo> make_tensor_info(const char* name, const char* dtype, std::sp
   info.dtype = *type;
   info.shape = Shape(dims);
   info.byte_size = size;
-  const auto wanted = packed_size(info.shape, info.dtype);
-  if (wanted == size) return info;
-  return make_error(ErrorCode::kInvalidArgument,
-                    info.name + ": " + dtype + " of shape " + info.shape.to_string() +
-                        (wanted ? " has " + std::to_string(*wanted) + " bytes, not " + std::to_string(size)
-                                : " cannot be stored: it is too large, or no number of whole bytes"));
+  Status fits = check_packed_size(info.shape, info.dtype, size);
+  if (!fits) return std::move(fits).error().with_context(info.name);
+  return info;
 }
 
 Result<MetaValue> given_value(const ballast_meta& meta) {
@@ -60,17 +57,6 @@ void set_entry(std::vector<MetaEntry>& metadata, MetaEntry entry) {
   const auto known = std::ranges::find(metadata, entry.key, &MetaEntry::key);
   if (known != metadata.end()) known->value = std::move(entry.value);
   else metadata.push_back(std::move(entry));
-}
-
-Result<ConvertOptions> convert_options(const ballast_write_options& given) {
-  ConvertOptions options;
-  options.allow_lossy = given.allow_lossy;
-  options.threads = given.threads;
-  options.write.format = format_options(given);
-  options.write.commit.overwrite = given.overwrite;
-  options.write.commit.sync = !given.no_sync;
-  BALLAST_TRY(options.write.progress, given_progress(given));
-  return options;
 }
 
 }  // namespace
@@ -130,8 +116,8 @@ ballast_error* ballast_writer_write(ballast_writer* writer, const char* path, co
     BALLAST_TRY(const auto object, use(writer));
     BALLAST_CHECK(need(path, "the path"));
     BALLAST_TRY(const ballast_write_options given, given_options(options));
-    BALLAST_TRY(const FormatDriver* format, choose_format(given.format, path));
-    BALLAST_TRY(const ConvertOptions convert, convert_options(given));
+    BALLAST_TRY(const FormatDriver* format, choose_format(text_or_empty(given.format), path));
+    BALLAST_TRY(const ConvertOptions convert, written_as(given));
     BALLAST_TRY(const auto turn, object->one_call.enter());
     BALLAST_TRY(const ConvertReport report, convert_plan(object->plan, path, *format, convert));
     for (const std::string& note : report.notes) log(BALLAST_LOG_INFO, note);
@@ -144,7 +130,7 @@ ballast_error* ballast_writer_write_bytes(ballast_writer* writer, const ballast_
     BALLAST_CHECK(need_out(out));
     BALLAST_TRY(const auto object, use(writer));
     BALLAST_TRY(const ballast_write_options given, given_options(options));
-    BALLAST_TRY(const FormatDriver* format, choose_format(given.format, ""));
+    BALLAST_TRY(const FormatDriver* format, choose_format(text_or_empty(given.format)));
     BALLAST_TRY(const auto turn, object->one_call.enter());
     BALLAST_TRY(const ByteVector bytes, write_archive_bytes(*format, object->plan, format_options(given)));
     *out = hand_out_text(std::string(as_text(bytes)));

@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include "ballast/base/byte_source.h"
+#include "ballast/base/check_size.h"
 #include "ballast/base/checked.h"
 #include "ballast/base/dtype.h"
 #include "ballast/base/hash.h"
@@ -41,6 +42,14 @@ TEST(Shapes, CountElementsWithoutWrapping) {
   EXPECT_EQ((Shape{2, 3, 4, 5, 6}).element_count(), 720U);
   EXPECT_EQ((Shape{0, uint64_t{1} << 40, uint64_t{1} << 40}).element_count(), 0U);
   EXPECT_FALSE((Shape{uint64_t{1} << 40, uint64_t{1} << 40, 0}).element_count());
+}
+
+TEST(Shapes, SayHowManyBytesTheirTensorsHave) {
+  EXPECT_TRUE(check_packed_size({2, 3}, DType::kF32, 24));
+  EXPECT_EQ(check_packed_size({2, 3}, DType::kF32, 20).error().message, "f32 of shape [2, 3] has 24 bytes, not 20");
+  const Status odd = check_packed_size({3}, DType::kQ4_0, 20);
+  EXPECT_EQ(odd.error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(odd.error().message, "q4_0 of shape [3] cannot be stored: it is too large, or no number of whole bytes");
 }
 
 TEST(Shapes, KeepTheirDimensionsWhenCopiedAndMoved) {

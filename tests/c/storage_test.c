@@ -159,7 +159,7 @@ static void what_is_written_is_read(void) {
 static void bytes_in_memory_are_an_archive_too(void) {
   ballast_writer* writer = make_writer();
   ballast_buffer* buffer = NULL;
-  FAILS(ballast_writer_write_bytes(writer, NULL, &buffer), BALLAST_INVALID_ARGUMENT, "options->format");
+  FAILS(ballast_writer_write_bytes(writer, NULL, &buffer), BALLAST_INVALID_ARGUMENT, "which format to write");
   ballast_write_options options = {.struct_size = sizeof options};
   options.format = "safetensors";
   OK(ballast_writer_write_bytes(writer, &options, &buffer));

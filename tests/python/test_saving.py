@@ -108,7 +108,7 @@ def test_the_extension_or_the_format_decides(here: Path) -> None:
     assert ballast.open("a.bin").format == "npz"
     with pytest.raises(ValueError, match="say which format"):
         ballast.save("a.unknown", {})
-    with pytest.raises(ValueError, match="no format is called"):
+    with pytest.raises(ValueError, match="there is no format"):
         ballast.save("a.npz", {}, format="zip")
 
 

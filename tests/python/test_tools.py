@@ -70,8 +70,8 @@ def test_stats_measure_and_draw(weights: Path) -> None:
     odd = report["b"].numbers
     assert odd is not None and (odd.nan, odd.positive_infinity, odd.finite) == (1, 1, 1)
     assert "<svg" in report._repr_html_() and "2 not finite" in repr(report)
-    with pytest.raises(KeyError):
-        ballast.stats(weights, only=["c"])
+    with pytest.raises(KeyError, match="missing_one"):
+        ballast.stats(weights, only=["a", "missing_one"])
 
 
 def test_convert_selects_casts_and_says_what_it_did(weights: Path) -> None:

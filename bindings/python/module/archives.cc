@@ -93,9 +93,11 @@ std::string describe_archive(const ArchiveHandle& self) {
          std::to_string(archive->tensors().size()) + " tensors, " + std::to_string(bytes) + " bytes>";
 }
 
+}  // namespace
+
 // ---------------------------------------------------------------- many tensors at once
 
-std::vector<size_t> chosen(const ArchiveHandle& self, nb::handle names) {
+std::vector<size_t> chosen_tensors(const ArchiveHandle& self, nb::handle names) {
   std::vector<size_t> indices;
   if (names.is_none()) {
     indices.resize(self.get()->tensors().size());
@@ -105,6 +107,8 @@ std::vector<size_t> chosen(const ArchiveHandle& self, nb::handle names) {
   for (nb::handle name : names) indices.push_back(find_index(self, name));
   return indices;
 }
+
+namespace {
 
 // Pieces of about this size, so that one large tensor is read by every thread.
 constexpr uint64_t kPiece = uint64_t{8} << 20;
@@ -167,7 +171,7 @@ nb::dict copied_arrays(const ArchiveHandle& self, const std::vector<size_t>& ind
 }
 
 nb::dict all_arrays(const Handle& self, nb::object names, bool copy, unsigned threads, nb::object progress) {
-  const std::vector<size_t> indices = chosen(*self, names);
+  const std::vector<size_t> indices = chosen_tensors(*self, names);
   if (copy) return copied_arrays(*self, indices, threads, std::move(progress));
   nb::dict arrays;
   const auto archive = self->get();

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ballast/formats/archive.h"
 
@@ -51,6 +52,10 @@ struct LazyTensor {
 // Names out of files need not be UTF-8: bytes that are not become surrogates, and come back as they were.
 nb::str to_python_text(std::string_view text);
 std::string from_python_text(nb::handle text);
+
+// Where the tensors of these names are; of all where they are None. KeyError names the first that is not there, and
+// what it may be meant to be.
+std::vector<size_t> chosen_tensors(const ArchiveHandle& self, nb::handle names);
 
 // All of it as an array: a view of the file where that can be had and `copy` is false. Block types are bytes here.
 nb::object tensor_array(const LazyTensor& tensor, bool copy);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "ballast/base/check_size.h"
 #include "bindings/python/module/errors.h"
 
 namespace ballast::python {
@@ -152,12 +153,7 @@ ArrayView view_typed(const TypedBytes& typed) {
   view.dtype = typed.dtype;
   view.shape = typed.shape;
   finish(view);
-  if (view.byte_size != size) {
-    const std::string text = "a tensor of type " + std::string(dtype_name(typed.dtype)) + " and shape " +
-                             typed.shape.to_string() + " has " + std::to_string(view.byte_size) + " bytes, not " +
-                             std::to_string(size);
-    raise_error(make_error(ErrorCode::kInvalidArgument, text));
-  }
+  unwrap(check_packed_size(typed.shape, typed.dtype, size));
   return view;
 }
 

@@ -6,6 +6,7 @@
 
 #include "ballast/archive/convert.h"
 #include "ballast/archive/write.h"
+#include "ballast/formats/choose_format.h"
 #include "bindings/python/module/archives.h"
 #include "bindings/python/module/arrays.h"
 #include "bindings/python/module/errors.h"
@@ -84,13 +85,6 @@ HeldPlan plan_of(nb::handle tensors, nb::handle metadata, nb::handle config, con
   return held;
 }
 
-const FormatDriver& format_called(const std::string& name) {
-  if (const FormatDriver* format = find_format(name)) return *format;
-  std::string known;
-  for (const FormatDriver* format : all_formats()) known += (known.empty() ? "" : ", ") + std::string(format->name);
-  raise_error(make_error(ErrorCode::kInvalidArgument, "no format is called \"" + name + "\"; known are " + known));
-}
-
 WriteOptions write_options(bool compress, uint64_t shard_size, const std::string& target) {
   WriteOptions options;
   options.compress = compress;
@@ -113,7 +107,7 @@ Result<WriteReport> write_lossy(WritePlan plan, const std::string& path, const F
 nb::tuple save_path(const std::string& path, nb::handle tensors, const std::string& format_name, nb::handle metadata,
                     nb::handle config, bool overwrite, bool sync, bool allow_lossy, bool compress, uint64_t shard_size,
                     const std::string& target, nb::object progress) {
-  const FormatDriver& format = format_called(format_name);
+  const FormatDriver& format = *unwrap(choose_format(format_name));
   HeldPlan held = plan_of(tensors, metadata, config, format);
   WriteSettings settings;
   settings.format = write_options(compress, shard_size, target);
@@ -131,7 +125,7 @@ nb::tuple save_path(const std::string& path, nb::handle tensors, const std::stri
 
 nb::bytes save_bytes(nb::handle tensors, const std::string& format_name, nb::handle metadata, nb::handle config,
                      bool compress, const std::string& target) {
-  const FormatDriver& format = format_called(format_name);
+  const FormatDriver& format = *unwrap(choose_format(format_name));
   HeldPlan held = plan_of(tensors, metadata, config, format);
   const WriteOptions options = write_options(compress, 0, target);
   const ByteVector bytes =

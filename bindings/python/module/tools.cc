@@ -10,6 +10,7 @@
 #include "ballast/archive/manifest.h"
 #include "ballast/archive/stats.h"
 #include "ballast/archive/verify.h"
+#include "ballast/formats/choose_format.h"
 #include "bindings/python/module/archives.h"
 #include "bindings/python/module/arrays.h"
 #include "bindings/python/module/errors.h"
@@ -98,15 +99,13 @@ nb::dict doctor(const std::string& path, unsigned threads, nb::object progress) 
 
 nb::dict rescue_to(const std::string& path, const std::string& destination, const std::string& format_name,
                    bool overwrite, unsigned threads, nb::object progress) {
-  const FormatDriver* format = find_format(format_name);
-  if (format == nullptr) throw nb::value_error("no format is called so");
-  const RescueReport report = run_long(std::move(progress), [&](Progress heard) -> Result<RescueReport> {
-    BALLAST_TRY(const ResolvedPath resolved, resolve_path(path, {.access = FileAccess::kPositional}));
+  const FormatDriver& format = *unwrap(choose_format(format_name));
+  const RescueReport report = run_long(std::move(progress), [&](Progress heard) {
     ConvertOptions options;
     options.threads = threads;
     options.write.commit.overwrite = overwrite;
     options.write.progress = std::move(heard);
-    return rescue(resolved.request, destination, *format, options);
+    return rescue(path, destination, format, options);
   });
   nb::dict made = diagnosis_dict(report.diagnosis);
   nb::list files;
@@ -202,12 +201,7 @@ nb::object measured_dict(const TensorStatistics& measured) {
 
 nb::dict statistics(const ArchiveHandle& file, nb::handle names, size_t bins, unsigned threads, nb::object progress) {
   const auto archive = file.get();
-  std::vector<size_t> chosen;
-  for (nb::handle name : names) {
-    const auto index = archive->find(from_python_text(name));
-    if (!index) raise_error(make_error(ErrorCode::kNotFound, "no tensor is called so"), Missing::kName);
-    chosen.push_back(*index);
-  }
+  const std::vector<size_t> chosen = chosen_tensors(file, names);
   const ArchiveStatistics measured = run_long(std::move(progress), [&](Progress heard) {
     return measure_archive(*archive, chosen,
                            {.bins = bins, .total_bins = bins, .threads = threads, .progress = std::move(heard)});
