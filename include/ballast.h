@@ -58,6 +58,8 @@ typedef struct ballast_engine ballast_engine;
 typedef struct ballast_chat ballast_chat;
 typedef struct ballast_embedder ballast_embedder;
 typedef struct ballast_image_model ballast_image_model;
+typedef struct ballast_diagnosis ballast_diagnosis;
+typedef struct ballast_statistics ballast_statistics;
 
 typedef struct ballast_text {
   const char* data;
@@ -375,7 +377,108 @@ typedef struct ballast_digest {
 BALLAST_CHECKED ballast_error* ballast_archive_hash(const ballast_archive* archive, const ballast_work_options* options,
                                                     ballast_digest* total, ballast_digest* tensors);
 
+typedef struct ballast_tensor_statistics {
+  size_t struct_size;
+  bool measured;  // false: a type without arithmetic, and nothing below counts
+  uint64_t count;
+  uint64_t zeros;
+  uint64_t denormals;
+  uint64_t nan;
+  uint64_t positive_infinity;
+  uint64_t negative_infinity;
+  double min;  // of the finite numbers, as the three that follow; NaN where there are none
+  double max;
+  double mean;
+  double std;            // of all of them, as NumPy's
+  double histogram_low;  // mean +- 4 std, or less where there is nothing more
+  double histogram_high;
+  uint64_t below;  // numbers under histogram_low
+  uint64_t above;
+  const uint64_t* histogram;  // how many numbers lie in each of the equal bins between the two
+  size_t bins;                // 1 where all numbers are the same, 0 where none is finite
+} ballast_tensor_statistics;
+
+// What the numbers of these tensors look like; of all where `tensors` is NULL and `count` is 0. `bins`: of the
+// histograms; 0: 24. Reads each payload once, and never more than a part of it at a time.
+BALLAST_CHECKED ballast_error* ballast_archive_statistics(const ballast_archive* archive, const size_t* tensors,
+                                                          size_t count, size_t bins,
+                                                          const ballast_work_options* options,
+                                                          ballast_statistics** out);
+// In the order in which they were asked for.
+BALLAST_API size_t ballast_statistics_count(const ballast_statistics* statistics);
+BALLAST_CHECKED ballast_error* ballast_statistics_get(const ballast_statistics* statistics, size_t index,
+                                                      ballast_tensor_statistics* out);
+// Over all tensors together.
+BALLAST_CHECKED ballast_error* ballast_statistics_total(const ballast_statistics* statistics,
+                                                        ballast_tensor_statistics* out);
+BALLAST_API void ballast_statistics_close(ballast_statistics* statistics);
+
+// ---------------------------------------------------------------- files that cannot be read
+
+typedef enum ballast_verdict {
+  BALLAST_VERDICT_SOUND = 1,
+  BALLAST_VERDICT_FLAWED = 2,       // it can be read, but warnings say that something is odd
+  BALLAST_VERDICT_DAMAGED = 3,      // of a known format, and broken
+  BALLAST_VERDICT_UNREADABLE = 4,   // of a known format, but the operating system could not read all of it
+  BALLAST_VERDICT_UNSUPPORTED = 5,  // of a known format, and of a kind that is not handled
+  BALLAST_VERDICT_FOREIGN = 6,      // something else, which is known: a web page, a Git LFS pointer, ...
+  BALLAST_VERDICT_UNKNOWN = 7
+} ballast_verdict;
+
+typedef struct ballast_diagnosis_info {
+  size_t struct_size;
+  ballast_verdict verdict;
+  const char* verdict_name;  // "sound", "damaged", ...
+  ballast_text format;       // recognised; of an unknown file the nearest, or empty
+  ballast_text content;      // of BALLAST_VERDICT_FOREIGN: "html", "git_lfs_pointer", ...
+  ballast_text what;         // what is wrong, in a sentence
+  ballast_text cause;        // the likely cause; this and the advice may be empty
+  ballast_text advice;
+  uint64_t size;    // of the file
+  bool has_offset;  // it breaks at `offset`
+  uint64_t offset;
+  uint64_t sound_tensors;  // what a rescue would give
+  uint64_t sound_bytes;
+  size_t lost_tensors;  // that the file speaks of and that cannot be had
+  bool complete;        // a rescue gives everything that the file held
+} ballast_diagnosis_info;
+
+typedef struct ballast_lost_tensor {
+  size_t struct_size;
+  ballast_text name;
+  ballast_text code;  // of the finding that tells, or "description"
+  ballast_text why;
+} ballast_lost_tensor;
+
+// Why a file cannot be read, and what of it can be saved. Fails only where there is nothing to look at.
+BALLAST_CHECKED ballast_error* ballast_doctor(const char* path, const ballast_work_options* options,
+                                              ballast_diagnosis** out);
+BALLAST_CHECKED ballast_error* ballast_diagnosis_get(const ballast_diagnosis* diagnosis, ballast_diagnosis_info* out);
+BALLAST_CHECKED ballast_error* ballast_diagnosis_lost(const ballast_diagnosis* diagnosis, size_t index,
+                                                      ballast_lost_tensor* out);
+BALLAST_CHECKED ballast_error* ballast_diagnosis_findings(const ballast_diagnosis* diagnosis, ballast_findings** out);
+BALLAST_API void ballast_diagnosis_close(ballast_diagnosis* diagnosis);
+// Writes the tensors that are sound, with metadata and config as far as they could be read, to a new file.
+// BALLAST_CORRUPT where none is, or BALLAST_IO where reading failed. `diagnosis` and `out` may be NULL.
+BALLAST_CHECKED ballast_error* ballast_rescue(const char* path, const char* destination,
+                                              const ballast_write_options* options, ballast_diagnosis** diagnosis,
+                                              ballast_conversion** out);
+
 // ---------------------------------------------------------------- tokenizers
+
+typedef struct ballast_encode_options {
+  size_t struct_size;
+  bool special;  // these two as for ballast_tokenizer_encode
+  bool around;
+  bool offsets;      // say which part of the text each token stands for; takes several times as long
+  uint32_t threads;  // 0: as many as the machine has
+} ballast_encode_options;
+
+// A part of a text, in bytes.
+typedef struct ballast_span {
+  size_t begin;
+  size_t end;
+} ballast_span;
 
 // A tokenizer.json, a vocab.json with its merges.txt, a SentencePiece model, a GGUF file with a vocabulary, or a folder
 // that holds one of the first three.
@@ -386,6 +489,12 @@ BALLAST_API size_t ballast_tokenizer_size(const ballast_tokenizer* tokenizer);
 // the model expects before and behind a text.
 BALLAST_CHECKED ballast_error* ballast_tokenizer_encode(const ballast_tokenizer* tokenizer, const char* text,
                                                         size_t size, bool special, bool around, ballast_tokens** out);
+// Many texts at once, on several threads. `sizes` is NULL where all texts end with a NUL. `out` has room for `count`
+// lists, each of which is closed by itself; an error names the text by its number, and leaves none.
+BALLAST_CHECKED ballast_error* ballast_tokenizer_encode_batch(const ballast_tokenizer* tokenizer,
+                                                              const char* const* texts, const size_t* sizes,
+                                                              size_t count, const ballast_encode_options* options,
+                                                              ballast_tokens** out);
 // Text of tokens. It may end in the middle of a character.
 BALLAST_CHECKED ballast_error* ballast_tokenizer_decode(const ballast_tokenizer* tokenizer, const uint32_t* ids,
                                                         size_t count, bool skip_special, ballast_buffer** out);
@@ -395,6 +504,8 @@ BALLAST_CHECKED ballast_error* ballast_tokenizer_find(const ballast_tokenizer* t
 BALLAST_API void ballast_tokenizer_close(ballast_tokenizer* tokenizer);
 
 BALLAST_API const uint32_t* ballast_tokens_data(const ballast_tokens* tokens);
+// The whole characters that each token stands for; nothing of one that was added. NULL where they were not asked for.
+BALLAST_API const ballast_span* ballast_tokens_offsets(const ballast_tokens* tokens);
 BALLAST_API size_t ballast_tokens_count(const ballast_tokens* tokens);
 BALLAST_API void ballast_tokens_close(ballast_tokens* tokens);
 
@@ -588,6 +699,35 @@ BALLAST_CHECKED ballast_error* ballast_image_model_classify(const ballast_image_
                                                             size_t size, uint64_t width, uint64_t height,
                                                             ballast_image_class* out, size_t capacity, size_t* count);
 BALLAST_API void ballast_image_model_close(ballast_image_model* model);
+
+// ---------------------------------------------------------------- training
+
+// Is told of every step, evaluation and checkpoint, as JSON: {"step":12,"loss":0.5,...}; other events have an "event"
+// first ("eval", "checkpoint", "resume", "warning"). false ends the run behind a checkpoint. `event` is valid during
+// the call.
+typedef bool (*ballast_train_callback)(void* user, const char* event, size_t size);
+
+typedef struct ballast_train_options {
+  size_t struct_size;
+  const char* backend;           // NULL: the default
+  const char* const* overrides;  // "train.steps=20": settings that win over those of the configuration
+  size_t override_count;
+  bool overwrite;       // replace a model that is there
+  bool no_checkpoints;  // look for none and write none, whatever the configuration says
+  ballast_train_callback callback;
+  void* user;
+  ballast_cancel* cancel;  // ends the run as the callback does; the call then fails with BALLAST_CANCELLED
+} ballast_train_options;
+
+// Does what `ballast train` does: from a configuration (TOML or JSON; docs/training.md lists the settings) to a trained
+// model. A run that was ended, or killed, goes on from its last checkpoint when it is called again, and comes to the
+// same numbers. `result` (may be NULL) gets what became of it, as JSON: {"step":...,"loss":...,"finished":true,
+// "output":...,...}. Pictures (data of kind "images") are BALLAST_UNSUPPORTED: the library decodes none.
+BALLAST_CHECKED ballast_error* ballast_train(const char* config_path, const ballast_train_options* options,
+                                             ballast_buffer** result);
+// The same with the configuration itself, in JSON.
+BALLAST_CHECKED ballast_error* ballast_train_json(const char* json, size_t size, const ballast_train_options* options,
+                                                  ballast_buffer** result);
 
 #ifdef __cplusplus
 }

@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "ballast/backends/backends.h"
+#include "ballast/base/json.h"
 #include "ballast/io/guard.h"
 #include "ballast/io/output_path.h"
 #include "ballast/nn/sequential_file.h"
@@ -158,6 +159,9 @@ class LoggedRun final : public RunObserver {
 
 Result<PreparedRun> prepare_run(const TrainConfig& config, const PrepareOptions& options) {
   return guarded([&]() -> Result<PreparedRun> {
+    if (!config.log.report.empty() && !options.writes_report) {
+      return make_error(ErrorCode::kInvalidArgument, "log.report: no report is written here; leave it out");
+    }
     BALLAST_CHECK(check_destinations(config, options.overwrite));
     PreparedRun run;
     BALLAST_CHECK(make_trainer(config, options, run));
@@ -183,6 +187,28 @@ Result<RunOutcome> complete_run(PreparedRun& run, RunObserver& observer, bool ov
     BALLAST_CHECK(write_model(run, overwrite, outcome));
     return outcome;
   });
+}
+
+std::string to_json(const PreparedRun& run, const RunOutcome& outcome) {
+  const RunEnd& end = outcome.end;
+  JsonWriter json;
+  const auto add_real = [&json](std::string_view key, std::optional<double> value) {
+    json.key(key);
+    if (value) json.real(*value);
+    else json.null();
+  };
+  json.begin_object().key("step").number(run.trainer->step()).key("total_steps").number(run.trainer->total_steps());
+  json.key("steps_made").number(end.steps).key("parameters").number(run.parameters).key("resumed_from");
+  if (run.resumed) json.number(*run.resumed);
+  else json.null();
+  add_real("loss", end.last_loss);
+  add_real("eval_loss", end.last_evaluation ? std::optional(end.last_evaluation->loss) : std::nullopt);
+  add_real("eval_accuracy", end.last_evaluation ? end.last_evaluation->accuracy : std::nullopt);
+  json.key("finished").boolean(end.finished).key("output");
+  if (outcome.wrote_output || outcome.kept_output) json.string(run.config().train.output);
+  else json.null();
+  json.key("config").raw(run.config().to_json()).end_object();
+  return json.take();
 }
 
 }  // namespace ballast

@@ -16,6 +16,7 @@ struct PrepareOptions {
   std::string backend{};            // empty: the default
   bool overwrite = false;           // a model that is there is replaced
   bool checkpoints = true;          // false: none are looked for or written, whatever the configuration says
+  bool writes_report = false;       // the caller does; otherwise a configuration that asks for a report is refused
   PictureReader read_picture = {};  // for data of kind "images"
   Progress progress = {};           // of reading the data
   // What the user should know: what changed since the checkpoint, and checkpoints that were passed over.
@@ -55,5 +56,10 @@ struct RunOutcome {
 // (but not the report: that is the caller's). The observer is told of everything, first of where the run resumes. A run
 // that was stopped writes it only where it has no checkpoints: it would lose everything otherwise.
 Result<RunOutcome> complete_run(PreparedRun& run, RunObserver& observer, bool overwrite = false);
+
+// What became of it, for programs: {"step":12,"total_steps":12,"steps_made":12,"parameters":340,"resumed_from":null,
+// "loss":0.5,"eval_loss":null,"eval_accuracy":null,"finished":true,"output":null,"config":{...}}. "output" is where the
+// model is, null where none was written or kept; "config" has all settings, also those that the configuration left out.
+std::string to_json(const PreparedRun& run, const RunOutcome& outcome);
 
 }  // namespace ballast

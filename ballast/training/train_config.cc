@@ -155,6 +155,14 @@ void settle_length(ConfigValue& root) {
   std::erase_if(train->members, [loser](const ConfigMember& member) { return member.name == loser; });
 }
 
+Status apply_overrides(ConfigValue& root, const std::vector<std::string>& overrides) {
+  for (const std::string& override_text : overrides) {
+    if (root.kind == ConfigValue::Kind::kTable) BALLAST_CHECK(set_config_value(root, override_text));
+  }
+  settle_length(root);
+  return {};
+}
+
 }  // namespace
 
 }  // namespace ballast::train_config
@@ -164,17 +172,16 @@ namespace ballast {
 Result<TrainConfig> load_train_config(const std::string& path, const std::vector<std::string>& overrides) {
   return guarded([&]() -> Result<TrainConfig> {
     BALLAST_TRY(ConfigValue root, read_config_file(path));
-    for (const std::string& override_text : overrides) {
-      if (root.kind == ConfigValue::Kind::kTable) BALLAST_CHECK(set_config_value(root, override_text));
-    }
-    train_config::settle_length(root);
+    BALLAST_CHECK(train_config::apply_overrides(root, overrides));
     return train_config::read_config(path, split_path(path).folder, root);
   });
 }
 
-Result<TrainConfig> parse_train_config(std::string_view json, const std::string& where) {
+Result<TrainConfig> parse_train_config(std::string_view json, const std::string& where,
+                                       const std::vector<std::string>& overrides) {
   return guarded([&]() -> Result<TrainConfig> {
-    BALLAST_TRY(const ConfigValue root, parse_config_json(json, where));
+    BALLAST_TRY(ConfigValue root, parse_config_json(json, where));
+    BALLAST_CHECK(train_config::apply_overrides(root, overrides));
     return train_config::read_config(where, "", root);
   });
 }

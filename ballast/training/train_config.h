@@ -166,6 +166,7 @@ struct TrainConfig {
 // folder, those in overrides from where the program runs.
 Result<TrainConfig> load_train_config(const std::string& path, const std::vector<std::string>& overrides = {});
 // JSON text, such as `to_json` gives it; `where` names it in errors. Paths are taken as they are.
-Result<TrainConfig> parse_train_config(std::string_view json, const std::string& where);
+Result<TrainConfig> parse_train_config(std::string_view json, const std::string& where,
+                                       const std::vector<std::string>& overrides = {});
 
 }  // namespace ballast

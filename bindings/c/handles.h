@@ -34,6 +34,8 @@ enum class HandleKind : uint8_t {
   kChat,
   kEmbedder,
   kImageModel,
+  kDiagnosis,
+  kStatistics,
 };
 
 // Any number of threads may use it.

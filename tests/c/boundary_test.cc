@@ -44,6 +44,22 @@ TEST(CBoundary, AnExceptionOfACallbackIsAnError) {
   EXPECT_EQ(said(convert_with([](void*, const ballast_progress*) -> bool { throw 7; })).first, BALLAST_INTERNAL);
 }
 
+TEST(CBoundary, AnExceptionOfACallbackEndsARun) {
+  const TempFolder folder;
+  folder.write("text.txt", std::string(500, 'a') + std::string(500, 'b'));
+  const std::string config =
+      R"({"model": {"kind": "gpt", "context_length": 8, "embed_dim": 8, "num_layers": 1, "num_heads": 1},
+          "data": {"kind": "text", "tokenizer": "bytes", "path": ")" +
+      folder.path("text.txt") + R"("}, "train": {"steps": 3, "batch_size": 2, "threads": 1}})";
+  ballast_train_options options = {};
+  options.struct_size = sizeof options;
+  options.callback = [](void*, const char*, size_t) -> bool { throw std::runtime_error("no more"); };
+  const auto [kind, message] = said(ballast_train_json(config.data(), config.size(), &options, nullptr));
+  EXPECT_EQ(kind, BALLAST_INTERNAL);
+  EXPECT_EQ(message, "no more");
+  EXPECT_EQ(ballast_open_handles(), 0U);
+}
+
 TEST(CBoundary, AnExceptionOfTheLogDoesNotSpoilTheWork) {
   ballast_set_log([](void*, ballast_log_level, const char*) { throw 7; }, nullptr);
   c::log(BALLAST_LOG_INFO, "something");

@@ -25,7 +25,7 @@ def prepare(folder):
     (folder / "ballast-c.pc").write_text(PKG_CONFIG.format(root=root, libraries=libraries))
     links = {"weights.safetensors": root / "tests/data/safetensors/reference.safetensors",
              "model.gptrs": root / "models/default/model.gptrs", "tokenizer.json": root / "models/default/tokenizer.json",
-             "bert": models / "bert", "mobilenet_v2.gptrs": models / "mobilenet_v2.gptrs"}
+             "bert": models / "bert", "digits": root / "models/digits", "mobilenet_v2.gptrs": models / "mobilenet_v2.gptrs"}
     for name, target in links.items():
         (folder / name).symlink_to(target)
     for block in re.findall(r"^```c\n(.*?)^```", text, re.S | re.M):

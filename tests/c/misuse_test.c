@@ -27,6 +27,16 @@ static void null_handles_are_errors_or_nothing(void) {
   FAILS(ballast_writer_write(NULL, "a", NULL), BALLAST_INVALID_ARGUMENT, "no open writer");
   FAILS(ballast_generate(NULL, "a", 1, NULL, NULL, NULL, NULL), BALLAST_INVALID_ARGUMENT, "no open text model");
   FAILS(ballast_engine_run(NULL), BALLAST_INVALID_ARGUMENT, "no open engine");
+  FAILS(ballast_engine_wait(NULL, 1), BALLAST_INVALID_ARGUMENT, "no open engine");
+  ballast_diagnosis_info diagnosis = {.struct_size = sizeof diagnosis};
+  FAILS(ballast_diagnosis_get(NULL, &diagnosis), BALLAST_INVALID_ARGUMENT, "no open diagnosis");
+  ballast_statistics* statistics = NULL;
+  FAILS(ballast_archive_statistics(NULL, NULL, 0, 0, NULL, &statistics), BALLAST_INVALID_ARGUMENT, "no open archive");
+  const char* text = "a";
+  ballast_tokens* tokens = NULL;
+  FAILS(ballast_tokenizer_encode_batch(NULL, &text, NULL, 1, NULL, &tokens), BALLAST_INVALID_ARGUMENT,
+        "no open tokenizer");
+  CHECK(ballast_tokens_offsets(NULL) == NULL && ballast_statistics_count(NULL) == 0);
   FAILS(ballast_chat_say(NULL, "a", 1, NULL, NULL, NULL), BALLAST_INVALID_ARGUMENT, "no open chat");
   CHECK(ballast_archive_tensor_count(NULL) == 0 && ballast_archive_meta_count(NULL) == 0);
   CHECK(ballast_archive_format(NULL).size == 0 && ballast_archive_config(NULL).data == NULL);
@@ -55,6 +65,8 @@ static void closing_null_does_nothing(void) {
   ballast_chat_close(NULL);
   ballast_embedder_close(NULL);
   ballast_image_model_close(NULL);
+  ballast_diagnosis_close(NULL);
+  ballast_statistics_close(NULL);
 }
 
 static void null_arguments_are_named(void) {

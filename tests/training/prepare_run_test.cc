@@ -95,6 +95,27 @@ TEST_F(PrepareRunTest, FindsOutFirstWhetherTheModelCanBeWritten) {
   EXPECT_TRUE(prepare_run(settings, {.overwrite = true}));
 }
 
+TEST_F(PrepareRunTest, RefusesAReportThatNobodyWrites) {
+  TrainConfig settings = config();
+  settings.log.report = folder_.path("report.html");
+  const auto refused = prepare_run(settings);
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("log.report"));
+  EXPECT_TRUE(prepare_run(settings, {.writes_report = true}));
+}
+
+TEST_F(PrepareRunTest, SaysWhatBecameOfItAsJson) {
+  auto prepared = prepare_run(config());
+  ASSERT_TRUE(prepared) << prepared.error().message;
+  Notes notes(2);
+  const auto outcome = complete_run(*prepared, notes);
+  ASSERT_TRUE(outcome) << outcome.error().message;
+  const std::string json = to_json(*prepared, *outcome);
+  EXPECT_THAT(json, HasSubstr(R"({"step":2,"total_steps":5,"steps_made":2,"parameters":)"));
+  EXPECT_THAT(json, HasSubstr(R"("resumed_from":null,"loss":)"));
+  EXPECT_THAT(json, HasSubstr(R"("eval_loss":null,"eval_accuracy":null,"finished":false,"output":null,"config":{)"));
+}
+
 TEST_F(PrepareRunTest, TellsWhatChangedSinceTheCheckpoint) {
   TrainConfig settings = config();
   settings.checkpoint.folder = folder_.path("checkpoints");

@@ -37,6 +37,7 @@ Result<PreparedRun> prepare_run(const TrainFlags& flags, Console& console) {
   options.backend = flags.backend;
   options.overwrite = flags.overwrite;
   options.checkpoints = !flags.check;
+  options.writes_report = true;
   options.read_picture = read_picture;
   options.progress = bar.callback();
   options.on_note = [&](std::string_view text) { console.remark(printable(text) + '\n'); };

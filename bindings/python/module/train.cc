@@ -156,8 +156,6 @@ Result<TrainConfig> read_config(const std::string& config, bool is_path, const s
 Result<Trained> train(const std::string& config, bool is_path, const std::vector<std::string>& overrides,
                       const std::string& device, bool overwrite, Listener& listener) {
   BALLAST_TRY(const TrainConfig settings, read_config(config, is_path, overrides));
-  if (!settings.log.report.empty())
-    return make_error(ErrorCode::kInvalidArgument, "log.report: reports are written by `ballast train`; leave it out");
   PrepareOptions options;
   options.backend = device;
   options.overwrite = overwrite;
