@@ -56,6 +56,10 @@ def check_language(suite, program, libraries, model):
         broken.write_bytes(path.read_bytes()[:-3])
         lines = run_program(program, libraries, "tensors", broken, status=1)
         require(lines[-1].startswith("error corrupt: "), f"said {lines}")
+    with suite.case("write", "the doctor counts what can be saved of it"):
+        require(run_program(program, libraries, "doctor", path) == ["sound safetensors, 4 of 4 tensors"], "it is sound")
+        lines = run_program(program, libraries, "doctor", broken)
+        require(lines == ["damaged safetensors, 3 of 4 tensors"], f"said {lines}")
     with suite.case("write", "three texts at once are what the command writes"):
         prompts = ["It is a truth", "Emma", "She was"]
         expected = texts_of(suite.ballast, model, prompts)

@@ -1,6 +1,7 @@
-// Calls the C interface from Go; the same two verbs, and the same lines, as the program in Rust.
+// Calls the C interface from Go; the same verbs, and the same lines, as the program in Rust.
 //
 //	tensors PATH              one line a tensor: name, dtype, shape, sum of all bytes
+//	doctor PATH               what is wrong with a file, and how much of it can be saved
 //	generate PATH PROMPT...   what the model writes for each prompt, all at once: 8 likeliest tokens, one line each
 //
 // The last line is the number of handles that are still open.
@@ -86,6 +87,24 @@ func printTensor(archive *C.ballast_archive, index C.size_t) error {
 	return nil
 }
 
+func printDiagnosis(path string) error {
+	name := C.CString(path)
+	defer C.free(unsafe.Pointer(name))
+	var diagnosis *C.ballast_diagnosis
+	if err := checked(C.ballast_doctor(name, nil, &diagnosis)); err != nil {
+		return err
+	}
+	defer C.ballast_diagnosis_close(diagnosis)
+	var info C.ballast_diagnosis_info
+	info.struct_size = C.sizeof_ballast_diagnosis_info
+	if err := checked(C.ballast_diagnosis_get(diagnosis, &info)); err != nil {
+		return err
+	}
+	tensors := uint64(info.sound_tensors) + uint64(info.lost_tensors)
+	fmt.Printf("%s %s, %d of %d tensors\n", C.GoString(info.verdict_name), textOf(info.format), info.sound_tensors, tensors)
+	return nil
+}
+
 var texts []string
 
 //export goOnEvent
@@ -135,10 +154,12 @@ func run(arguments []string) error {
 	switch {
 	case len(arguments) == 2 && arguments[0] == "tensors":
 		return printTensors(arguments[1])
+	case len(arguments) == 2 && arguments[0] == "doctor":
+		return printDiagnosis(arguments[1])
 	case len(arguments) >= 2 && arguments[0] == "generate":
 		return printTexts(arguments[1], arguments[2:])
 	}
-	return errors.New("usage: tensors PATH | generate PATH PROMPT...")
+	return errors.New("usage: tensors PATH | doctor PATH | generate PATH PROMPT...")
 }
 
 func main() {

@@ -26,6 +26,25 @@ pub struct TensorInfo {
 }
 
 #[repr(C)]
+pub struct DiagnosisInfo {
+    pub struct_size: usize,
+    pub verdict: c_int,
+    pub verdict_name: *const c_char,
+    pub format: Text,
+    pub content: Text,
+    pub what: Text,
+    pub cause: Text,
+    pub advice: Text,
+    pub size: u64,
+    pub has_offset: bool,
+    pub offset: u64,
+    pub sound_tensors: u64,
+    pub sound_bytes: u64,
+    pub lost_tensors: usize,
+    pub complete: bool,
+}
+
+#[repr(C)]
 pub struct GenerateOptions {
     pub struct_size: usize,
     pub max_tokens: u64,
@@ -70,6 +89,9 @@ extern "C" {
     pub fn ballast_tensor_data(tensor: *const Handle) -> *const u8;
     pub fn ballast_tensor_size(tensor: *const Handle) -> usize;
     pub fn ballast_tensor_close(tensor: *mut Handle);
+    pub fn ballast_doctor(path: *const c_char, options: *const c_void, out: *mut *mut Handle) -> *mut Handle;
+    pub fn ballast_diagnosis_get(diagnosis: *const Handle, out: *mut DiagnosisInfo) -> *mut Handle;
+    pub fn ballast_diagnosis_close(diagnosis: *mut Handle);
     pub fn ballast_text_model_open(path: *const c_char, options: *const c_void, out: *mut *mut Handle) -> *mut Handle;
     pub fn ballast_text_model_defaults(model: *const Handle, options: *mut GenerateOptions) -> *mut Handle;
     pub fn ballast_text_model_close(model: *mut Handle);

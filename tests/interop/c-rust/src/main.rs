@@ -1,6 +1,7 @@
 //! Calls the C interface from Rust.
 //!
 //!   tensors PATH              one line a tensor: name, dtype, shape, sum of all bytes
+//!   doctor PATH               what is wrong with a file, and how much of it can be saved
 //!   generate PATH PROMPT...   what the model writes for each prompt, all at once: 8 likeliest tokens, one line each
 //!
 //! The last line is the number of handles that are still open.
@@ -62,6 +63,22 @@ fn print_tensors(path: &str) -> Result<(), String> {
     Ok(())
 }
 
+fn print_diagnosis(path: &str) -> Result<(), String> {
+    let path = c_string(path)?;
+    let mut diagnosis = null_mut();
+    checked(unsafe { ffi::ballast_doctor(path.as_ptr(), null(), &mut diagnosis) })?;
+    let mut info: ffi::DiagnosisInfo = unsafe { std::mem::zeroed() };
+    info.struct_size = std::mem::size_of::<ffi::DiagnosisInfo>();
+    let got = checked(unsafe { ffi::ballast_diagnosis_get(diagnosis, &mut info) });
+    if got.is_ok() {
+        let verdict = unsafe { CStr::from_ptr(info.verdict_name) }.to_string_lossy();
+        let tensors = info.sound_tensors + info.lost_tensors as u64;
+        println!("{} {}, {} of {} tensors", verdict, text_of(info.format), info.sound_tensors, tensors);
+    }
+    unsafe { ffi::ballast_diagnosis_close(diagnosis) };
+    got
+}
+
 extern "C" fn on_event(user: *mut c_void, event: *const ffi::EngineEvent) {
     let (written, event) = unsafe { (&mut *(user as *mut String), &*event) };
     written.push_str(&text_of(event.text));
@@ -98,8 +115,9 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done = match arguments.as_slice() {
         [verb, path] if verb == "tensors" => print_tensors(path),
+        [verb, path] if verb == "doctor" => print_diagnosis(path),
         [verb, path, prompts @ ..] if verb == "generate" => print_texts(path, prompts),
-        _ => Err("usage: tensors PATH | generate PATH PROMPT...".to_string()),
+        _ => Err("usage: tensors PATH | doctor PATH | generate PATH PROMPT...".to_string()),
     };
     if let Err(message) = &done {
         println!("error {message}");
