@@ -8,6 +8,7 @@
 // format and what happens after a crash.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -214,9 +215,9 @@ class CheckpointManager {
   CheckpointManager& operator=(const CheckpointManager&) = delete;
 
   // Finds the newest sound checkpoint, reading and checking all of it. What it holds need not be written again.
-  Result<ResumeReport> resume();
+  Result<ResumeReport> resume(const Progress& progress = {});
   // The checkpoint of this step, or an error that says what is wrong with it.
-  Result<LoadedCheckpoint> resume_from(uint64_t step);
+  Result<LoadedCheckpoint> resume_from(uint64_t step, const Progress& progress = {});
 
   // Copies the snapshot and returns; the rest happens in the background. The copy goes into memory that is kept for the
   // next one, so that only the first save, or a larger one, allocates. While an earlier checkpoint is still being
@@ -227,6 +228,13 @@ class CheckpointManager {
 
   // Waits until everything is durable; the error of the last write, once.
   Status finish();
+  // Waits at most this long for the write in progress; true: there is none any more, so that nothing else waits either.
+  // For callers that have to look up now and then, for a signal say.
+  bool wait_for(std::chrono::milliseconds time) const;
+
+  // In a child of fork(), before anything else: it has no writer's thread, and its copy of the lock would hold the
+  // folder when the parent is gone. Closes that copy; afterwards only the destructor may be called, which does nothing.
+  void abandon_after_fork();
 
   // The last checkpoint that became durable through this manager, without waiting.
   std::optional<CommitReport> last_commit() const;

@@ -1,17 +1,22 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
+#include <thread>
 
 #include "ballast/archive/open.h"
 #include "ballast/training/checkpoints/checkpoint_export.h"
 #include "tests/support/child_process.h"
+#include "tests/support/faulty_file_system.h"
 #include "tests/training/checkpoint_testing.h"
 
 namespace ballast {
 namespace {
 
 using ::ballast::testing::describe_difference;
+using ::ballast::testing::FaultyFileSystem;
 using ::ballast::testing::open_or_fail;
 using ::ballast::testing::quick_options;
 using ::ballast::testing::read_text_file;
@@ -351,6 +356,53 @@ TEST(CheckpointManager, TheCallerMayChangeItsTensorsAsSoonAsSaveReturns) {
   EXPECT_LE(again->wait_seconds, again->pause_seconds);
   ASSERT_TRUE(manager->finish());
   EXPECT_EQ(*manager->resume_from(0)->read(CheckpointPart::kWeights, 0), original);
+}
+
+TEST(CheckpointManager, WaitingEndsAfterTheTimeGivenOrWithTheWrite) {
+  using std::chrono::milliseconds;
+  const TempFolder folder;
+  SampleRun run;
+  std::atomic<bool> blocked = false;
+  const FaultyFileSystem files([&](const std::string&, int) {
+    while (blocked) std::this_thread::sleep_for(milliseconds(1));
+    return 0;
+  });
+  CheckpointOptions options = quick_options();
+  options.file_system = &files;
+  const auto manager = open_or_fail(folder.path(), options);
+  EXPECT_TRUE(manager->wait_for(milliseconds(0)));  // nothing is being written
+  blocked = true;
+  ASSERT_TRUE(manager->save(run.at(1)));
+  EXPECT_FALSE(manager->wait_for(milliseconds(20)));
+  blocked = false;
+  EXPECT_TRUE(manager->wait_for(milliseconds(60'000)));
+  EXPECT_THAT(steps_in(folder.path()), ElementsAre(1));
+}
+
+TEST(CheckpointManager, ResumingMayBeCancelledWhichSaysNothingAboutTheCheckpoint) {
+  const TempFolder folder;
+  SampleRun run;
+  const auto manager = open_or_fail(folder.path());
+  save_or_fail(*manager, run.at(1));
+  const Progress cancel = [](const ProgressUpdate&) { return false; };
+  const auto resumed = manager->resume(cancel);
+  ASSERT_FALSE(resumed);
+  EXPECT_EQ(resumed.error().code, ErrorCode::kCancelled);
+  EXPECT_EQ(manager->resume_from(1, cancel).error().code, ErrorCode::kCancelled);
+  EXPECT_EQ(describe_difference(run.at(1), *manager->resume()->checkpoint), "");
+}
+
+TEST(CheckpointManager, AForkedChildThatAbandonsItsCopyDoesNotHoldTheFolder) {
+  const TempFolder folder;
+  SampleRun run;
+  auto manager = open_or_fail(folder.path());
+  const WaitingChild child([&] {
+    manager->abandon_after_fork();
+    manager.reset();
+  });
+  save_or_fail(*manager, run.at(1));  // the parent's is as it was
+  manager.reset();
+  EXPECT_EQ(describe_difference(run.at(1), *open_or_fail(folder.path())->resume()->checkpoint), "");
 }
 
 class CheckpointFormats : public ::testing::TestWithParam<std::string> {};

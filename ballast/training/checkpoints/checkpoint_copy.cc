@@ -118,7 +118,11 @@ Status SnapshotCopy::take(const TrainingSnapshot& snapshot, unsigned threads) {
   if (needed > capacity_) {
     memory_.reset();  // first: there may not be room for both
     capacity_ = 0;
-    memory_ = std::make_unique_for_overwrite<std::byte[]>(needed);
+    memory_ = make_large_memory(needed);
+    if (memory_ == nullptr) {
+      return make_error(ErrorCode::kOutOfMemory,
+                        fmt::format("no memory for a copy of the {} bytes of a checkpoint", needed));
+    }
     capacity_ = needed;
   }
   bytes_ = 0;

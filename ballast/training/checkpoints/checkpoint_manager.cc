@@ -74,7 +74,7 @@ struct CheckpointManager::State {
   Result<CommitReport> write_copy();
   std::vector<bool> choose_kept(const CheckpointPolicy& policy) const;
   Result<PruneReport> prune(const CheckpointPolicy& policy, const std::vector<std::string>& forgotten, bool dry_run);
-  Result<LoadedCheckpoint> load_sound(const CheckpointManifest& manifest);
+  Result<LoadedCheckpoint> load_sound(const CheckpointManifest& manifest, const Progress& progress);
 };
 
 Status CheckpointManager::State::start() {
@@ -174,9 +174,10 @@ Result<PruneReport> CheckpointManager::State::prune(const CheckpointPolicy& poli
   return report;
 }
 
-Result<LoadedCheckpoint> CheckpointManager::State::load_sound(const CheckpointManifest& manifest) {
+Result<LoadedCheckpoint> CheckpointManager::State::load_sound(const CheckpointManifest& manifest,
+                                                              const Progress& progress) {
   BALLAST_TRY(LoadedCheckpoint loaded, LoadedCheckpoint::open(folder.path(), manifest));
-  BALLAST_TRY(const std::vector<std::string> damage, loaded.find_damage(options.threads));
+  BALLAST_TRY(const std::vector<std::string> damage, loaded.find_damage(options.threads, progress));
   if (!damage.empty()) {
     return make_error(ErrorCode::kCorrupt, damage.size() == 1
                                                ? damage.front()
@@ -192,7 +193,7 @@ Result<LoadedCheckpoint> CheckpointManager::State::load_sound(const CheckpointMa
 CheckpointManager::CheckpointManager(std::unique_ptr<State> state) : state_(std::move(state)) {}
 
 CheckpointManager::~CheckpointManager() {
-  if (!state_->thread.joinable()) return;
+  if (state_ == nullptr || !state_->thread.joinable()) return;
   state_->wait_until_idle();
   {
     const std::lock_guard held(state_->mutex);
@@ -219,7 +220,7 @@ Result<std::unique_ptr<CheckpointManager>> CheckpointManager::open(const std::st
   });
 }
 
-Result<ResumeReport> CheckpointManager::resume() {
+Result<ResumeReport> CheckpointManager::resume(const Progress& progress) {
   return guarded([&]() -> Result<ResumeReport> {
     state_->wait_until_idle();
     BALLAST_CHECK(state_->take_failure());
@@ -228,12 +229,13 @@ Result<ResumeReport> CheckpointManager::resume() {
     for (const DamagedManifest& damaged : state_->list.damaged) report.rejected.push_back(damaged.why);
     const auto& checkpoints = state_->list.checkpoints;
     for (auto manifest = checkpoints.rbegin(); manifest != checkpoints.rend() && !report.checkpoint; ++manifest) {
-      auto loaded = state_->load_sound(*manifest);
+      auto loaded = state_->load_sound(*manifest, progress);
       if (loaded) {
         report.checkpoint = std::move(*loaded);
         continue;
       }
-      if (loaded.error().code == ErrorCode::kOutOfMemory) return std::move(loaded).error();
+      const ErrorCode code = loaded.error().code;  // these two say nothing about the checkpoint
+      if (code == ErrorCode::kOutOfMemory || code == ErrorCode::kCancelled) return std::move(loaded).error();
       report.rejected.push_back(fmt::format("step {}: {}", manifest->step, loaded.error().message));
       state_->unsound.insert(manifest->step);
     }
@@ -241,13 +243,13 @@ Result<ResumeReport> CheckpointManager::resume() {
   });
 }
 
-Result<LoadedCheckpoint> CheckpointManager::resume_from(uint64_t step) {
+Result<LoadedCheckpoint> CheckpointManager::resume_from(uint64_t step, const Progress& progress) {
   return guarded([&]() -> Result<LoadedCheckpoint> {
     state_->wait_until_idle();
     BALLAST_CHECK(state_->take_failure());
     BALLAST_CHECK(state_->scan());
     for (const CheckpointManifest& manifest : state_->list.checkpoints) {
-      if (manifest.step == step) return state_->load_sound(manifest);
+      if (manifest.step == step) return state_->load_sound(manifest, progress);
     }
     for (const DamagedManifest& damaged : state_->list.damaged) {
       if (damaged.file == checkpoint_manifest_name(step)) return make_error(ErrorCode::kCorrupt, damaged.why);
@@ -283,6 +285,18 @@ Result<SaveReport> CheckpointManager::save(const TrainingSnapshot& snapshot) {
 Status CheckpointManager::finish() {
   state_->wait_until_idle();
   return state_->take_failure();
+}
+
+bool CheckpointManager::wait_for(std::chrono::milliseconds time) const {
+  std::unique_lock held(state_->mutex);
+  return state_->changed.wait_for(held, time, [&] { return !state_->writing; });
+}
+
+void CheckpointManager::abandon_after_fork() {
+  // The rest is leaked: the thread cannot be joined here, and the mutex may have been held when the process forked.
+  State* const state = state_.release();
+  const FolderLock lock = std::move(state->lock);
+  const WorkFolder folder = std::move(state->folder);
 }
 
 std::optional<CommitReport> CheckpointManager::last_commit() const {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "ballast/io/large_memory.h"
 #include "ballast/training/checkpoint.h"
 
 namespace ballast {
@@ -26,7 +27,7 @@ class SnapshotCopy {
   void place(const std::vector<SnapshotTensor>& from, std::vector<SnapshotTensor>& to, size_t& offset);
 
   TrainingSnapshot copy_;
-  std::unique_ptr<std::byte[]> memory_;
+  LargeMemory memory_;
   size_t capacity_ = 0;
   uint64_t bytes_ = 0;
 };
