@@ -21,11 +21,12 @@ _HOMES: dict[str, str] = {
     **dict.fromkeys(("TrainResult", "train"), "ballast.training"),
     **dict.fromkeys(("Archive", "Tensor"), "ballast._core"),
     **dict.fromkeys(("open", "save", "formats"), "ballast._open"),
+    "CheckpointManager": "ballast.checkpoint",
     **dict.fromkeys(
         ("convert", "diff", "doctor", "hash", "quantization_types", "quantize", "stats", "verify"), "ballast._tools"
     ),
 }
-_MODULES: tuple[str, ...] = ("gguf", "llama", "models", "netcl", "safetensors", "tokenizer", "torch", "training", "transformers")
+_MODULES: tuple[str, ...] = ("checkpoint", "gguf", "hf_trainer", "lightning", "llama", "models", "netcl", "safetensors", "tokenizer", "torch", "training", "transformers")
 
 __all__ = ["CancelledError", "FormatError", "__version__"]
 __all__ += [*_HOMES, *_MODULES]  # pyright: ignore

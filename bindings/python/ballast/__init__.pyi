@@ -1,5 +1,6 @@
 """Inspect, convert, run and train neural networks."""
 
+from ballast import checkpoint as checkpoint
 from ballast import gguf as gguf
 from ballast import llama as llama
 from ballast import models as models
@@ -17,6 +18,7 @@ from ballast._core import __version__ as __version__
 from ballast._open import formats as formats
 from ballast._open import open as open
 from ballast._open import save as save
+from ballast.checkpoint import CheckpointManager as CheckpointManager
 from ballast._tools import convert as convert
 from ballast._tools import diff as diff
 from ballast._tools import doctor as doctor

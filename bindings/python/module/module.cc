@@ -4,6 +4,7 @@
 #include "ballast/base/version.h"
 #include "bindings/python/module/archives.h"
 #include "bindings/python/module/arrays.h"
+#include "bindings/python/module/checkpoints.h"
 #include "bindings/python/module/conversion.h"
 #include "bindings/python/module/errors.h"
 #include "bindings/python/module/native_call.h"
@@ -31,4 +32,5 @@ NB_MODULE(_core, module) {
   bind_generation(module);
   bind_models(module);
   bind_train(module);
+  bind_checkpoints(module);
 }

@@ -1,0 +1,235 @@
+#include "bindings/python/module/checkpoints.h"
+
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <memory>
+
+#include "ballast/training/checkpoint.h"
+#include "bindings/python/module/archives.h"
+#include "bindings/python/module/arrays.h"
+#include "bindings/python/module/errors.h"
+#include "bindings/python/module/fresh_array.h"
+#include "bindings/python/module/progress.h"
+
+namespace ballast::python {
+
+namespace {
+
+// How often a wait looks for Ctrl-C.
+constexpr std::chrono::milliseconds kLookUp(50);
+
+// Called from one thread at a time: ballast.checkpoint sees to that.
+class Checkpoints {
+ public:
+  Checkpoints(std::string folder, std::unique_ptr<CheckpointManager> manager)
+      : folder_(std::move(folder)), manager_(std::move(manager)) {}
+
+  // With the GIL held.
+  CheckpointManager& get() const {
+    if (manager_ == nullptr) raise_closed(folder_);
+    return *manager_;
+  }
+
+  bool is_writing() const { return !get().wait_for(std::chrono::milliseconds(0)); }
+
+  // The library waits in its own calls too, but there Ctrl-C would go unheard.
+  void wait() const {
+    const CheckpointManager& manager = get();
+    for (;;) {
+      const bool idle = [&] {
+        nb::gil_scoped_release released;
+        return manager.wait_for(kLookUp);
+      }();
+      if (idle) return;
+      if (PyErr_CheckSignals() != 0) throw nb::python_error();
+    }
+  }
+
+  void close() {
+    nb::gil_scoped_release released;
+    manager_.reset();
+  }
+
+  void abandon() {
+    if (manager_ != nullptr) manager_->abandon_after_fork();
+    manager_.reset();
+  }
+
+ private:
+  std::string folder_;
+  std::unique_ptr<CheckpointManager> manager_;
+};
+
+std::unique_ptr<Checkpoints> open_checkpoints(const std::string& folder, uint64_t keep_last, uint64_t keep_best,
+                                              const std::string& metric, bool larger_is_better, uint64_t keep_every,
+                                              bool incremental, bool sync, unsigned threads) {
+  CheckpointOptions options;
+  options.policy = {keep_last, keep_best, metric, larger_is_better, keep_every};
+  options.incremental = incremental;
+  options.sync = sync;
+  options.threads = threads;
+  auto manager = [&] {
+    nb::gil_scoped_release released;
+    return CheckpointManager::open(folder, options);
+  }();
+  return std::make_unique<Checkpoints>(folder, unwrap(std::move(manager)));
+}
+
+// ---------------------------------------------------------------- saving
+
+// `owners` keeps what the tensors view.
+void add_tensors(nb::handle rows, std::vector<SnapshotTensor>& tensors, std::vector<nb::object>& owners) {
+  for (nb::handle row : rows) {
+    const ArrayView view = canonical_view(view_array(row[1]));
+    SnapshotTensor tensor;
+    tensor.info.name = from_python_text(row[0]);
+    tensor.info.dtype = view.dtype;
+    tensor.info.shape = view.shape;
+    tensor.info.byte_size = view.byte_size;
+    tensor.bytes = view.bytes();
+    tensors.push_back(std::move(tensor));
+    owners.push_back(view.owner);
+  }
+}
+
+nb::dict save(const Checkpoints& self, uint64_t step, nb::handle weights, nb::handle state,
+              const std::string& state_json, const Metrics& metrics) {
+  const auto start = std::chrono::steady_clock::now();
+  const bool waits = self.is_writing();
+  if (waits) self.wait();
+  const std::chrono::duration<double> waited = std::chrono::steady_clock::now() - start;
+  TrainingSnapshot snapshot;
+  snapshot.step = step;
+  snapshot.state_json = state_json;
+  snapshot.metrics = metrics;
+  std::vector<nb::object> owners;
+  add_tensors(weights, snapshot.weights, owners);
+  add_tensors(state, snapshot.state, owners);
+  auto saved = [&, manager = &self.get()] {
+    nb::gil_scoped_release released;
+    return manager->save(snapshot);
+  }();
+  const SaveReport report = unwrap(std::move(saved));
+  nb::dict row;
+  row["bytes"] = report.bytes;
+  row["wait_seconds"] = waits ? waited.count() : 0.0;
+  row["copy_seconds"] = report.copy_seconds;
+  return row;
+}
+
+void finish(const Checkpoints& self) {
+  self.wait();
+  unwrap(self.get().finish());
+}
+
+nb::object last_commit(const Checkpoints& self) {
+  const auto report = self.get().last_commit();
+  if (!report) return nb::none();
+  nb::dict row;
+  row["step"] = report->step;
+  row["seconds"] = report->seconds;
+  row["bytes_written"] = report->bytes_written;
+  row["bytes_reused"] = report->bytes_reused;
+  row["pruned"] = nb::cast(report->pruned.steps);
+  return row;
+}
+
+// ---------------------------------------------------------------- reading
+
+nb::tuple resume(const Checkpoints& self) {
+  self.wait();
+  CheckpointManager& manager = self.get();
+  ResumeReport report = run_long(nb::none(), [&](const Progress& heard) { return manager.resume(heard); });
+  nb::list rejected;
+  for (const std::string& why : report.rejected) rejected.append(to_python_text(why));
+  if (!report.checkpoint) return nb::make_tuple(nb::none(), rejected);
+  return nb::make_tuple(nb::cast(std::move(*report.checkpoint)), rejected);
+}
+
+LoadedCheckpoint resume_from(const Checkpoints& self, uint64_t step) {
+  self.wait();
+  CheckpointManager& manager = self.get();
+  return run_long(nb::none(), [&](const Progress& heard) { return manager.resume_from(step, heard); });
+}
+
+nb::dict metrics_dict(const Metrics& metrics) {
+  nb::dict values;
+  for (const auto& [name, value] : metrics) values[to_python_text(name)] = value;
+  return values;
+}
+
+CheckpointPart part_called(const std::string& name) {
+  if (name == "weights") return CheckpointPart::kWeights;
+  if (name == "state") return CheckpointPart::kState;
+  throw nb::value_error("a checkpoint has the parts \"weights\" and \"state\"");
+}
+
+// The array and our name for its type, which tells types apart that NumPy has only one name for.
+nb::tuple read_tensor(const LoadedCheckpoint& self, const std::string& part_name, nb::handle name) {
+  const CheckpointPart part = part_called(part_name);
+  const std::string wanted = from_python_text(name);
+  const auto found = self.find(part, wanted);
+  if (!found) {
+    raise_error(make_error(ErrorCode::kNotFound, "the checkpoint has no " + part_name + " called \"" + wanted + "\""),
+                Missing::kName);
+  }
+  const TensorInfo& info = self.tensors(part)[*found].info;
+  FreshArray array(info.dtype, info.shape);
+  auto status = [&] {
+    nb::gil_scoped_release released;
+    return self.read_into(part, *found, array.bytes());
+  }();
+  unwrap(std::move(status));
+  return nb::make_tuple(array.take(), to_python_text(dtype_name(info.dtype)));
+}
+
+nb::tuple list_folder(const std::string& folder) {
+  auto listed = [&] {
+    nb::gil_scoped_release released;
+    return list_checkpoints(folder);
+  }();
+  const CheckpointList list = unwrap(std::move(listed));
+  nb::list rows;
+  for (const CheckpointManifest& manifest : list.checkpoints) {
+    nb::dict row;
+    row["step"] = manifest.step;
+    row["saved_at"] = manifest.saved_at;
+    row["bytes"] = manifest.payload_bytes();
+    row["new_bytes"] = manifest.new_bytes();
+    row["metrics"] = metrics_dict(manifest.metrics);
+    rows.append(row);
+  }
+  nb::list damaged;
+  for (const DamagedManifest& manifest : list.damaged) damaged.append(to_python_text(manifest.why));
+  return nb::make_tuple(rows, damaged);
+}
+
+}  // namespace
+
+void bind_checkpoints(nb::module_& module) {
+  nb::class_<LoadedCheckpoint>(module, "LoadedCheckpoint", "A checkpoint whose files were found sound.")
+      .def_prop_ro("step", &LoadedCheckpoint::step)
+      .def_prop_ro("state_json", [](const LoadedCheckpoint& self) { return to_python_text(self.state_json()); })
+      .def_prop_ro("metrics", [](const LoadedCheckpoint& self) { return metrics_dict(self.metrics()); })
+      .def("read", &read_tensor, nb::arg("part"), nb::arg("name"));
+  nb::class_<Checkpoints>(module, "Checkpoints", "The writer of a folder. Use ballast.CheckpointManager.")
+      .def("save", &save, nb::arg("step"), nb::arg("weights"), nb::arg("state"), nb::arg("state_json"),
+           nb::arg("metrics"))
+      .def("finish", &finish)
+      .def("is_writing", &Checkpoints::is_writing)
+      .def("last_commit", &last_commit)
+      .def("resume", &resume)
+      .def("resume_from", &resume_from, nb::arg("step"))
+      .def("close", &Checkpoints::close)
+      .def("abandon", &Checkpoints::abandon);
+  module.def("open_checkpoints", &open_checkpoints, nb::arg("folder"), nb::arg("keep_last"), nb::arg("keep_best"),
+             nb::arg("metric"), nb::arg("larger_is_better"), nb::arg("keep_every"), nb::arg("incremental"),
+             nb::arg("sync"), nb::arg("threads"));
+  module.def("list_checkpoints", &list_folder, nb::arg("folder"));
+}
+
+}  // namespace ballast::python
