@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -48,3 +50,9 @@ def missing_packages(config: pytest.Config) -> list[str]:
     reporter: pytest.TerminalReporter | None = config.pluginmanager.get_plugin("terminalreporter")
     skipped = reporter.stats.get("skipped", []) if reporter else []
     return [f"{one.nodeid}: {one.longrepr[2]}" for one in skipped if "could not import" in str(one.longrepr)]
+
+
+def without_package(name: str, code: str, also: str = "") -> str:
+    """What a program prints that runs where this package is not installed."""
+    hidden = f"import sys; sys.modules.update(dict.fromkeys({[name, also or name]!r}))\n"
+    return subprocess.run([sys.executable, "-c", hidden + code], capture_output=True, text=True).stderr

@@ -26,7 +26,9 @@ _HOMES: dict[str, str] = {
         ("convert", "diff", "doctor", "hash", "quantization_types", "quantize", "stats", "verify"), "ballast._tools"
     ),
 }
-_MODULES: tuple[str, ...] = ("checkpoint", "gguf", "hf_trainer", "lightning", "llama", "models", "netcl", "safetensors", "tokenizer", "torch", "training", "transformers")
+_MODULES: tuple[str, ...] = ("checkpoint", "gguf", "llama", "models", "netcl", "safetensors", "tokenizer", "torch", "training", "transformers")
+# These import packages that not everyone has, so that `from ballast import *` leaves them out.
+_OPTIONAL: tuple[str, ...] = ("hf_trainer", "lightning")
 
 __all__ = ["CancelledError", "FormatError", "__version__"]
 __all__ += [*_HOMES, *_MODULES]  # pyright: ignore
@@ -35,7 +37,7 @@ __all__ += [*_HOMES, *_MODULES]  # pyright: ignore
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = getattr(importlib.import_module(_HOMES[name]), name)
-    elif name in _MODULES:
+    elif name in (*_MODULES, *_OPTIONAL):
         value = importlib.import_module(f"ballast.{name}")
     else:
         raise AttributeError(f"module 'ballast' has no attribute {name!r}")

@@ -2,6 +2,8 @@
 
 from ballast import checkpoint as checkpoint
 from ballast import gguf as gguf
+from ballast import hf_trainer as hf_trainer
+from ballast import lightning as lightning
 from ballast import llama as llama
 from ballast import models as models
 from ballast import netcl as netcl
@@ -18,7 +20,6 @@ from ballast._core import __version__ as __version__
 from ballast._open import formats as formats
 from ballast._open import open as open
 from ballast._open import save as save
-from ballast.checkpoint import CheckpointManager as CheckpointManager
 from ballast._tools import convert as convert
 from ballast._tools import diff as diff
 from ballast._tools import doctor as doctor
@@ -27,6 +28,7 @@ from ballast._tools import quantization_types as quantization_types
 from ballast._tools import quantize as quantize
 from ballast._tools import stats as stats
 from ballast._tools import verify as verify
+from ballast.checkpoint import CheckpointManager as CheckpointManager
 from ballast.models import Classification as Classification
 from ballast.models import Generation as Generation
 from ballast.models import Model as Model

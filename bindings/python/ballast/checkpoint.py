@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ballast import _core
+from ballast._open import save
 from ballast._state_tree import TreeReader, TreeWriter, corrupt
 from ballast._stateful import capture, capture_random, check_object, is_module, is_plain, put_back, restore_random
 
@@ -149,15 +150,20 @@ class CheckpointManager:
         left out.
         """
         with self._lock:
-            core = self._usable()
-            if step is None:
-                loaded, rejected = core.resume()
-            else:
-                loaded, rejected = core.resume_from(_count("step", step)), []
-            if loaded is None and rejected:
-                raise corrupt(f"{self._folder}: no checkpoint is sound; {'; '.join(rejected)}")
-            _warn_of(rejected)
+            loaded, rejected = self._load(step)
             return None if loaded is None else self._put_back(loaded, rejected, strict)
+
+    def export(self, path: str | os.PathLike[str], step: int | None = None) -> int:
+        """Writes the modules' weights of a checkpoint into one file, in the format of its extension. Gives the step.
+
+        FileNotFoundError where there is no checkpoint. ``ballast checkpoints export`` does the same without Python.
+        """
+        with self._lock:
+            loaded, _ = self._load(step)
+            if loaded is None:
+                raise FileNotFoundError(f"{self._folder}: there is no checkpoint")
+            save(path, {name: loaded.read("weights", name)[0] for name in loaded.weights})
+            return loaded.step
 
     def steps(self) -> list[int]:
         """The checkpoints that are durable, the one saved last at the end."""
@@ -229,6 +235,16 @@ class CheckpointManager:
         if not core.is_writing():
             core.finish()
 
+    def _load(self, step: int | None) -> tuple[_core.LoadedCheckpoint | None, list[str]]:
+        core = self._usable()
+        if step is not None:
+            return core.resume_from(_count("step", step)), []
+        loaded, rejected = core.resume()
+        if loaded is None and rejected:
+            raise corrupt(f"{self._folder}: no checkpoint is sound; {'; '.join(rejected)}")
+        _warn_of(rejected, 4)
+        return loaded, rejected
+
     def _release(self, core: _core.Checkpoints) -> None:
         self._finalizer.detach()
         core.close()
@@ -287,9 +303,9 @@ def _count(name: str, value: int) -> int:
     return number
 
 
-def _warn_of(damaged: list[str]) -> None:
+def _warn_of(damaged: list[str], level: int = 3) -> None:
     for why in damaged:
-        warnings.warn(f"damaged checkpoint: {why}", DamagedCheckpointWarning, stacklevel=3)
+        warnings.warn(f"damaged checkpoint: {why}", DamagedCheckpointWarning, stacklevel=level)
 
 
 def _finish(core: _core.Checkpoints, folder: str, process: int) -> None:

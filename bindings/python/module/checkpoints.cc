@@ -187,6 +187,12 @@ nb::tuple read_tensor(const LoadedCheckpoint& self, const std::string& part_name
   return nb::make_tuple(array.take(), to_python_text(dtype_name(info.dtype)));
 }
 
+nb::list weight_names(const LoadedCheckpoint& self) {
+  nb::list names;
+  for (const CheckpointTensor& tensor : self.weights()) names.append(to_python_text(tensor.info.name));
+  return names;
+}
+
 nb::tuple list_folder(const std::string& folder) {
   auto listed = [&] {
     nb::gil_scoped_release released;
@@ -215,6 +221,7 @@ void bind_checkpoints(nb::module_& module) {
       .def_prop_ro("step", &LoadedCheckpoint::step)
       .def_prop_ro("state_json", [](const LoadedCheckpoint& self) { return to_python_text(self.state_json()); })
       .def_prop_ro("metrics", [](const LoadedCheckpoint& self) { return metrics_dict(self.metrics()); })
+      .def_prop_ro("weights", &weight_names)
       .def("read", &read_tensor, nb::arg("part"), nb::arg("name"));
   nb::class_<Checkpoints>(module, "Checkpoints", "The writer of a folder. Use ballast.CheckpointManager.")
       .def("save", &save, nb::arg("step"), nb::arg("weights"), nb::arg("state"), nb::arg("state_json"),
