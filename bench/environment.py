@@ -31,24 +31,31 @@ def run_logged(words, log, what, **options):
             raise CannotRun(f"{what} failed; see {log}")
 
 
-def enter_environment(cache, *requirements, from_source=(), variables={}):
-    """Goes on in the Python that has the packages of these files, which is made first where it is missing.
+def make_environment(cache, *requirements, python=sys.executable, from_source=(), variables={}):
+    """The folder of an environment of this Python with the packages of these files, which is made first where it is missing.
 
     Those of `from_source` are compiled, with these environment variables."""
-    venv = cache / f"venv-{key_of(sys.version.encode(), *requirements)}"
-    if Path(sys.prefix) == venv:
-        return
+    version = subprocess.check_output([python, "-c", "import sys; print(sys.version, end='')"])
+    venv = cache / f"venv-{key_of(version, *requirements)}"
     if not (venv / "complete").exists():
-        if sys.version_info < (3, 11):
-            raise CannotRun("the pinned NumPy needs Python 3.11 or newer")
         shutil.rmtree(venv, ignore_errors=True)
-        run_logged([sys.executable, "-m", "venv", venv], cache / "venv.log", "making the Python environment")
+        run_logged([python, "-m", "venv", venv], cache / "venv.log", "making the Python environment")
         sources = [word for name in from_source for word in ("--no-binary", name)]
         files = [word for file in requirements for word in ("-r", file)]
         run_logged([venv / "bin/python", "-m", "pip", "install", "--quiet", "--only-binary", ":all:", *sources, *files],
                    cache / "venv.log", f"installing what {' and '.join(file.name for file in requirements)} names",
                    env={**os.environ, **variables})
         (venv / "complete").touch()
+    return venv
+
+
+def enter_environment(cache, *requirements, from_source=(), variables={}):
+    """Goes on in the Python that has the packages."""
+    if Path(sys.prefix) == cache / f"venv-{key_of(sys.version.encode(), *requirements)}":
+        return
+    if sys.version_info < (3, 11):
+        raise CannotRun("the pinned NumPy needs Python 3.11 or newer")
+    venv = make_environment(cache, *requirements, from_source=from_source, variables=variables)
     os.execv(venv / "bin/python", [str(venv / "bin/python"), "-B", *sys.argv])
 
 
