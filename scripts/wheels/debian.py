@@ -39,23 +39,34 @@ def debootstrap(folder, suite, arch, packages, cache, *options):
     return partial
 
 
-def libraries_for_arm64(cache, suite="bookworm"):
-    """Headers and libraries to compile against: unpacked only, for nothing in it ever runs."""
-    folder = cache / f"libraries-{suite}-arm64"
+def unpacked(folder, suite, arch, packages, cache):
+    """Packages of another architecture, unpacked and not configured: that would run all their scripts under QEMU."""
     if not folder.exists():
-        partial = debootstrap(folder, suite, "arm64", LIBRARIES, cache, "--foreign")
+        partial = debootstrap(folder, suite, arch, packages, cache, "--foreign")
         for package in sorted((partial / "var/cache/apt/archives").glob("*.deb")):
             subprocess.run(["sh", "-c", 'dpkg-deb --fsys-tarfile "$1" | tar -x -C "$2" --keep-directory-symlink', "sh",
                             package, partial], check=True)
+            package.unlink()
+        if (partial / "proc").is_symlink():  # debootstrap's own help for systems that it will not start
+            (partial / "proc").unlink()
+            (partial / "proc").mkdir()
         partial.rename(folder)
     return folder
 
 
-def system(cache, suite, arch):
+def libraries_for_arm64(cache, suite="bookworm"):
+    """Headers and libraries to compile against."""
+    return unpacked(cache / f"libraries-{suite}-arm64", suite, "arm64", LIBRARIES, cache)
+
+
+def system(cache, suite, arch, foreign):
     """A bare system with Python and nothing else."""
     folder = cache / f"system-{suite}-{arch}"
+    packages = ["python3", "python3-venv"]
+    if foreign:
+        return unpacked(folder, suite, arch, packages, cache)
     if not folder.exists():
-        debootstrap(folder, suite, arch, ["python3", "python3-venv"], cache).rename(folder)
+        debootstrap(folder, suite, arch, packages, cache).rename(folder)
     return folder
 
 

@@ -16,7 +16,8 @@ def check_there_is_no_compiler():
 
 def check_every_library_of_ours_comes_from_the_wheel():
     ballast.save("loaded.npz", {"w": np.zeros(1)})
-    loaded = {line.split()[-1] for line in open("/proc/self/maps") if ".so" in line}
+    with open("/proc/self/maps") as maps:
+        loaded = {line.split()[-1] for line in maps if ".so" in line}
     for name in ("libfmt", "libhwy", "libpcre2", "libutf8proc", "libcrypto"):
         places = [path for path in loaded if os.path.basename(path).startswith(name)]
         ours = [path for path in places if os.path.dirname(path) == MODULE.rstrip("/") + ".libs"]
@@ -40,7 +41,7 @@ def check_saving_opening_and_slicing():
 def check_converting_and_the_tools():
     source = {"w": np.random.default_rng(0).standard_normal((64, 256)).astype(np.float32)}
     ballast.save("model.npz", source)
-    for name in ("copy.safetensors", "copy.gguf", "copy.bpk", "copy.gptrs"):
+    for name in ("copy.safetensors", "copy.gguf", "copy.bpk"):
         ballast.convert("model.npz", name)
         assert ballast.verify(name).sound, name
         np.testing.assert_array_equal(np.asarray(ballast.open(name)["w"]), source["w"])
