@@ -14,7 +14,7 @@ DESTDIR ?=
 configured = CMAKE_GENERATOR="$${CMAKE_GENERATOR:-$$(command -v ninja > /dev/null && echo Ninja || echo Unix Makefiles)}" \
 	cmake --log-level=WARNING
 
-.PHONY: build demo demo-chat test test-asan test-faults test-tsan bench bench-storage bench-runtime bench-llama bench-batching bench-tokenizer bench-training bench-python test-python interop interop-torch format lint clean install bootstrap configure
+.PHONY: build demo demo-chat test test-asan test-faults test-tsan bench bench-storage bench-runtime bench-llama bench-batching bench-tokenizer bench-training bench-python test-python test-wheel wheels interop interop-torch format lint clean install bootstrap configure
 
 build: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_static ballast_shared ballast_c
@@ -63,6 +63,15 @@ test-tsan: bootstrap
 test-python:
 	scripts/bootstrap --interop
 	scripts/test_python $(python_options)
+
+# The source distribution and wheels in dist/, checked with auditwheel. PYTHONS="python3.10 python3.12": one wheel for each;
+# ARM64=1: the wheel for arm64, cross-compiled.
+wheels: bootstrap
+	WERROR=$(WERROR) scripts/build_wheels $(if $(ARM64),--arm64) $(PYTHONS)
+
+# Tries a wheel in bare systems of other Debian releases (RELEASES="trixie forky"; ARM64=1: under QEMU). Needs root.
+test-wheel:
+	scripts/test_wheel $(if $(ARM64),--arm64) $(RELEASES)
 
 bench: bench-storage bench-tokenizer
 

@@ -1,7 +1,8 @@
-"""What an installed wheel must do where nothing but Python, NumPy and ml_dtypes is installed.
+"""What an installed wheel must do where only Python, NumPy and ml_dtypes are installed.
 
-Runs in an empty folder, with plain assertions: there is no pytest here either."""
-import os, platform, shutil, threading
+usage: smoke.py MODEL, in an empty folder; MODEL is a language model with its tokenizer. Uses plain assertions because
+there is no pytest either."""
+import os, platform, shutil, sys, threading
 
 import ballast
 import ml_dtypes
@@ -75,6 +76,12 @@ def check_damage_is_an_exception():
             raise AssertionError(f"{path} was opened")
     assert ballast.doctor("cut.safetensors", rescue="rescued.safetensors").verdict == "damaged"
     assert list(ballast.open("rescued.safetensors")) == ["a"]
+
+
+def check_a_model_continues_a_text():
+    with ballast.load(sys.argv[1]) as model:
+        text = model.generate("It is a truth", max_tokens=12, temperature=0).text
+    assert text == " in the world, and I am sure I shall not", text
 
 
 def check_threads():
