@@ -28,7 +28,7 @@ def need(programs, cache):
 
 
 def debootstrap(folder, suite, arch, packages, cache, *options):
-    """The folder appears when it is complete; what an interrupted run left is removed."""
+    """A folder that the caller renames when it is complete; what an earlier run left of one is removed."""
     if os.geteuid() != 0:
         raise CannotRun("debootstrap needs root: run this as root or with sudo")
     need({"debootstrap": "debootstrap", "unshare": "util-linux"}, cache)
