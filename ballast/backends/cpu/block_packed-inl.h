@@ -84,9 +84,11 @@ HWY_INLINE Vector add_missing_block(const std::byte* last, Vector sum) {
   return sum;
 }
 
+// 3: into the first-level cache; 2: into the second.
+template <int kNearness>
 HWY_INLINE void fetch_lines(const std::byte* at, size_t bytes) {
   constexpr size_t kCacheLine = 64;
-  for (size_t i = 0; i < bytes; i += kCacheLine) __builtin_prefetch(at + i);
+  for (size_t i = 0; i < bytes; i += kCacheLine) __builtin_prefetch(at + i, 0, kNearness);
 }
 // Bytes that are fetched ahead: what comes next lies behind.
 constexpr size_t kPackedAhead = 4096;
@@ -117,7 +119,7 @@ HWY_NOINLINE void add_packed_rows(const std::byte* w, const RoundedTile* a, size
   Vector of[kRows];
   BALLAST_UNROLL for (size_t i = 0; i < kRows; ++i) of[i] = zeros();
   for (size_t block = 0; block < blocks; ++block, w += kPackedBlock<Format>, a += 4) {
-    fetch_lines(w + kPackedAhead, kPackedBlock<Format>);
+    fetch_lines<3>(w + kPackedAhead, kPackedBlock<Format>);
     OctetVector numbers[8];
     packed_numbers<Format>(w, numbers);
     if constexpr (Format::kSigned) {
@@ -201,7 +203,6 @@ template <class Format>
 HWY_INLINE void unpack_chunk(const std::byte* w, size_t blocks, PackedChunk& out) {
   const Floats d;
   for (size_t block = 0; block < blocks; ++block, w += kPackedBlock<Format>) {
-    fetch_lines(w + kPackedAhead, kPackedBlock<Format>);
     OctetVector numbers[8];
     packed_numbers<Format>(w, numbers);
     BALLAST_UNROLL for (size_t i = 0; i < 8; ++i) {
@@ -212,10 +213,11 @@ HWY_INLINE void unpack_chunk(const std::byte* w, size_t blocks, PackedChunk& out
   }
 }
 
-// As add_chain.
-template <size_t kRows, bool kHasMinima>
+// As add_chain. `next`: packed blocks that are fetched meanwhile, one for each that is multiplied.
+template <size_t kRows, class Format>
 HWY_NOINLINE void add_packed_chunk(const RoundedTile* a, const PackedChunk& w, size_t blocks, bool is_first,
-                                   float* sums) {
+                                   const std::byte* next, float* sums) {
+  constexpr bool kHasMinima = Format::kHasMinima;
   const Floats d;
   TileSums exact[2];
   Vector of[kRows];
@@ -225,6 +227,7 @@ HWY_NOINLINE void add_packed_chunk(const RoundedTile* a, const PackedChunk& w, s
   };
   start_tiles<0>(a[0], w.numbers[0]);
   for (size_t block = 0; block < blocks; block += 2) {
+    fetch_lines<2>(next + block * kPackedBlock<Format>, 2 * kPackedBlock<Format>);
     if (block + 1 < blocks) start_tiles<1>(a[4 * (block + 1)], w.numbers[block + 1]);
     store_tiles<0>(exact[0]);
     if (block != 0) add(block - 1, exact[1]);
@@ -236,11 +239,11 @@ HWY_NOINLINE void add_packed_chunk(const RoundedTile* a, const PackedChunk& w, s
   BALLAST_UNROLL for (size_t row = 0; row < kRows; ++row) hn::Store(of[row], d, sums + 16 * row);
 }
 
-using AddPackedChunk = void (*)(const RoundedTile*, const PackedChunk&, size_t, bool, float*);
-template <bool kHasMinima>
+using AddPackedChunk = void (*)(const RoundedTile*, const PackedChunk&, size_t, bool, const std::byte*, float*);
+template <class Format>
 AddPackedChunk packed_chunk_adder(size_t rows) {
-  constexpr AddPackedChunk kOf[] = {add_packed_chunk<4, kHasMinima>, add_packed_chunk<8, kHasMinima>,
-                                    add_packed_chunk<12, kHasMinima>, add_packed_chunk<16, kHasMinima>};
+  constexpr AddPackedChunk kOf[] = {add_packed_chunk<4, Format>, add_packed_chunk<8, Format>,
+                                    add_packed_chunk<12, Format>, add_packed_chunk<16, Format>};
   return kOf[(rows - 1) / 4];
 }
 
@@ -254,7 +257,7 @@ HWY_NOINLINE void multiply_packed_panels(const BlockProduct& p, size_t group, si
   HWY_ALIGN PanelSums sums[kMostPackedGroups][kPanelsAtOnce];
   const size_t blocks = p.k / 32, across = tile_blocks_of(p.k), group_rows = tile_rows_of(p.m);
   const size_t panel_bytes = blocks * kPackedBlock<Format>;
-  const AddPackedChunk add = packed_chunk_adder<Format::kHasMinima>(group_rows);
+  const AddPackedChunk add = packed_chunk_adder<Format>(group_rows);
   const auto* a = static_cast<const RoundedTile*>(p.a) + group * across;
   const std::byte* w = p.w + j / kPackedOutputs * panel_bytes;
   if (blocks < 4) std::memset(static_cast<void*>(sums), 0, sizeof(sums));  // some chains have none
@@ -264,9 +267,13 @@ HWY_NOINLINE void multiply_packed_panels(const BlockProduct& p, size_t group, si
     for (size_t begin = 0; begin < count; begin += kPackedChunk) {
       const size_t some = smaller(kPackedChunk, count - begin);
       for (size_t panel = 0; panel < panels; ++panel) {
-        unpack_chunk<Format>(of_chain + panel * panel_bytes + begin * kPackedBlock<Format>, some, chunk);
+        const std::byte* at = of_chain + panel * panel_bytes + begin * kPackedBlock<Format>;
+        unpack_chunk<Format>(at, some, chunk);
+        // After the last of a panel comes the first of one of the next panels.
+        const bool is_last = chain == 3 && begin + some == count;
+        const std::byte* next = is_last ? w + (panel + kPanelsAtOnce) * panel_bytes : at + some * kPackedBlock<Format>;
         for (size_t i = 0; i < groups; ++i) {
-          add(a + i * across + chain + 4 * begin, chunk, some, begin == 0, sums[i][panel].of[chain][0]);
+          add(a + i * across + chain + 4 * begin, chunk, some, begin == 0, next, sums[i][panel].of[chain][0]);
         }
       }
     }
