@@ -15,6 +15,7 @@
 #include "bindings/python/module/errors.h"
 #include "bindings/python/module/fresh_array.h"
 #include "bindings/python/module/metadata.h"
+#include "bindings/python/module/native_call.h"
 #include "bindings/python/module/progress.h"
 #include "bindings/python/module/python_source.h"
 
@@ -37,7 +38,7 @@ FileAccess access_of(const std::string& mode) {
 Handle open_path(const std::string& path, const std::string& mode) {
   const FileAccess access = access_of(mode);
   auto archive = [&] {
-    nb::gil_scoped_release released;
+    const GilReleased released;
     return open_archive(path, {.access = access});
   }();
   return std::make_shared<ArchiveHandle>(unwrap(std::move(archive)), path, access == FileAccess::kCopyOnWrite);
@@ -46,7 +47,7 @@ Handle open_path(const std::string& path, const std::string& mode) {
 Handle open_source(std::shared_ptr<const ByteSource> source, const std::string& name) {
   OpenRequest request{.source = std::move(source), .file_name = name};
   auto archive = [&]() -> Result<Archive> {
-    nb::gil_scoped_release released;
+    const GilReleased released;
     auto opened = open_archive(request);
     if (!opened && opened.error().code == ErrorCode::kUnknownFormat) {
       return explain_unreadable(request, std::move(opened).error());

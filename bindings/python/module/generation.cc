@@ -89,7 +89,7 @@ std::optional<Written> Generation::next() {
     Result<std::optional<Written>> written = std::optional<Written>();
     bool over = false;
     {
-      const nb::gil_scoped_release released;
+      const GilReleased released;
       const std::lock_guard lock(mutex_);
       over = !finish_reason_.empty();
       if (!over) written = poll();
@@ -157,28 +157,28 @@ void Generation::end(std::string_view reason) {
 
 void Generation::cancel() {
   check_place();
-  const nb::gil_scoped_release released;
+  const GilReleased released;
   const std::lock_guard lock(mutex_);
   end("cancelled");
 }
 
 std::vector<TokenId> Generation::tokens() const {
   check_place();
-  const nb::gil_scoped_release released;
+  const GilReleased released;
   const std::lock_guard lock(mutex_);
   return tokens_;
 }
 
 std::string Generation::finish_reason() const {
   check_place();
-  const nb::gil_scoped_release released;
+  const GilReleased released;
   const std::lock_guard lock(mutex_);
   return finish_reason_;
 }
 
 std::optional<TokenId> Generation::stop_token() const {
   check_place();
-  const nb::gil_scoped_release released;
+  const GilReleased released;
   const std::lock_guard lock(mutex_);
   return stop_token_;
 }
@@ -187,7 +187,7 @@ std::unique_ptr<Generation> start_generation(const ModelHandle& model, std::vect
                                              const Wishes& wishes, const ChatFormat* chat) {
   const NativeCall call;
   auto made = [&]() -> Result<std::unique_ptr<Generation>> {
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     BALLAST_TRY(const TextModel* text, model->text());
     BALLAST_TRY(SharedEngine * engine, model->engine());
     const GenerateOptions& defaults = chat != nullptr ? text->chat_options().generate : text->generate_options();

@@ -12,7 +12,8 @@ namespace ballast::python {
 namespace {
 
 std::atomic<bool> is_ending{false};
-std::atomic<int> under_way{0};
+std::atomic<int> under_way{0};  // threads with a call, however many calls of each are nested
+thread_local int depth = 0;
 
 // A step of a large model may take long; one that takes longer than this is given up.
 constexpr std::chrono::seconds kLongestStep{60};
@@ -27,34 +28,31 @@ void end_native_calls() {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
 }
 
-// Threads do not survive fork(), and so neither do the calls that they had under way.
-void forget_native_calls() { under_way = 0; }
+// Other threads do not survive fork(), and so neither do the calls that they had under way.
+void forget_native_calls() { under_way = depth > 0 ? 1 : 0; }
 
 }  // namespace
 
 NativeCall::NativeCall() {
+  if (depth++ > 0) return;
   // Counted first: whoever looks at the count after is_ending was set sees this call, or this call sees that.
   ++under_way;
-  if (!is_ending) return;
-  if (is_main_thread()) --under_way;  // what a constructor throws has no destructor
   stay_away_at_the_end();
 }
 
 void NativeCall::stay_away_at_the_end() {
-  if (!is_ending) return;
-  if (is_main_thread()) {
-    PyErr_SetString(PyExc_RuntimeError, "the interpreter is shutting down");
-    throw nb::python_error();
-  }
+  if (!ending()) return;
   // Raising would make the thread print its trace while the interpreter takes its streams apart.
   --under_way;
   const nb::gil_scoped_release released;
   for (;;) ::pause();
 }
 
-NativeCall::~NativeCall() { --under_way; }
+NativeCall::~NativeCall() {
+  if (--depth == 0) --under_way;
+}
 
-bool NativeCall::ending() { return is_ending; }
+bool NativeCall::ending() { return is_ending && !is_main_thread(); }
 
 Birthplace::Birthplace() : process_(::getpid()) {}
 

@@ -21,18 +21,30 @@ class NativeCall {
   NativeCall(const NativeCall&) = delete;
   NativeCall& operator=(const NativeCall&) = delete;
 
+  // Whether the work of this thread is to end. Never in the main thread, which is the one that ends the interpreter:
+  // what it still does there (handlers of atexit) may take its time.
   static bool ending();
   // Once the interpreter ends, threads that it did not wait for (daemons) stay here, without the GIL and out of the
-  // count; in its main thread RuntimeError is raised. With the GIL, inside of a NativeCall.
+  // count. With the GIL, inside of a NativeCall.
   static void stay_away_at_the_end();
+};
+
+// Gives the GIL away for as long as it lives. Use this, never nanobind's own: a daemon thread that asks for the GIL
+// when the interpreter has ended is unwound through C++ frames that cannot be, which ends the process.
+class GilReleased {
+ public:
+  GilReleased() = default;
+
+ private:
+  NativeCall call_;  // goes last, with the GIL
+  nb::gil_scoped_release released_;
 };
 
 // Runs `work`, which gives a Result, without the GIL. Its value comes back, its error is raised.
 template <typename Work>
 auto without_gil(const Work& work) {
-  const NativeCall call;
   auto result = [&] {
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     return work();
   }();
   return unwrap(std::move(result));

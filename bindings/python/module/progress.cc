@@ -11,6 +11,7 @@ Progress Watch::progress() {
 bool Watch::keep_going() { return call({"", 0, 0}); }
 
 bool Watch::call(const ProgressUpdate& update) {
+  if (NativeCall::ending()) return false;
   nb::gil_scoped_acquire held;
   if (raised_ != nullptr) return false;
   try {

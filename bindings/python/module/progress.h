@@ -8,6 +8,7 @@
 
 #include "ballast/base/progress.h"
 #include "bindings/python/module/errors.h"
+#include "bindings/python/module/native_call.h"
 
 namespace ballast::python {
 
@@ -35,10 +36,12 @@ class Watch {
 template <typename Work>
 auto run_long(nb::object callback, Work&& work, Missing missing = Missing::kFile) {
   Watch watch(std::move(callback));
+  const NativeCall call;
   auto result = [&] {
-    nb::gil_scoped_release released;
+    const GilReleased released;
     return work(watch.progress());
   }();
+  NativeCall::stay_away_at_the_end();  // what ended early for that reason has nothing to say
   watch.raise_pending();
   return unwrap(std::move(result), missing);
 }

@@ -12,6 +12,7 @@
 #include "bindings/python/module/arrays.h"
 #include "bindings/python/module/errors.h"
 #include "bindings/python/module/fresh_array.h"
+#include "bindings/python/module/native_call.h"
 
 namespace ballast::python {
 
@@ -90,7 +91,7 @@ nb::object read_selection(const Archive& archive, size_t index, const Selection&
   const DType dtype = value_dtype(archive.tensors()[index]);
   FreshArray fresh(dtype, selection.shape);
   auto status = [&] {
-    nb::gil_scoped_release released;
+    const GilReleased released;
     SpanSink sink(fresh.bytes());
     Status drawn = stream_slice_values(archive, index, selection, sink);
     return drawn ? sink.finish() : drawn;
@@ -196,12 +197,12 @@ nb::object tensor_array(const LazyTensor& tensor, bool copy) {
     nb::object buffer = tensor.file->source_buffer(archive, extent.source);
     // A file that another program cut short is an OSError here; later it would end the process.
     unwrap(archive->sources()[extent.source]->check(extent.offset, extent.length));
-    if (extent.crc32) unwrap(archive->check_crc(tensor.index));
+    if (extent.crc32) without_gil([&] { return archive->check_crc(tensor.index); });
     return numpy_over(buffer, extent.offset, info.dtype, shape);
   }
   FreshArray fresh(find_array_type(info.dtype) != nullptr ? info.dtype : DType::kU8, shape);
   auto status = [&] {
-    nb::gil_scoped_release released;
+    const GilReleased released;
     return archive->read_into(tensor.index, fresh.bytes());
   }();
   unwrap(std::move(status));

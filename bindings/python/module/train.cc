@@ -202,9 +202,10 @@ void bind_train(nb::module_& module) {
         const NativeCall call;
         Listener listener(std::move(on_event), std::move(on_note), std::move(read_picture));
         auto trained = [&] {
-          const nb::gil_scoped_release released;
+          const GilReleased released;
           return train(config, is_path, overrides, device, overwrite, listener);
         }();
+        NativeCall::stay_away_at_the_end();
         listener.raise_pending();
         return to_dict(unwrap(std::move(trained)));
       },
