@@ -258,7 +258,12 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelSource& source, const
     BALLAST_TRY(state->store, open_store(source, archive, options, model.streaming));
     ParamLoader params(*state->store);
     auto built = kind->build(model.config, params);
-    if (!built) return named(std::move(built).error(), path);
+    if (!built) {
+      Error failure = std::move(built).error();
+      // The file is there; what it lacks is a parameter that its own config asks for.
+      if (failure.code == ErrorCode::kNotFound) failure.code = ErrorCode::kInvalidArgument;
+      return named(std::move(failure), path);
+    }
     state->model = std::move(*built);
     const ParamSource& stored = state->store->source();
     state->report = {unused_tensors(stored, params), total_bytes(stored), params.taken().size(), block_types_of(stored),

@@ -136,6 +136,12 @@ TEST(LoadModel, NamesAParameterThatIsMissing) {
               HasSubstr("blocks.2.attention.w_qkv"));
 }
 
+TEST(LoadModel, AMissingParameterIsNoMissingFile) {
+  const auto options = with_config(micro_config(R"(,"num_layers":3)"));
+  EXPECT_EQ(load_model(recorded_model_path("gpt_micro"), options).error().code, ErrorCode::kInvalidArgument);
+  EXPECT_EQ(load_model("nowhere.gptrs", options).error().code, ErrorCode::kNotFound);
+}
+
 TEST(LoadModel, NamesTheNearestTensorForAParameterThatIsMissing) {
   const Archive file = *open_archive(recorded_model_path("gpt_micro"));
   WritePlan plan = make_plan(file);
