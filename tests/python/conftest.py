@@ -19,6 +19,32 @@ def data() -> Path:
     return ROOT / "tests" / "data"
 
 
+# A few words that are tokens of the recorded encoder, which comes without a tokenizer.
+WORDS = {"[PAD]": 0, "[UNK]": 1, "[CLS]": 2, "[SEP]": 3, "the": 4, "ship": 5, "sails": 6, "at": 7, "dawn": 8}
+
+
+@pytest.fixture(scope="session")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tiny model that embeds texts."""
+    import json
+    import shutil
+
+    folder = tmp_path_factory.mktemp("encoder")
+    for name in ("config.json", "model.safetensors"):
+        shutil.copy(ROOT / "tests/data/hf/bert" / name, folder)
+    tokenizer = {
+        "version": "1.0",
+        "added_tokens": [],
+        "normalizer": None,
+        "pre_tokenizer": {"type": "Whitespace"},
+        "post_processor": None,
+        "decoder": None,
+        "model": {"type": "WordLevel", "vocab": WORDS, "unk_token": "[UNK]"},
+    }
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    return folder
+
+
 @pytest.fixture
 def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder of its own, which is the current one."""

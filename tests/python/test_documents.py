@@ -17,6 +17,7 @@ from conftest import ROOT
 OPTIONS = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL | doctest.NORMALIZE_WHITESPACE
 # These modules import packages that not everyone has; their docstrings are run where these are installed.
 NEEDS = {"ballast.safetensors.flax": "jax", "ballast.lightning": "lightning", "ballast.hf_trainer": "transformers", "ballast.ray": "ray"}
+SECTION_NEEDS = {"Ray datasets": "ray"}
 
 
 def modules() -> list[str]:
@@ -43,6 +44,8 @@ def sections() -> list[tuple[str, str]]:
 @pytest.mark.parametrize(("title", "code"), [pytest.param(*s, id=s[0]) for s in sections() if s[1]])
 def test_the_page_is_true(title: str, code: str, here_with_models: Path) -> None:
     """Lines with >>> are doctests; the others are run, which is all that they claim."""
+    if title in SECTION_NEEDS:
+        pytest.importorskip(SECTION_NEEDS[title])
     if ">>>" not in code:
         exec(compile(code, f"docs/python.md: {title}", "exec"), {"__name__": "__main__"})  # noqa: S102
         return

@@ -116,15 +116,6 @@ def test_what_is_wrong_raises(tokenizer, tmp_path):
     assert tokenizer.id_to_token(10**6) is None
 
 
-@pytest.mark.parametrize("path", sorted((DATA / "tokenizers" / "attacks").iterdir()), ids=lambda path: path.name)
-def test_attacks_raise_or_encode(path):
-    try:
-        tokenizer = ballast.Tokenizer(path)
-        tokenizer.encode("Some text, with 123 and spaces   ").offsets
-    except (ValueError, OSError, MemoryError):
-        pass
-
-
 def test_threads_may_share_one(tokenizer):
     failures = []
 

@@ -26,7 +26,10 @@ _HOMES: dict[str, str] = {
         ("convert", "diff", "doctor", "hash", "quantization_types", "quantize", "stats", "verify"), "ballast._tools"
     ),
 }
-_MODULES: tuple[str, ...] = ("checkpoint", "gguf", "llama", "models", "netcl", "safetensors", "tokenizer", "torch", "training", "transformers")
+_MODULES: tuple[str, ...] = (
+    "batch", "checkpoint", "gguf", "llama", "models", "netcl", "ray", "safetensors", "tokenizer", "torch", "training",
+    "transformers",
+)  # fmt: skip
 # These import packages that not everyone has, so that `from ballast import *` leaves them out.
 _OPTIONAL: tuple[str, ...] = ("hf_trainer", "lightning")
 

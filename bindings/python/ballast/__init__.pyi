@@ -1,5 +1,6 @@
 """Inspect, convert, run and train neural networks."""
 
+from ballast import batch as batch
 from ballast import checkpoint as checkpoint
 from ballast import gguf as gguf
 from ballast import hf_trainer as hf_trainer
@@ -7,6 +8,7 @@ from ballast import lightning as lightning
 from ballast import llama as llama
 from ballast import models as models
 from ballast import netcl as netcl
+from ballast import ray as ray
 from ballast import safetensors as safetensors
 from ballast import tokenizer as tokenizer
 from ballast import torch as torch

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import importlib
+import logging
 import os
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 
 from ballast import _core
 from ballast._inputs import Message, PathLike, chat_context, clock, parse_budget, parse_size, stop_list
+from ballast._open import local_path
 from ballast.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -24,6 +26,11 @@ if TYPE_CHECKING:
 __all__ = ["Classification", "Generation", "Model", "Token", "load"]
 
 Prompt = Union[str, Sequence[int]]
+
+_log = logging.getLogger("ballast.models")
+
+# Texts that are embedded in one call of the library: many more are no faster.
+_TEXTS_AT_ONCE = 256
 
 
 class Token(NamedTuple):
@@ -155,7 +162,7 @@ class Model:
         max_sequences: int = 64,
         cache_bytes: str | int = 0,
     ) -> None:
-        self._path = os.fspath(path)
+        self._path = local_path(os.fspath(path))
         budget, share = parse_budget(param_budget)
         self._core = _core.Model(
             self._path,
@@ -170,6 +177,9 @@ class Model:
             parse_size(cache_bytes) if isinstance(cache_bytes, str) else cache_bytes,
         )
         self._facts = self._core.facts()
+        for note in self._facts["notes"]:
+            _log.info("%s: %s", self._path, note)
+        self._is_text = "vocab_size" in self._facts or "embedding_size" in self._facts
         self._marks: tuple[str, str] | None = None
 
     # What it is
@@ -330,7 +340,14 @@ class Model:
         if isinstance(texts, str):
             single: FloatArray = self._core.embed([texts])[0][0]
             return single
-        return self._core.embed(list(texts))[0]
+        listed = list(texts)
+        if len(listed) <= _TEXTS_AT_ONCE:
+            return self._core.embed(listed)[0]
+        import numpy
+
+        # In parts, so that Ctrl-C is heard between them.
+        starts = range(0, len(listed), _TEXTS_AT_ONCE)
+        return numpy.concatenate([self._core.embed(listed[start : start + _TEXTS_AT_ONCE])[0] for start in starts])
 
     def classify(self, image: Any, top: int = 5) -> list[Classification]:
         """The likeliest classes of a picture, best first.
@@ -351,9 +368,8 @@ class Model:
         if isinstance(inputs, str):
             return self._core.forward_tokens(self._core.encode(inputs))
         array = numpy.asarray(inputs)
-        is_text = "vocab_size" in self._facts or "embedding_size" in self._facts
-        if is_text and array.dtype.kind in "iu" and array.ndim == 1:
-            return self._core.forward_tokens([int(id) for id in array])
+        if self._is_text and array.dtype.kind in "iu" and array.ndim == 1:
+            return self._core.forward_tokens(array.tolist())
         return self._core.forward_values(numpy.ascontiguousarray(array, dtype=numpy.float32))
 
     # Its end
@@ -393,6 +409,8 @@ def load(
     cache_bytes: str | int = 0,
 ) -> Model:
     """Opens a model: a GGUF file, a folder of Hugging Face, or any other file of weights with a model's configuration.
+
+    "org/name" is the model that Hugging Face's cache keeps under this name, unless a path is called so.
 
     Parameters are read when they are first used. ``param_budget`` bounds the memory that they take at a time: "2GiB",
     "25%" of them, or a number of bytes. ``device`` is a compute backend, ``threads`` how many it uses (0: all). ``exact``

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -9,16 +10,19 @@ from typing import Any
 from ballast import _core
 from ballast._core import Encoding
 from ballast._inputs import Message, PathLike, chat_context, clock
+from ballast._open import local_path
 
 __all__ = ["Encoding", "Tokenizer"]
+
+_log = logging.getLogger("ballast.tokenizer")
 
 
 class Tokenizer:
     """A tokenizer from a file, or that of a model.
 
     ``path`` is a ``tokenizer.json``, a ``vocab.json`` with its ``merges.txt``, a SentencePiece model, a GGUF file, a folder
-    with any of them, or a model file beside one. ``"bytes"`` makes every byte a token. Any number of threads may share one;
-    long work releases the GIL.
+    with any of them, a model file beside one, or the name of a model in Hugging Face's cache. ``"bytes"`` makes every byte a
+    token. Any number of threads may share one; long work releases the GIL.
 
     >>> tokenizer = Tokenizer("models/default")
     >>> tokenizer.decode(tokenizer.encode("It is a truth").ids)
@@ -30,8 +34,10 @@ class Tokenizer:
     __slots__ = ("_core", "_path")
 
     def __init__(self, path: PathLike) -> None:
-        self._path = os.fspath(path)
+        self._path = local_path(os.fspath(path))
         self._core = _open(self._path)
+        for note in self._core.notes:
+            _log.warning("%s: %s", self._path, note)
 
     @classmethod
     def _of(cls, core: _core.Tokenizer, path: str) -> Tokenizer:

@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "ballast/device/host_values.h"
+#include "bindings/python/module/archives.h"
 #include "bindings/python/module/arrays.h"
 #include "bindings/python/module/errors.h"
 #include "bindings/python/module/generation.h"
@@ -51,7 +52,7 @@ class PyModel {
       if (handle_ && handle_->is_here()) handle_->close();
       last = std::move(handle_);
     }
-    const nb::gil_scoped_release released;
+    const GilReleased released;
     last.reset();
   }
   bool is_closed() {
@@ -72,7 +73,8 @@ class PyModel {
     return start_generation(model, std::move(prompt), wishes, format);
   }
 
-  std::vector<TokenId> encode(const std::string& prompt) {
+  std::vector<TokenId> encode(nb::handle text) {
+    const std::string prompt(utf8_of(text));
     const ModelHandle model = handle();
     return without_gil([&]() -> Result<std::vector<TokenId>> {
       BALLAST_TRY(const TextModel* text, model->text());
@@ -80,7 +82,9 @@ class PyModel {
     });
   }
 
-  nb::tuple embed(const std::vector<std::string>& texts) {
+  nb::tuple embed(const nb::list& list) {
+    std::vector<std::string> texts;
+    for (const nb::handle text : list) texts.emplace_back(utf8_of(text));
     const ModelHandle model = handle();
     uint64_t width = 0;
     const std::vector<Embedding> embeddings = without_gil([&]() -> Result<std::vector<Embedding>> {
@@ -113,19 +117,20 @@ class PyModel {
     return list;
   }
 
-  nb::object forward_tokens(std::vector<TokenId> ids) { return forward(TokenInput{std::move(ids)}); }
+  nb::object forward_tokens(std::vector<TokenId> ids) {
+    return forward([&](LoadedModel&) -> Result<ModelInput> { return ModelInput(TokenInput{std::move(ids)}); });
+  }
 
   nb::object forward_values(const FloatsIn& values) {
     std::vector<uint64_t> shape;
     for (size_t i = 0; i < values.ndim(); ++i) shape.push_back(values.shape(i));
     if (shape.size() > Dims::kMaxRank) throw nb::value_error("the input has too many dimensions");
-    const ModelHandle model = handle();
-    const Tensor tensor = without_gil([&] {
-      const std::lock_guard turn(model->model().running());
-      return model->model().workspace().from({values.data(), values.size()}, Dims(shape));
+    return forward([&](LoadedModel& model) -> Result<ModelInput> {
+      const std::lock_guard turn(model.running());
+      BALLAST_TRY(const Tensor tensor, model.workspace().from({values.data(), values.size()}, Dims(shape)));
+      if (model.as_image_classifier() != nullptr) return ModelInput(ImageInput{tensor});
+      return ModelInput(ValuesInput{tensor});
     });
-    if (model->model().as_image_classifier() != nullptr) return forward(ImageInput{tensor});
-    return forward(ValuesInput{tensor});
   }
 
  private:
@@ -144,9 +149,12 @@ class PyModel {
     return handle_;
   }
 
-  nb::object forward(const ModelInput& input) {
+  // `make_input(LoadedModel&)` runs without the GIL as well.
+  template <typename MakeInput>
+  nb::object forward(const MakeInput& make_input) {
     const ModelHandle model = handle();
     const Output output = without_gil([&]() -> Result<Output> {
+      BALLAST_TRY(const ModelInput input, make_input(model->model()));
       BALLAST_TRY(const Tensor made, model->model().forward(input));
       const std::lock_guard turn(model->model().running());
       BALLAST_TRY(std::vector<float> values, floats_of(made));
@@ -198,6 +206,18 @@ Wishes wishes_of(std::optional<uint64_t> max_tokens, std::optional<uint64_t> max
   return wishes;
 }
 
+// What a person may want to know about a model that was loaded all the same.
+nb::list load_notes(const LoadReport& report) {
+  nb::list notes;
+  if (!report.unused.empty()) {
+    notes.append(nb::str("the model does not use {} tensors of the file, among them {}")
+                     .format(report.unused.size(), to_python_text(report.unused.front())));
+  }
+  if (report.narrowed != 0)
+    notes.append(nb::str("{} tensors are stored as f64 and computed with as f32").format(report.narrowed));
+  return notes;
+}
+
 nb::dict facts_of(PyModel& python_model) {
   const ModelHandle handle = python_model.handle();
   LoadedModel& model = handle->model();
@@ -209,6 +229,7 @@ nb::dict facts_of(PyModel& python_model) {
   facts["capabilities"] = capabilities;
   facts["class_names"] = names;
   facts["param_bytes"] = model.report().param_bytes;
+  facts["notes"] = load_notes(model.report());
   facts["takes_values"] = model.takes_values();
   if (const CausalLm* writer = model.as_causal_lm()) {
     facts["context_length"] = writer->context_length();

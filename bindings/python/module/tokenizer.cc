@@ -11,15 +11,6 @@ namespace ballast::python {
 
 namespace {
 
-// The UTF-8 that a str keeps beside itself. Raises UnicodeEncodeError for lone surrogates.
-std::string_view utf8_of(nb::handle text) {
-  if (!PyUnicode_Check(text.ptr())) throw nb::type_error("a text must be a str");
-  Py_ssize_t size = 0;
-  const char* data = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
-  if (data == nullptr) throw nb::python_error();
-  return {data, static_cast<size_t>(size)};
-}
-
 // What decode() gives may end in the middle of a character.
 nb::object text_of(const std::string& bytes) {
   return nb::steal(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "replace"));
@@ -163,6 +154,14 @@ nb::object token_of(const PyTokenizer& self, TokenId id) {
 
 }  // namespace
 
+std::string_view utf8_of(nb::handle text) {
+  if (!PyUnicode_Check(text.ptr())) throw nb::type_error("a text must be a str");
+  Py_ssize_t size = 0;
+  const char* data = PyUnicode_AsUTF8AndSize(text.ptr(), &size);
+  if (data == nullptr) throw nb::python_error();
+  return {data, static_cast<size_t>(size)};
+}
+
 ClockTime clock_of(const std::vector<int>& now) {
   if (now.size() != 6) throw nb::value_error("now: (year, month, day, hour, minute, second)");
   return {now[0], now[1], now[2], now[3], now[4], now[5]};
@@ -208,6 +207,7 @@ void bind_tokenizer(nb::module_& module) {
       .def("id_to_token", &token_of)
       .def("is_special", [](const PyTokenizer& self, TokenId id) { return self.get().is_special(id); })
       .def("marks", &marks_of)
+      .def_prop_ro("notes", [](const PyTokenizer& self) { return std::vector<std::string>(self.get().notes()); })
       .def_prop_ro("size", [](const PyTokenizer& self) { return self.get().size(); })
       .def("chat_marks",
            [](const PyTokenizer& self) {

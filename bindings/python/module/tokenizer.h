@@ -36,6 +36,9 @@ class PyTokenizer {
   std::shared_ptr<Chat> chat_;
 };
 
+// The UTF-8 that a str keeps beside itself, for as long as it lives. Raises UnicodeEncodeError for lone surrogates.
+std::string_view utf8_of(nb::handle text);
+
 // Of (year, month, day, hour, minute, second).
 ClockTime clock_of(const std::vector<int>& now);
 
