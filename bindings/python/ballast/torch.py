@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import pickle
 from typing import Any
 
 from ballast import _core
@@ -17,8 +18,8 @@ def load(f: str | os.PathLike[str], map_location: Any = None, *, mmap: bool | No
     """``torch.load`` for files that others made: nothing in them is executed.
 
     The file is first checked by Ballast's own reader, which follows the pickle without running it: names that are not
-    in its list, lengths that lie and nesting without end are a ``FormatError`` that says where. What passes is loaded
-    with ``weights_only=True``. Files of other formats (safetensors, GGUF, npz, ...) give a dict of their tensors.
+    in its list, lengths that lie, nesting without end and checksums that are wrong are a ``FormatError`` that says where.
+    What passes is loaded with ``weights_only=True``. Files of other formats (safetensors, GGUF, npz, ...) give a dict of their tensors.
 
     >>> import ballast.torch, pickle
     >>> class Attack:
@@ -32,12 +33,20 @@ def load(f: str | os.PathLike[str], map_location: Any = None, *, mmap: bool | No
     ballast.FormatError: ...
     """
     path = local_path(os.fspath(f))
-    with _core.open_path(path, "read") as archive:
+    with _core.open_path(path, "r") as archive:
         is_torch = archive.format == "torch" and os.path.isfile(path)
+        if is_torch:
+            for lazy in archive.values():
+                lazy.raw()  # looks at the checksum, which torch does not
     if not is_torch:
         return load_state_dict(path, device=map_location or "cpu")
     torch: Any = importlib.import_module("torch")
-    return torch.load(path, map_location=map_location, weights_only=True, mmap=mmap)
+    try:
+        return torch.load(path, map_location=map_location, weights_only=True, mmap=mmap)
+    except pickle.UnpicklingError as error:
+        refusal = _core.FormatError(f"{path}: {error}")
+        refusal.code = "unsupported"
+        raise refusal from error
 
 
 def load_state_dict(f: str | os.PathLike[str], *, device: Any = "cpu") -> dict[str, Any]:
