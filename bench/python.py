@@ -1,4 +1,4 @@
-"""Speed of the Python module beside safetensors and torch: reading, saving, importing, checkpoints.
+"""Speed of the Python module beside safetensors, tokenizers and torch: reading, saving, encoding, calling, importing, checkpoints.
 
 usage: scripts/bench_python [--rounds N] [--size MIB] [--folder DIR]
 
@@ -72,6 +72,33 @@ for _ in range(2):
 os.remove(path)
 print(spent)
 """
+# Batches of paragraphs with the same tokenizer.json on all processors, with the ids as lists; the fastest of five rounds
+# behind one that warms up. Theirs is the variant that leaves offsets out, which ours finds only when asked.
+ENCODE = """
+import hashlib, json, sys, time
+texts = json.load(open(sys.argv[1]))
+if {ours}:
+    import ballast
+    tokenizer = ballast.Tokenizer(sys.argv[2]); encode = tokenizer.encode_batch
+else:
+    import tokenizers
+    tokenizer = tokenizers.Tokenizer.from_file(sys.argv[2]); encode = tokenizer.encode_batch_fast
+times = []
+for _ in range(6):
+    begin = time.perf_counter(); ids = [encoding.ids for encoding in encode(texts)]; times.append(time.perf_counter() - begin)
+print(min(times[1:]), hashlib.sha256(json.dumps(ids).encode()).hexdigest())
+"""
+# All of a call on a network of one weight, which computes next to nothing; the library's share is in it.
+CALL = """
+import sys, timeit, numpy, ballast
+folder = sys.argv[1]
+numpy.savez(folder + "/line.npz", x=numpy.ones((4, 1), numpy.float32), y=numpy.ones((4, 1), numpy.float32))
+ballast.train({"model": {"kind": "mlp", "hidden": []}, "data": {"kind": "npz", "path": folder + "/line.npz"},
+               "train": {"steps": 1, "output": folder + "/line.netcl", "threads": 1}}, overwrite=True)
+x = numpy.ones((1, 1), numpy.float32)
+model = ballast.load(folder + "/line.netcl", threads=1)
+print(min(timeit.repeat(lambda: model.forward(x), number=2000, repeat=10)) / 2000)
+"""
 IMPORT = "import time; t = time.perf_counter(); import ballast; print(time.perf_counter() - t)"
 
 # Prints the pause of the first save and the median of the others. {way} is ballast, torch or async.
@@ -105,16 +132,23 @@ print(pauses[0], statistics.median(pauses[1:]), flush=True)
 """
 
 
+def told(code, *words):
+    done = subprocess.run([sys.executable, "-c", code, *map(str, words)], stdout=subprocess.PIPE, check=True, text=True)
+    return done.stdout.split()
+
+
 def timed(code, *words):
-    done = subprocess.run([sys.executable, "-c", code, *map(str, words)], stdout=subprocess.PIPE, check=True)
-    return float(done.stdout)
+    return float(told(code, *words)[0])
 
 
 def compare(what, codes, words, rounds, target):
     ours, theirs = [], []
     for _ in range(rounds):
-        ours.append(timed(codes[0], *words))
-        theirs.append(timed(codes[1], *words))
+        mine, other = told(codes[0], *words), told(codes[1], *words)
+        if mine[1:] != other[1:]:
+            sys.exit(f"bench: {what}: the two do not give the same")
+        ours.append(float(mine[0]))
+        theirs.append(float(other[0]))
     mine, other = statistics.median(ours), statistics.median(theirs)
     ratio = other / mine
     met = "met" if ratio >= target else "**missed**"
@@ -136,6 +170,18 @@ def compare_pauses(folder):
         met = pause["ballast"] * 3 <= pause["torch"] and pause["ballast"] < pause["async"]
         numbers = " | ".join(f"{pause[way] * 1e3:.0f} ms" for way in ("ballast", "torch", "async"))
         print(f"| {when} | {numbers} | 1/3, less | {'met' if met else '**missed**'} |", flush=True)
+
+
+def paragraphs():
+    """Paragraphs of the English prose that the tokenizer is measured with."""
+    sys.path.insert(0, str(ROOT / "tests/interop"))
+    import token_texts
+    return [part for part in token_texts.prose(2 << 20).split("\n\n") if part.strip()]
+
+
+def bounded(what, seconds, limit, unit, factor):
+    met = "met" if seconds < limit else "**missed**"
+    print(f"| {what} | {seconds * factor:.1f} {unit} | | | < {limit * factor:.0f} {unit} | {met} |", flush=True)
 
 
 def main():
@@ -165,9 +211,14 @@ def main():
             codes = [SAVE.format(ours=ours, durable=durable) for ours in (True, False)]
             how = "durable" if durable else "not waiting for the disk"
             compare(f"saving {options.size} MiB, {how}", codes, [large, folder], options.rounds, 1)
-    times = [timed(IMPORT) for _ in range(max(options.rounds, 5))]
-    spent = statistics.median(times) * 1e3
-    print(f"| import | {spent:.1f} ms | | | < 80 ms | {'met' if spent < 80 else '**missed**'} |")
+        texts = paragraphs()
+        Path(f"{folder}/texts.json").write_text(json.dumps(texts))
+        size = sum(len(text.encode()) for text in texts) / 2**20
+        compare(f"encode_batch: {len(texts)} paragraphs, {size:.1f} MiB, beside tokenizers",
+                [ENCODE.format(ours=ours) for ours in (True, False)],
+                [f"{folder}/texts.json", ROOT / "models/default/tokenizer.json"], options.rounds, 5)
+        bounded("a call on a network of one weight", min(timed(CALL, folder) for _ in range(3)), 10e-6, "us", 1e6)
+    bounded("import", statistics.median(timed(IMPORT) for _ in range(max(options.rounds, 5))), 0.08, "ms", 1e3)
 
 
 if __name__ == "__main__":
