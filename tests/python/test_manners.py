@@ -330,3 +330,24 @@ print(names == [6] * 8)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("True\n", "")
+
+
+def test_threads_that_need_numpy_first_wait_for_each_other(here: Path) -> None:
+    """Importing it lets other threads run, and one that waited with the GIL in its hands would stop them all."""
+    ballast.save("a.npz", {"w": np.ones(1 << 20, np.float32)})  # large arrays are NumPy's own memory
+    code = """
+import sys, threading, time, ballast
+class Slow:
+    def find_spec(self, name, path=None, target=None):
+        if name == "numpy":
+            time.sleep(0.3)
+sys.meta_path.insert(0, Slow())
+archive, results = ballast.open("a.npz", mode="read"), []
+threads = [threading.Thread(target=lambda: results.append(float(archive["w"].numpy().sum()))) for _ in range(8)]
+assert "numpy" not in sys.modules
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(results == [float(1 << 20)] * 8)
+"""
+    child = run(code, here)
+    assert child.stdout == "True\n", child.stderr

@@ -9,6 +9,7 @@
 
 #include "ballast/base/check_size.h"
 #include "bindings/python/module/errors.h"
+#include "bindings/python/module/looked_up_once.h"
 
 namespace ballast::python {
 
@@ -52,10 +53,9 @@ const ArrayType* find_by_name(std::string_view name) {
   return nullptr;
 }
 
-// Looked up once. Kept for ever: the interpreter may be gone when static objects are destroyed.
 nb::handle numpy_ndarray() {
-  static PyObject* type = nb::object(nb::module_::import_("numpy").attr("ndarray")).release().ptr();
-  return type;
+  static constinit LookedUpOnce type;
+  return type.get([] { return nb::object(nb::module_::import_("numpy").attr("ndarray")); });
 }
 
 bool is_module_type(nb::handle object, const char* module, const char* name) {
@@ -181,17 +181,15 @@ const ArrayType* find_array_type(DType dtype) {
 }
 
 nb::object numpy_dtype(DType dtype) {
-  static std::array<PyObject*, 256> known{};  // kept for ever, as above
-  PyObject*& slot = known[static_cast<size_t>(dtype)];
-  if (slot == nullptr) {
+  static constinit std::array<LookedUpOnce, 256> known;
+  return nb::borrow(known[static_cast<size_t>(dtype)].get([dtype] {
     const ArrayType* type = find_array_type(dtype);
     if (type == nullptr) {
       raise_error(make_error(ErrorCode::kUnsupported, std::string(dtype_name(dtype)) + " has no type in NumPy"));
     }
     nb::object scalar = nb::module_::import_(type->module).attr(type->name);
-    slot = nb::object(nb::module_::import_("numpy").attr("dtype")(scalar)).release().ptr();
-  }
-  return nb::borrow(slot);
+    return nb::object(nb::module_::import_("numpy").attr("dtype")(scalar));
+  }));
 }
 
 std::optional<DType> dtype_from_python(nb::handle dtype) {

@@ -4,6 +4,7 @@
 
 #include "bindings/python/module/arrays.h"
 #include "bindings/python/module/errors.h"
+#include "bindings/python/module/looked_up_once.h"
 
 namespace ballast::python {
 
@@ -13,8 +14,9 @@ namespace {
 constexpr uint64_t kLarge = uint64_t{1} << 20;
 
 nb::object numpy_bytes(uint64_t size) {
-  static PyObject* empty = nb::object(nb::module_::import_("numpy").attr("empty")).release().ptr();
-  return nb::handle(empty)(size, numpy_dtype(DType::kU8));
+  static constinit LookedUpOnce empty;
+  return empty.get([] { return nb::object(nb::module_::import_("numpy").attr("empty")); })(size,
+                                                                                           numpy_dtype(DType::kU8));
 }
 
 MutableByteSpan bytes_of(nb::handle array) {
