@@ -216,7 +216,7 @@ def main():
         size = sum(len(text.encode()) for text in texts) / 2**20
         compare(f"encode_batch: {len(texts)} paragraphs, {size:.1f} MiB, beside tokenizers",
                 [ENCODE.format(ours=ours) for ours in (True, False)],
-                [f"{folder}/texts.json", ROOT / "models/default/tokenizer.json"], options.rounds, 5)
+                [f"{folder}/texts.json", ROOT / "tests/data/tokenizers/bpe_gpt2.json"], options.rounds, 5)
         bounded("a call on a network of one weight", min(timed(CALL, folder) for _ in range(3)), 10e-6, "us", 1e6)
     bounded("import", statistics.median(timed(IMPORT) for _ in range(max(options.rounds, 5))), 0.08, "ms", 1e3)
 

@@ -172,7 +172,8 @@ def numpy_digests(name: str) -> list[str]:
     if name in NPZ:
         return [array["sha256"] for array in NPZ[name]]
     with np.load(DATA / "npz" / name) as arrays:
-        return [hashlib.sha256(array.tobytes()).hexdigest() for array in arrays.values()]
+        native = [array.astype(array.dtype.newbyteorder("=")) for array in arrays.values()]
+        return [hashlib.sha256(array.tobytes()).hexdigest() for array in native]
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in (DATA / "npz").glob("*.np[yz]")))
