@@ -13,6 +13,7 @@
 #include "bindings/python/module/arrays.h"
 #include "bindings/python/module/errors.h"
 #include "bindings/python/module/fresh_array.h"
+#include "bindings/python/module/native_call.h"
 #include "bindings/python/module/progress.h"
 
 namespace ballast::python {
@@ -41,7 +42,7 @@ class Checkpoints {
     const CheckpointManager& manager = get();
     for (;;) {
       const bool idle = [&] {
-        nb::gil_scoped_release released;
+        const GilReleased released;
         return manager.wait_for(kLookUp);
       }();
       if (idle) return;
@@ -50,7 +51,7 @@ class Checkpoints {
   }
 
   void close() {
-    nb::gil_scoped_release released;
+    const GilReleased released;
     manager_.reset();
   }
 
@@ -73,7 +74,7 @@ std::unique_ptr<Checkpoints> open_checkpoints(const std::string& folder, uint64_
   options.sync = sync;
   options.threads = threads;
   auto manager = [&] {
-    nb::gil_scoped_release released;
+    const GilReleased released;
     return CheckpointManager::open(folder, options);
   }();
   return std::make_unique<Checkpoints>(folder, unwrap(std::move(manager)));
@@ -110,7 +111,7 @@ nb::dict save(const Checkpoints& self, uint64_t step, nb::handle weights, nb::ha
   add_tensors(weights, snapshot.weights, owners);
   add_tensors(state, snapshot.state, owners);
   auto saved = [&, manager = &self.get()] {
-    nb::gil_scoped_release released;
+    const GilReleased released;
     return manager->save(snapshot);
   }();
   const SaveReport report = unwrap(std::move(saved));
@@ -180,7 +181,7 @@ nb::tuple read_tensor(const LoadedCheckpoint& self, const std::string& part_name
   const TensorInfo& info = self.tensors(part)[*found].info;
   FreshArray array(info.dtype, info.shape);
   auto status = [&] {
-    nb::gil_scoped_release released;
+    const GilReleased released;
     return self.read_into(part, *found, array.bytes());
   }();
   unwrap(std::move(status));
@@ -195,7 +196,7 @@ nb::list weight_names(const LoadedCheckpoint& self) {
 
 nb::tuple list_folder(const std::string& folder) {
   auto listed = [&] {
-    nb::gil_scoped_release released;
+    const GilReleased released;
     return list_checkpoints(folder);
   }();
   const CheckpointList list = unwrap(std::move(listed));
