@@ -3,7 +3,8 @@
 Both get the same GGUF files and the same work: every text has a prompt of its own, and each of the steps that are timed
 computes one more token of every text and its logits, at the same positions. Ballast also picks the likeliest token;
 llama-batched-bench takes any. Every turn is a process of its own, whose first pass over the weights, the prompts, is not
-timed. A round goes through all numbers of texts, and everyone has a turn at each, so that a disturbance of the machine
+timed. Nor are Ballast's first WARMUP steps, after which it has arranged the weights for batches: llama.cpp does that when
+it opens the file, which is not timed either. A round goes through all numbers of texts, and everyone has a turn at each, so that a disturbance of the machine
 hits all programs and all numbers alike. llama.cpp has a turn with flash attention and one without; the faster counts.
 """
 import json, statistics, subprocess
@@ -17,6 +18,7 @@ PREFIX = 1000
 FLASH_ATTENTION = ("on", "off")
 FASTER_WITH_PREFIX = 20
 COMPUTE_SHARE = 0.8
+WARMUP = 12
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,7 @@ class Amount:
 
 
 SMALL_MODEL = Amount((1, 2, 4, 8, 16, 32), 128, 32)
-LARGE_MODEL = Amount((1, 4, 8, 16), 64, 16)  # a turn with 16 texts takes half a minute, most of it their prompts
+LARGE_MODEL = Amount((1, 4, 8, 16), 32, 16)  # a turn with 16 texts would take half a minute with longer prompts
 
 
 # ---------------------------------------------------------------- what is asked
@@ -98,7 +100,8 @@ class Batch(Work):
 
     def ours_turn(self):
         result = self.programs.ballast.result(self.group.path, self.threads, "--sequences", self.sequences,
-                                              "--prompt-tokens", self.group.amount.prompt, "--max-tokens", self.group.amount.steps)
+                                              "--prompt-tokens", self.group.amount.prompt - WARMUP,
+                                              "--warmup-tokens", WARMUP, "--max-tokens", self.group.amount.steps)
         [measure] = result["sequences"]
         if measure["steps"] != self.group.amount.steps:
             raise RuntimeError(f"ballast measured {measure['steps']} steps, not {self.group.amount.steps}")
