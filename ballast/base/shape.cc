@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "ballast/base/check_size.h"
 #include "ballast/base/checked.h"
 
 namespace ballast {

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "ballast/base/dtype.h"
+#include "ballast/base/result.h"
 
 namespace ballast {
 
@@ -53,5 +54,7 @@ class Shape {
 // when the last dimension of a block type is no number of whole blocks, or when the type's length cannot be told from
 // the shape.
 std::optional<uint64_t> packed_size(const Shape& shape, DType dtype);
+// kInvalidArgument, with the numbers, where a packed tensor of this type and shape has another size, or none.
+Status check_packed_size(const Shape& shape, DType dtype, uint64_t size);
 
 }  // namespace ballast

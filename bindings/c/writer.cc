@@ -1,4 +1,4 @@
-#include "ballast/base/check_size.h"
+#include "ballast/base/shape.h"
 #include "bindings/c/boundary.h"
 #include "bindings/c/output_format.h"
 

@@ -1,7 +1,6 @@
 #include <gtest/gtest.h>
 
 #include "ballast/base/byte_source.h"
-#include "ballast/base/check_size.h"
 #include "ballast/base/checked.h"
 #include "ballast/base/dtype.h"
 #include "ballast/base/hash.h"

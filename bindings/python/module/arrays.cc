@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "ballast/base/check_size.h"
+#include "ballast/base/shape.h"
 #include "bindings/python/module/errors.h"
 #include "bindings/python/module/looked_up_once.h"
 
