@@ -145,10 +145,7 @@ HWY_INLINE void add_stripe(const std::byte* const* w, const Place& place, const 
 // Fetches what lies `ahead` behind the bytes of a stripe.
 template <size_t kBytes>
 HWY_INLINE void fetch(const std::byte* const* w, size_t ahead) {
-  constexpr size_t kCacheLine = 64;
-  BALLAST_UNROLL for (size_t r = 0; r < 4; ++r) {
-    for (size_t at = 0; at < kBytes; at += kCacheLine) __builtin_prefetch(w[r] + ahead + at);
-  }
+  BALLAST_UNROLL for (size_t r = 0; r < 4; ++r) fetch_lines<3>(w[r] + ahead, kBytes);
 }
 
 HWY_INLINE void advance(const std::byte** w, size_t bytes) {

@@ -84,12 +84,6 @@ HWY_INLINE Vector add_missing_block(const std::byte* last, Vector sum) {
   return sum;
 }
 
-// 3: into the first-level cache; 2: into the second.
-template <int kNearness>
-HWY_INLINE void fetch_lines(const std::byte* at, size_t bytes) {
-  constexpr size_t kCacheLine = 64;
-  for (size_t i = 0; i < bytes; i += kCacheLine) __builtin_prefetch(at + i, 0, kNearness);
-}
 // Bytes that are fetched ahead: what comes next lies behind.
 constexpr size_t kPackedAhead = 4096;
 

@@ -247,7 +247,7 @@ class Fetch {
       : row_(rows), end_(rows + kTileOutputs), offset_(offset), behind_(offset + bytes), at_(offset) {}
 
   HWY_INLINE void few() {
-    constexpr size_t kCacheLine = 64, kFew = 12;
+    constexpr size_t kFew = 12;
     for (size_t i = 0; i < kFew && row_ != end_; ++i) {
       __builtin_prefetch(*row_ + at_, 0, 2);
       at_ += kCacheLine;

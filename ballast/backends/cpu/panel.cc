@@ -225,7 +225,7 @@ HWY_INLINE void widen_row(const std::byte* from, size_t count, float* to) {
 #if HWY_TARGET != HWY_SCALAR
 constexpr size_t kCloseRows = 128;
 void turn_close(const float* w, size_t stride, size_t terms, float* panel, ptrdiff_t ahead) {
-  constexpr size_t kFloatsOfLine = 16;
+  constexpr size_t kFloatsOfLine = kCacheLine / sizeof(float);
   for (size_t k = 0; k < terms; k += 4) {
     if (k % kFloatsOfLine == 0) {
       const float* const next = w + ahead + k * kPanel;
@@ -239,7 +239,6 @@ void turn_close(const float* w, size_t stride, size_t terms, float* panel, ptrdi
 }
 #endif
 
-constexpr size_t kCacheLine = 64;
 #undef BALLAST_TURNS_LINES
 #if HWY_ARCH_X86 && HWY_TARGET == HWY_AVX3
 #define BALLAST_TURNS_LINES 1
@@ -302,8 +301,7 @@ void pack_squares(const std::byte* w, size_t stride, size_t terms, size_t column
     for (size_t row = 0; row < columns; ++row) {
       const std::byte* from = w + (row * stride + begin) * Weight::kBytes;
       const std::byte* next = from + ahead * static_cast<ptrdiff_t>(Weight::kBytes);
-      for (size_t line = 0; line < kTurnTerms * Weight::kBytes; line += kCacheLine)
-        __builtin_prefetch(next + line, 0, 2);
+      fetch_lines<2>(next, kTurnTerms * Weight::kBytes);
       widen_row<Weight>(from, count, square + row * kTurnTerms);
     }
     turn(square, count, panel + begin * kPanel);

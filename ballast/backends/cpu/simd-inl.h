@@ -65,6 +65,14 @@ HWY_INLINE void turn_words(__m512i* v) {
 #endif
 
 // ---------------------------------------------------------------- memory
+constexpr size_t kCacheLine = 64;
+// Asks for the lines of these bytes, which need not exist. 3: into the first-level cache; 2: into the second.
+template <int kNearness>
+HWY_INLINE void fetch_lines(const void* at, size_t bytes) {
+  const auto* line = static_cast<const std::byte*>(at);
+  for (size_t i = 0; i < bytes; i += kCacheLine) __builtin_prefetch(line + i, 0, kNearness);
+}
+
 HWY_INLINE Vector load(const float* from) { return hn::LoadU(Floats(), from); }
 HWY_INLINE void store(Vector v, float* to) { hn::StoreU(v, Floats(), to); }
 
