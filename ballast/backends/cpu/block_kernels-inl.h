@@ -203,6 +203,34 @@ void multiply_format(const BlockProduct& p) {
   }
 }
 
+#if BALLAST_DOT && HWY_TARGET == HWY_AVX3
+// The four sums (chains) of up to 16 rows, kOutputs of each.
+template <size_t kOutputs>
+struct alignas(64) ChainSums {
+  float of[4][kTileGroup][kOutputs];
+};
+
+// Adds the chains up, in the order of multiply_four(), and stores `columns` outputs of each row; those that the sums do
+// not have are nobody's business here. `complete(chain, sum)`: the sum with what its chain still lacks.
+template <size_t kOutputs, class Complete>
+HWY_INLINE void store_chains(const ChainSums<kOutputs>& sums, size_t rows, size_t columns, float* c, size_t stride,
+                             const Complete& complete) {
+  const Floats d;
+  for (size_t row = 0; row < rows; ++row) {
+    for (size_t at = 0; at < smaller(kOutputs, columns); at += 16) {
+      Vector of[4];
+      BALLAST_UNROLL for (size_t chain = 0; chain < 4; ++chain) {
+        of[chain] = complete(chain, hn::Load(d, sums.of[chain][row] + at));
+      }
+      const Vector output = hn::Add(hn::Add(of[0], of[1]), hn::Add(of[2], of[3]));
+      float* to = c + row * stride + at;
+      if (at + 16 <= columns) store(output, to);
+      else store_part(output, to, columns - at);
+    }
+  }
+}
+#endif
+
 #undef BALLAST_TILES
 #if BALLAST_DOT && HWY_TARGET == HWY_AVX3 && defined(__x86_64__)
 #define BALLAST_TILES 1

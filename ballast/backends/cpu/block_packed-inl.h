@@ -129,9 +129,7 @@ HWY_NOINLINE void add_packed_rows(const std::byte* w, const RoundedTile* a, size
   BALLAST_UNROLL for (size_t i = 0; i < kRows; ++i) hn::Store(of[i], d, sums + 16 * (row + i));
 }
 
-struct alignas(64) PanelSums {
-  float of[4][kTileGroup][kPackedOutputs];
-};
+using PanelSums = ChainSums<kPackedOutputs>;
 
 template <class Format>
 HWY_INLINE void add_packed_chain(const std::byte* w, const RoundedTile* a, size_t rows, size_t blocks, float* sums) {
@@ -146,17 +144,9 @@ HWY_INLINE void add_packed_chain(const std::byte* w, const RoundedTile* a, size_
 template <class Format>
 HWY_INLINE void store_panel(const PanelSums& sums, const std::byte* last, size_t missing, size_t rows, size_t columns,
                             float* c, size_t stride) {
-  const Floats d;
-  for (size_t row = 0; row < rows; ++row) {
-    Vector of[4];
-    BALLAST_UNROLL for (size_t chain = 0; chain < 4; ++chain) {
-      of[chain] = hn::Load(d, sums.of[chain][row]);
-      if (chain >= 4 - missing) of[chain] = add_missing_block<Format>(last, of[chain]);
-    }
-    const Vector output = hn::Add(hn::Add(of[0], of[1]), hn::Add(of[2], of[3]));
-    if (columns >= kPackedOutputs) store(output, c + row * stride);
-    else store_part(output, c + row * stride, columns);
-  }
+  store_chains(sums, rows, columns, c, stride, [&](size_t chain, Vector sum) HWY_ATTR {
+    return chain >= 4 - missing ? add_missing_block<Format>(last, sum) : sum;
+  });
 }
 
 template <class Format>

@@ -265,10 +265,7 @@ class Fetch {
 };
 
 // ---------------------------------------------------------------- products
-// The four sums (chains) of up to 16 rows and 32 outputs.
-struct alignas(64) GroupSums {
-  float of[4][16][kTileOutputs];
-};
+using GroupSums = ChainSums<kTileOutputs>;
 
 // Adds the products of one block to the sums of kRows rows and 16 outputs, which stay in registers.
 template <size_t kRows, bool kHasMinima>
@@ -342,19 +339,6 @@ AddChunk<Format> chunk_adder(size_t rows) {
   return rows <= 12 ? add_chunk<12, kForms, Format::kHasMinima> : add_chunk<16, kForms, Format::kHasMinima>;
 }
 
-HWY_INLINE void store_group(const GroupSums& sums, size_t rows, size_t columns, float* c, size_t stride) {
-  const Floats d;
-  for (size_t row = 0; row < rows; ++row) {
-    for (size_t at = 0; at < columns; at += 16) {
-      const Vector output = hn::Add(hn::Add(hn::Load(d, sums.of[0][row] + at), hn::Load(d, sums.of[1][row] + at)),
-                                    hn::Add(hn::Load(d, sums.of[2][row] + at), hn::Load(d, sums.of[3][row] + at)));
-      float* to = c + row * stride + at;
-      if (at + 16 <= columns) store(output, to);
-      else store_part(output, to, columns - at);
-    }
-  }
-}
-
 // Groups of rows that go through the weight together.
 constexpr size_t kMostGroups = 16;
 
@@ -381,14 +365,14 @@ HWY_NOINLINE void multiply_panel_of_tiles(const BlockProduct& p, size_t group, s
   }
   for (size_t i = 0; i < groups; ++i) {
     const size_t row = (group + i) * group_rows;
-    store_group(sums[i], smaller(group_rows, p.m - row), smaller(kTileOutputs, p.end - j), p.c + row * p.c_stride + j,
-                p.c_stride);
+    store_chains(sums[i], smaller(group_rows, p.m - row), p.end - j, p.c + row * p.c_stride + j, p.c_stride,
+                 [](size_t, Vector sum) HWY_ATTR { return sum; });
   }
 }
 
 template <class Format>
 void multiply_tiles(const BlockProduct& p) {
-  const size_t rows = tile_rows_of(p.m), groups = divide_up(p.m, rows);
+  const size_t rows = tile_rows_of(p.m), groups = tile_groups_of(p.m);
   const TileUse use(rows);
   for (size_t group = 0; group < groups; group += kMostGroups) {
     for (size_t j = p.begin; j < p.end; j += kTileOutputs) {
