@@ -92,8 +92,10 @@ class KvSequence {
   // only. Does nothing unless the sequence is empty or consists of whole pages of `ids`. Tells how many positions it
   // has now.
   uint64_t adopt(std::span<const TokenId> ids);
-  // The whole pages only, which takes no memory. Does nothing unless the sequence is empty.
+  // Its two steps. The whole pages only, which takes no memory and does nothing unless the sequence is empty; and the
+  // copy behind those of them that it has, which looks for no others.
   uint64_t adopt_pages(std::span<const TokenId> ids);
+  uint64_t adopt_end(std::span<const TokenId> ids);
   // Pages for positions [length(), length() + rows), its own; those that nobody behind length() looks at go.
   // kInvalidArgument beyond the context; kOutOfMemory where the pool has no room, with the numbers. Either way nothing
   // is lost.
@@ -126,6 +128,8 @@ class KvSequence {
   void join_pool();
   void leave_pool() noexcept;
   void take_place_of(KvSequence& other) noexcept;
+  // All of these ids, of which there must be one, but the last; within the context.
+  std::span<const TokenId> adoptable(std::span<const TokenId> ids) const;
   bool can_adopt_part_of(std::span<const TokenId> ids) const;
   Status adopt_part(std::span<const TokenId> ids);
   Source find_source(std::span<const TokenId> rest) const;

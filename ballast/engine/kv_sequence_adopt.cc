@@ -44,14 +44,17 @@ struct KvSequence::Source {
   }
 };
 
+std::span<const TokenId> KvSequence::adoptable(std::span<const TokenId> ids) const {
+  return ids.first(std::min<uint64_t>(ids.size() - 1, past_.layout->shape().most_positions));
+}
+
 uint64_t KvSequence::adopt_pages(std::span<const TokenId> ids) {
   if (!tokens_.empty() || ids.empty() || !pool_->state_->options.share_prefixes) return length();
   PrefixIndex& index = pool_->state_->index;
-  const uint64_t most = std::min<uint64_t>(ids.size() - 1, past_.layout->shape().most_positions);
   std::vector<KvBlock*> blocks;
   drop_from(0);  // what was reserved; before the search, whose blocks nobody has joined yet
   const Status found = guarded([&]() -> Status {
-    blocks = index.find_prefix(kind_, ids.first(most));
+    blocks = index.find_prefix(kind_, adoptable(ids));
     make_room_for(blocks.size() * kPagePositions);
     return {};
   });
@@ -69,6 +72,10 @@ uint64_t KvSequence::adopt_pages(std::span<const TokenId> ids) {
 
 uint64_t KvSequence::adopt(std::span<const TokenId> ids) {
   adopt_pages(ids);
+  return adopt_end(ids);
+}
+
+uint64_t KvSequence::adopt_end(std::span<const TokenId> ids) {
   // What cannot be copied is computed.
   if (can_adopt_part_of(ids)) static_cast<void>(guarded([&] { return adopt_part(ids); }));
   return length();
@@ -84,8 +91,9 @@ Status KvSequence::adopt_part(std::span<const TokenId> ids) {
   KvPool::State& state = *pool_->state_;
   const size_t index = length() / kPagePositions;
   drop_from(index);  // what was reserved
-  const uint64_t most = std::min<uint64_t>(ids.size() - 1, past_.layout->shape().most_positions);
-  const auto rest = ids.subspan(length(), std::min(kPagePositions, most - std::min(most, length())));
+  auto rest = adoptable(ids);
+  rest = rest.subspan(std::min<size_t>(length(), rest.size()));
+  rest = rest.first(std::min<size_t>(kPagePositions, rest.size()));
   const Source source = find_source(rest);
   if (source.run == 0) return {};
   make_room_for(length() + source.run);

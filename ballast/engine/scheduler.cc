@@ -63,7 +63,7 @@ bool Scheduler::admit(EngineText& text) {
     if (victim == nullptr) return false;
     put_aside(*victim);
   }
-  if (text.past) text.past->adopt(text.window(model_));
+  if (text.past) text.past->adopt_end(text.window(model_));
   if (text.furthest == text.reused && text.reused < text.computed()) {  // nothing of it was computed for it yet
     counters_.reused_tokens += text.computed() - text.reused;
     text.reused = text.computed();
