@@ -33,6 +33,7 @@ struct Entry {
   uint64_t bytes = 0;
   std::atomic<const std::byte*> data{nullptr};  // of all rows, once they were touched; never with a budget
   std::atomic<StayingForm*> forms{nullptr};
+  std::atomic<uint32_t> uses{0};  // ParamStore::derived_uses
 };
 
 Error out_of_memory(const ParamSource& source, size_t index, uint64_t bytes) {
@@ -287,6 +288,8 @@ Result<std::optional<Lease>> ParamStore::derived(const Param& param, const Deriv
     return std::optional(std::move(lease));
   });
 }
+
+std::atomic<uint32_t>& ParamStore::derived_uses(const Param& param) { return state_->entries[param.index_].uses; }
 
 ResidencyStats ParamStore::stats() const {
   if (state_->residency != nullptr) return state_->residency->stats();

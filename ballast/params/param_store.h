@@ -6,6 +6,8 @@
 // remembers it and gives up the tile whose next use is farthest away.
 #pragma once
 
+#include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -153,6 +155,9 @@ class ParamStore {
   // nullopt where there is no room for it beside the working set, and where parameters change: the caller computes with
   // rows() then.
   Result<std::optional<Lease>> derived(const Param& param, const DerivedForm& form);
+  // For whoever derives forms of this parameter, which must be of this store: a count of uses by which to tell whether
+  // a form is worth its memory. 0 at first; any thread may use it.
+  std::atomic<uint32_t>& derived_uses(const Param& param);
 
   ResidencyStats stats() const;
 

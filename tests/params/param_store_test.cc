@@ -289,6 +289,17 @@ TEST(DerivedForms, AreMadeOnceAndKeptWithoutABudget) {
   EXPECT_EQ(store->stats().resident, 3 * 640U);  // the parameter was read, and two forms of it
 }
 
+TEST(DerivedForms, UsesAreCountedForEachParameterOfEachStore) {
+  const auto source = mapped_source();
+  const auto store = open_store(source, {}), other = open_store(source, {});
+  const Param w = *store->get("blocks.0.w"), bias = *store->get("blocks.0.bias");
+  EXPECT_EQ(store->derived_uses(w).load(), 0U);
+  store->derived_uses(w) = 3;
+  EXPECT_EQ(store->derived_uses(*store->get("blocks.0.w")).load(), 3U);
+  EXPECT_EQ(store->derived_uses(bias).load(), 0U);
+  EXPECT_EQ(other->derived_uses(*other->get("blocks.0.w")).load(), 0U);
+}
+
 TEST(DerivedForms, AFailureIsHandedOnAndCanBeTriedAgain) {
   for (const std::optional<uint64_t> budget : {std::optional<uint64_t>(), std::optional<uint64_t>(64 << 10)}) {
     const auto source = std::make_shared<GeneratedSource>(make_matrices(1, 10, 16));

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string_view>
 
-#include "ballast/backends/host/batch_counts.h"
+#include "ballast/backends/host/batch_count.h"
 #include "ballast/backends/host/implementations.h"
 #include "ballast/backends/host/kernel_access.h"
 #include "ballast/backends/host/product.h"
@@ -55,11 +55,6 @@ Status multiply_plain_rows(Context& context, const Param& weight, const RowRange
 constexpr uint64_t kPackedRows = 16;  // KernelTable::gemm_packed_bytes
 constexpr std::string_view kPackedForm = "gemm_blocks_16";
 
-BatchCounts& batch_counts() {
-  static BatchCounts counts;
-  return counts;
-}
-
 // Null where there is no room for it: rows do as well.
 template <typename T>
 Result<std::optional<Lease>> take_packed(Context& context, const Param& weight, GemmTile<T> tile, uint64_t bytes) {
@@ -91,8 +86,9 @@ Result<std::optional<Lease>> packed_blocks(Context& context, const Param& weight
   const uint64_t bytes = bytes_of(tile);
   if (bytes == 0) return std::optional<Lease>();
   // A pass may go through parts of a weight, experts for instance; the first of them stands for all.
-  if (rows.first == 0) batch_counts().count(weight.key(), tile.m);
-  if (!batch_counts().is_used_by_batches(weight.key())) return std::optional<Lease>();
+  BatchCount batches(weight.store().derived_uses(weight));
+  const bool is_worth_it = rows.first == 0 ? batches.add(tile.m) : batches.is_enough();
+  if (!is_worth_it) return std::optional<Lease>();
   return take_packed(context, weight, tile, bytes);
 }
 
