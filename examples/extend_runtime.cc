@@ -3,6 +3,7 @@
 #include <ballast/device/host_access.h>
 #include <ballast/device/host_values.h>
 #include <ballast/models/kind_config.h>
+#include <ballast/models/model.h>
 #include <ballast/ops/activation.h>
 #include <ballast/runtime/load_model.h>
 

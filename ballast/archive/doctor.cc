@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <map>
 
+#include "ballast/archive/foreign.h"
 #include "ballast/archive/shared_progress.h"
 #include "ballast/base/checked.h"
 #include "ballast/io/guard.h"

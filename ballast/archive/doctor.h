@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "ballast/archive/convert.h"
-#include "ballast/archive/foreign.h"
 #include "ballast/archive/open.h"
 #include "ballast/formats/findings.h"
 
@@ -22,6 +21,14 @@ enum class Verdict : uint8_t {
   kUnknown,      // nothing is known about it
 };
 std::string_view verdict_name(Verdict verdict);  // "sound", "flawed", ...
+
+// What a file is that no format of ours recognises: one of the usual suspects.
+struct ForeignContent {
+  std::string kind;    // stable word: "html", "git_lfs_pointer", "gzip", ...
+  std::string what;    // "a web page"
+  std::string cause;   // why such a file stands where weights should
+  std::string advice;  // what to do
+};
 
 struct LostTensor {
   std::string name;

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 namespace ballast {
 
@@ -26,6 +27,11 @@ enum class Remedy : unsigned char {
   kRescueTensors,    // write what can be read to another file
 };
 inline constexpr Remedy kLastRemedy = Remedy::kRescueTensors;
+
+// "allow_overwrite", ...: a stable word. Both end with a NUL, for C.
+std::string_view remedy_name(Remedy remedy);
+// "ask for overwriting": the same for people.
+std::string_view remedy_text(Remedy remedy);
 
 // Any number of them.
 class Remedies {

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "ballast/edit/framework_layout.h"
+#include "ballast/edit/huggingface.h"
 
 namespace ballast {
 

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ballast/archive/pattern.h"
+
 namespace ballast {
 
 PathFilter PathFilter::all() {

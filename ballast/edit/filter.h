@@ -8,9 +8,10 @@
 #include <vector>
 
 #include "ballast/archive/convert.h"
-#include "ballast/archive/pattern.h"
 
 namespace ballast {
+
+class Pattern;  // archive/pattern.h
 
 // Copies share the compiled expressions.
 class PathFilter {

@@ -7,6 +7,7 @@
 
 #include "ballast/archive/cast_tensor.h"
 #include "ballast/archive/pattern.h"
+#include "ballast/edit/quantize_presets.h"
 #include "ballast/edit/quantize_sink.h"
 #include "ballast/tensor/blocks.h"
 

@@ -4,12 +4,13 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ballast/edit/cast.h"
 #include "ballast/edit/importance.h"
-#include "ballast/edit/quantize_presets.h"
 
 namespace ballast {
 
@@ -57,6 +58,21 @@ struct TypeRule {
 };
 // "REGEX=TYPE", split at the last =; types in any case; the type "same" leaves tensors as they are.
 Result<TypeRule> parse_type_rule(const std::string& text);
+
+// A mixture of types, under the name that llama.cpp gives it.
+struct QuantizationPreset {
+  std::string_view name;  // in lower case
+  DType base;             // of matrices that no rule of the mixture picks out
+  uint32_t file_type;     // general.file_type of GGUF
+  std::string_view summary;
+};
+std::span<const QuantizationPreset> all_quantization_presets();
+// In any case; q3_k, q4_k and q5_k are the medium mixtures, as in llama.cpp. kInvalidArgument names the nearest and
+// all.
+Result<const QuantizationPreset*> find_quantization_preset(std::string_view name);
+
+// A type that tensors can be cast or quantised to, in any case; nullopt where there is none of that name.
+std::optional<DType> find_quantization_type(std::string_view name);
 
 struct QuantizeOptions {
   DType type = DType::kQ8_0;                   // of every matrix: one that can_quantize, or a floating type

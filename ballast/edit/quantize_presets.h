@@ -1,34 +1,18 @@
-// Presets: which type each tensor of a model gets, under the names that llama.cpp gives its mixtures.
+// Which type each tensor of a model gets in a preset.
 #pragma once
 
 #include <cstdint>
-#include <optional>
-#include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "ballast/archive/pattern.h"
+#include "ballast/edit/quantize.h"
 #include "ballast/formats/description.h"
 
 namespace ballast {
 
 // What a tensor is in its model, as far as mixtures ask.
 enum class TensorRole : uint8_t { kOther, kEmbedding, kOutput, kKey, kValue, kAttentionOutput, kFeedDown };
-
-struct QuantizationPreset {
-  std::string_view name;  // in lower case
-  DType base;             // of matrices that no rule of the mixture picks out
-  uint32_t file_type;     // general.file_type of GGUF
-  std::string_view summary;
-};
-std::span<const QuantizationPreset> all_quantization_presets();
-// In any case; q3_k, q4_k and q5_k are the medium mixtures, as in llama.cpp. kInvalidArgument names the nearest and
-// all.
-Result<const QuantizationPreset*> find_quantization_preset(std::string_view name);
-
-// A type that tensors can be cast or quantised to, in any case; nullopt where there is none of that name.
-std::optional<DType> find_quantization_type(std::string_view name);
 
 // Chooses the type of each tensor of one model. Names of GGUF, of Hugging Face and of gpt.rs are understood.
 class QuantizationMixture {

@@ -15,11 +15,19 @@
 #include <string>
 #include <vector>
 
-#include "ballast/engine/kv_pool.h"
+#include "ballast/base/dtype.h"
+#include "ballast/base/hash.h"
+#include "ballast/base/result.h"
+#include "ballast/base/token_id.h"
+#include "ballast/device/tensor.h"
+#include "ballast/engine/kv_pool_counters.h"
 #include "ballast/engine/sampler.h"
-#include "ballast/models/model.h"
 
 namespace ballast {
+
+class CausalLm;    // models/model.h
+class Context;     // ops/context.h
+class KvSequence;  // engine/kv_pool.h
 
 struct EngineOptions {
   uint64_t most_bytes = 0;       // of the past of all texts; 0: as much as the device has

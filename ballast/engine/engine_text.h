@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "ballast/engine/engine.h"
+#include "ballast/engine/kv_pool.h"
+#include "ballast/models/model.h"
 
 namespace ballast {
 

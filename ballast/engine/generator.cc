@@ -5,7 +5,9 @@
 #include <algorithm>
 
 #include "ballast/base/checked.h"
+#include "ballast/engine/kv_pool.h"
 #include "ballast/io/guard.h"
+#include "ballast/models/model.h"
 
 namespace ballast {
 
@@ -64,6 +66,8 @@ Result<Generator> Generator::start(const CausalLm& model, Context& context, std:
     return generator;
   });
 }
+
+uint64_t Generator::cache_bytes() const { return past_ ? past_->bytes() : 0; }
 
 Status Generator::restart(std::vector<TokenId> prompt) {
   return guarded([&]() -> Status { return begin(std::move(prompt)); });

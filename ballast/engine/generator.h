@@ -70,7 +70,7 @@ class Generator {
   // [1, vocabulary]: what the last token was chosen from; before the first, what it will be. Reading it takes the turn
   // that LoadedModel::forward() tells of.
   const Tensor& logits() const { return logits_; }
-  uint64_t cache_bytes() const { return past_ ? past_->bytes() : 0; }
+  uint64_t cache_bytes() const;
 
  private:
   Generator(const GenerateOptions& options, std::unique_ptr<Engine> engine)

@@ -8,7 +8,7 @@
 #include "ballast/archive/model_folder.h"
 #include "ballast/archive/open.h"
 #include "ballast/edit/quantize.h"
-#include "ballast/formats/choose_format.h"
+#include "ballast/formats/format.h"
 #include "ballast/io/guard.h"
 #include "ballast/io/staging_folder.h"
 

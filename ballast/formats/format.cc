@@ -6,7 +6,6 @@
 #include <array>
 #include <cctype>
 
-#include "ballast/formats/choose_format.h"
 #include "ballast/formats/drivers.h"
 
 namespace ballast {

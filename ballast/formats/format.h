@@ -158,6 +158,9 @@ std::span<const FormatDriver* const> all_formats();
 const FormatDriver* find_format(std::string_view name);
 // The format whose extension ends `file_name`; null if none. For choosing what to write, never for reading.
 const FormatDriver* format_for_extension(std::string_view file_name);
+// Which format a file is written in, as a person or a program says it: the one called `name`; where that is empty, the
+// one of the destination's extension. kInvalidArgument says which there are.
+Result<const FormatDriver*> choose_format(std::string_view name, std::string_view destination = {});
 
 // Which format these bytes are, by content. kUnknownFormat with the nearest guesses otherwise.
 Result<const FormatDriver*> detect_format(const OpenRequest& request);

@@ -8,31 +8,14 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
-#include <variant>
 #include <vector>
 
 #include "ballast/base/token_id.h"
-#include "ballast/models/image_input.h"
+#include "ballast/models/model_input.h"
+#include "ballast/models/model_kind.h"
 #include "ballast/ops/ops.h"
 
 namespace ballast {
-
-struct KindConfig;  // models/kind_config.h
-
-struct TokenInput {
-  std::vector<TokenId> ids;
-};
-struct ImageInput {
-  Tensor pixels;  // NCHW, normalised as the model expects
-};
-// Of any shape: what models that are neither for text nor for images take.
-struct ValuesInput {
-  Tensor values;
-};
-using ModelInput = std::variant<TokenInput, ImageInput, ValuesInput>;
-// Logits: [t, vocabulary] of tokens, [n, classes] of images; of models that embed texts, the last states [t, width].
-// In the workspace of the model that made them.
-using ModelOutput = Tensor;
 
 // Which rows of a part's logits a pass computes.
 enum class LogitRows : uint8_t { kAll, kLast, kNone };
@@ -156,13 +139,5 @@ class ParamLoader {
   std::vector<std::string> taken_, passed_over_;
   std::unordered_set<std::string> seen_;
 };
-
-// A row of the table of models. A new one is a file and a row; an outside program adds its own to LoadOptions.
-struct ModelKind {
-  std::string_view name;
-  std::string_view summary;
-  Result<std::unique_ptr<Model>> (*build)(const KindConfig& config, ParamLoader& params);
-};
-std::span<const ModelKind> all_model_kinds();
 
 }  // namespace ballast

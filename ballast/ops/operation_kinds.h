@@ -3,15 +3,11 @@
 
 #include <cstdint>
 
+#include "ballast/tensor/numerics.h"
+
 namespace ballast {
 
 enum class Activation : uint8_t { kNone, kRelu, kRelu6, kGeluErf, kGeluTanh, kSilu };
-
-// How products with weights in blocks (q4_0 and its kin) are computed; all other arithmetic is the same for both.
-enum class Numerics : uint8_t {
-  kExact,  // the weights' values times f32 activations, added up in f32
-  kFast,   // a backend may round activations to whole numbers of 15 bits, 32 of them at a time, and multiply integers
-};
 
 // Of a weight: [inputs, outputs] or [outputs, inputs]. Weights in blocks are best kOutIn: the blocks of a row follow
 // each other.

@@ -6,6 +6,7 @@
 
 #include "ballast/device/host_values.h"
 #include "ballast/io/guard.h"
+#include "ballast/models/model.h"
 #include "ballast/text/load_tokenizer.h"
 
 namespace ballast {

@@ -11,9 +11,11 @@
 #include "ballast/io/guard.h"
 #include "ballast/models/config/config_schema.h"
 #include "ballast/models/config/model_config.h"
+#include "ballast/models/model.h"
 #include "ballast/nn/sequential_file.h"
 #include "ballast/params/budget.h"
 #include "ballast/params/narrow_params.h"
+#include "ballast/params/param_store.h"
 #include "ballast/text/text_ends.h"
 
 namespace ballast {

@@ -7,14 +7,25 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "ballast/archive/model_source.h"
-#include "ballast/backends/backends.h"
-#include "ballast/models/model.h"
+#include "ballast/base/param_id.h"
+#include "ballast/models/model_input.h"
+#include "ballast/models/model_kind.h"
+#include "ballast/tensor/numerics.h"
 
 namespace ballast {
+
+struct Backend;  // ops/backend.h
+class CausalLm;  // models/model.h, as the next two
+class ImageClassifier;
+class TextEmbedder;
+class Context;          // ops/context.h
+class Registry;         // ops/registry.h
+struct ResidencyStats;  // params/param_store.h
 
 struct LoadOptions {
   std::string backend{};                                         // empty: the default

@@ -1,6 +1,7 @@
 #include "ballast/runtime/text_model.h"
 
 #include "ballast/io/guard.h"
+#include "ballast/models/model.h"
 #include "ballast/text/find_chat_template.h"
 #include "ballast/text/generation_defaults.h"
 #include "ballast/text/load_tokenizer.h"
@@ -89,6 +90,8 @@ Result<TextModel> TextModel::of(std::shared_ptr<LoadedModel> model, const ModelS
 
 LoadedModel& TextModel::model() const { return *state_->model; }
 const CausalLm& TextModel::writer() const { return *state_->model->as_causal_lm(); }
+uint64_t TextModel::context_length() const { return writer().context_length(); }
+uint64_t TextModel::vocab_size() const { return writer().vocab_size(); }
 std::span<const TokenId> TextModel::stop_tokens() const { return state_->generate.stop_tokens; }
 const GenerateOptions& TextModel::generate_options() const { return state_->generate; }
 const ConversationOptions& TextModel::chat_options() const { return state_->chat; }

@@ -45,6 +45,8 @@ class TextModel {
 
   LoadedModel& model() const;
   const CausalLm& writer() const;
+  uint64_t context_length() const;
+  uint64_t vocab_size() const;
   // kNotFound where the model has none; what is wrong with it where it cannot be read.
   Result<const Tokenizer*> tokenizer() const;
 

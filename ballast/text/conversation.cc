@@ -6,9 +6,10 @@
 
 #include "ballast/base/json.h"
 #include "ballast/io/guard.h"
+#include "ballast/models/model.h"
 #include "ballast/text/encode_parts.h"
-#include "ballast/text/stop_text.h"
 #include "ballast/text/text_ends.h"
+#include "ballast/text/text_stream.h"
 
 namespace ballast {
 

@@ -5,9 +5,13 @@
 #include <span>
 
 #include "ballast/base/progress.h"
-#include "ballast/models/model.h"
+#include "ballast/base/result.h"
+#include "ballast/base/token_id.h"
 
 namespace ballast {
+
+class CausalLm;  // models/model.h
+class Context;   // ops/context.h
 
 struct PerplexityOptions {
   uint64_t context = 0;  // tokens in a window; 0: the model's context, but at most kLongestDefault

@@ -16,7 +16,7 @@
 #include "ballast/base/progress.h"
 #include "ballast/base/result.h"
 #include "ballast/base/shape.h"
-#include "ballast/models/image_input.h"
+#include "ballast/models/model_input.h"
 #include "ballast/text/tokenizer.h"
 
 namespace ballast {
@@ -150,9 +150,6 @@ Result<std::shared_ptr<const Dataset>> open_idx_dataset(const std::string& image
                                                         const ArrayOptions& options = {});
 
 // ---------------------------------------------------------------- pictures
-
-// Decodes a picture. The library has no decoders: the program brings one.
-using PictureReader = std::function<Result<Picture>(const std::string& path)>;
 
 struct ImageFolderOptions {
   uint64_t size = 32;     // both sides, after scaling and cutting the middle out

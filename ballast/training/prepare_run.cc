@@ -11,9 +11,11 @@
 #include "ballast/nn/sequential_file.h"
 #include "ballast/training/config/config_changes.h"
 #include "ballast/training/make_trainable.h"
+#include "ballast/training/run.h"
 #include "ballast/training/tokenizer_files.h"
 #include "ballast/training/train_log.h"
 #include "ballast/training/trainable.h"
+#include "ballast/training/trainer.h"
 
 namespace ballast {
 
@@ -156,6 +158,16 @@ class LoggedRun final : public RunObserver {
 };
 
 }  // namespace
+
+PreparedRun::PreparedRun() = default;
+PreparedRun::~PreparedRun() = default;
+PreparedRun::PreparedRun(PreparedRun&&) noexcept = default;
+PreparedRun& PreparedRun::operator=(PreparedRun&&) noexcept = default;
+
+const TrainConfig& PreparedRun::config() const { return trainer->config(); }
+uint64_t PreparedRun::step() const { return trainer->step(); }
+uint64_t PreparedRun::total_steps() const { return trainer->total_steps(); }
+bool PreparedRun::was_finished() const { return resumed && step() == total_steps(); }
 
 Result<PreparedRun> prepare_run(const TrainConfig& config, const PrepareOptions& options) {
   return guarded([&]() -> Result<PreparedRun> {

@@ -8,9 +8,16 @@
 #include <string_view>
 #include <vector>
 
-#include "ballast/training/run.h"
+#include "ballast/base/progress.h"
+#include "ballast/base/result.h"
+#include "ballast/models/model_input.h"
+#include "ballast/training/checkpoint.h"
+#include "ballast/training/train_config.h"
+#include "ballast/training/train_event.h"
 
 namespace ballast {
+
+class Trainer;  // training/trainer.h
 
 struct PrepareOptions {
   std::string backend{};            // empty: the default
@@ -26,6 +33,11 @@ struct PrepareOptions {
 
 // A run that is ready to go on from where its checkpoints end.
 struct PreparedRun {
+  PreparedRun();
+  ~PreparedRun();
+  PreparedRun(PreparedRun&&) noexcept;
+  PreparedRun& operator=(PreparedRun&&) noexcept;
+
   std::unique_ptr<Trainer> trainer;
   std::unique_ptr<CheckpointManager> checkpoints;  // null: none are written
   std::optional<uint64_t> resumed;                 // from this step
@@ -36,14 +48,32 @@ struct PreparedRun {
   std::vector<std::string> class_names;
   uint64_t parameters = 0;
 
-  const TrainConfig& config() const { return trainer->config(); }
+  const TrainConfig& config() const;
+  uint64_t step() const;  // steps that were made
+  uint64_t total_steps() const;
   // All steps were made before this run was prepared.
-  bool was_finished() const { return resumed && trainer->step() == trainer->total_steps(); }
+  bool was_finished() const;
 };
 
 // Opens data and model, finds out whether the results can be written, and restores the newest sound checkpoint. Writes
 // nothing but the folder of the checkpoints.
 Result<PreparedRun> prepare_run(const TrainConfig& config, const PrepareOptions& options = {});
+
+// Is told of everything as it happens, on the thread that trains.
+class RunObserver {
+ public:
+  virtual ~RunObserver() = default;
+  virtual Status on_event(const TrainEvent& event) = 0;
+  // Asked after each step: true ends the run behind a checkpoint.
+  virtual bool wants_stop() = 0;
+};
+
+struct RunEnd {
+  bool finished = false;  // false: it was stopped
+  std::optional<EvalRecord> last_evaluation;
+  double last_loss = 0;  // of the last step's batch, also where an earlier run made it
+  uint64_t steps = 0;    // made in this run
+};
 
 // What became of a run, beside the figures.
 struct RunOutcome {

@@ -4,7 +4,10 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <variant>
+
+#include "ballast/base/result.h"
 
 namespace ballast {
 
@@ -46,5 +49,12 @@ struct WarningRecord {
 };
 
 using TrainEvent = std::variant<StepRecord, EvalRecord, CheckpointRecord, ResumeRecord, WarningRecord>;
+
+// {"step":12,"loss":0.5,"lr":0.001,"grad_norm":1.25,"items":64,"seconds":0.002}; other events have an "event" first:
+// {"event":"eval","step":12,"loss":...}. Decimals are the shortest that give the same number back; what is not finite
+// is a text ("nan"). Without a newline.
+std::string to_json_line(const TrainEvent& event);
+// The reverse. Unknown keys are passed over, so that later releases may add some.
+Result<TrainEvent> parse_json_line(std::string_view line, const std::string& where);
 
 }  // namespace ballast

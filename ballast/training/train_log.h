@@ -7,7 +7,7 @@
 
 #include "ballast/base/result.h"
 #include "ballast/io/append_file.h"
-#include "ballast/training/train_event_json.h"
+#include "ballast/training/train_event.h"
 
 namespace ballast {
 

@@ -2,7 +2,7 @@
 
 #include <mutex>
 
-#include "ballast/base/remedy_words.h"
+#include "ballast/base/remedy.h"
 #include "ballast/base/version.h"
 
 namespace ballast::c {

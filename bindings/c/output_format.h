@@ -2,7 +2,7 @@
 #pragma once
 
 #include "ballast/archive/convert.h"
-#include "ballast/formats/choose_format.h"
+#include "ballast/formats/format.h"
 #include "bindings/c/boundary.h"
 
 namespace ballast::c {

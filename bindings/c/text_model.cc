@@ -91,7 +91,7 @@ ballast_text ballast_text_model_kind(const ballast_text_model* model) {
   return ask(model, ballast_text{"", 0}, [](const TextModelObject& object) { return to_text(object.kind); });
 }
 uint64_t ballast_text_model_context_length(const ballast_text_model* model) {
-  return ask(model, uint64_t{0}, [](const TextModelObject& object) { return object.model.writer().context_length(); });
+  return ask(model, uint64_t{0}, [](const TextModelObject& object) { return object.model.context_length(); });
 }
 ballast_error* ballast_text_model_tokenizer(const ballast_text_model* model, ballast_tokenizer** out) {
   return call([&]() -> Status {

@@ -1,7 +1,7 @@
 #include <exception>
 
 #include "ballast/training/prepare_run.h"
-#include "ballast/training/train_event_json.h"
+#include "ballast/training/train_event.h"
 #include "bindings/c/boundary.h"
 
 namespace ballast::c {

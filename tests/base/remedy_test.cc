@@ -4,7 +4,6 @@
 
 #include <set>
 
-#include "ballast/base/remedy_words.h"
 #include "ballast/base/result.h"
 
 namespace ballast {

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "ballast/base/counter_random.h"
+#include "ballast/models/model.h"
 #include "tests/support/engine_lab.h"
 #include "tests/support/recorded_decoders.h"
 #include "tests/support/test_files.h"

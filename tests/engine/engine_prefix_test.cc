@@ -1,6 +1,7 @@
 // Requests whose texts begin alike: what one has computed the others take over, to the token.
 #include <gtest/gtest.h>
 
+#include "ballast/models/model.h"
 #include "tests/support/engine_lab.h"
 #include "tests/support/recorded_decoders.h"
 

@@ -8,6 +8,8 @@
 #include <map>
 
 #include "ballast/backends/cpu/block_kernels.h"
+#include "ballast/engine/kv_pool.h"
+#include "ballast/models/model.h"
 #include "tests/support/engine_lab.h"
 #include "tests/support/recorded_decoders.h"
 #include "tests/support/test_files.h"

@@ -8,6 +8,7 @@
 #include <set>
 
 #include "ballast/archive/open.h"
+#include "ballast/backends/backends.h"
 #include "ballast/base/json.h"
 #include "ballast/base/json_object.h"
 #include "ballast/edit/tensor_stream.h"

@@ -1,7 +1,7 @@
-#include "ballast/formats/choose_format.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "ballast/formats/format.h"
 
 namespace ballast::testing {
 namespace {

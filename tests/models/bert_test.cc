@@ -11,6 +11,7 @@
 #include "ballast/backends/backends.h"
 #include "ballast/device/host_access.h"
 #include "ballast/device/host_values.h"
+#include "ballast/models/model.h"
 #include "ballast/params/budget.h"
 #include "tests/support/recorded_bert.h"
 #include "tests/support/test_files.h"

@@ -1,7 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "ballast/models/image_input.h"
+#include "ballast/models/model_input.h"
 
 namespace ballast {
 namespace {

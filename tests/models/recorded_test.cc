@@ -6,6 +6,7 @@
 
 #include "ballast/backends/backends.h"
 #include "ballast/engine/generator.h"
+#include "ballast/models/model.h"
 #include "ballast/models/random_image.h"
 #include "tests/support/recorded_models.h"
 #include "tests/support/sha256.h"

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "ballast/device/host_access.h"
+#include "ballast/models/model.h"
 #include "tests/support/recorded_models.h"
 #include "tests/support/test_files.h"
 

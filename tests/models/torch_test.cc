@@ -8,6 +8,7 @@
 
 #include "ballast/device/host_access.h"
 #include "ballast/engine/generator.h"
+#include "ballast/params/param_store.h"
 #include "tests/support/memory_meter.h"
 #include "tests/support/recorded_models.h"
 #include "tests/support/torch_recordings.h"

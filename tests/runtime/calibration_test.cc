@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "ballast/device/host_access.h"
+#include "ballast/models/model.h"
 #include "ballast/runtime/load_model.h"
 #include "tests/support/test_files.h"
 

@@ -15,6 +15,7 @@
 #include "ballast/engine/generator.h"
 #include "ballast/formats/drivers.h"
 #include "ballast/models/kind_config.h"
+#include "ballast/models/model.h"
 #include "ballast/ops/activation.h"
 #include "tests/support/recorded_models.h"
 #include "tests/support/temp_folder.h"

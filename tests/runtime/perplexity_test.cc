@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "ballast/models/model.h"
 #include "ballast/runtime/load_model.h"
 #include "tests/support/json_path.h"
 #include "tests/support/temp_folder.h"

@@ -8,6 +8,7 @@
 #include "ballast/engine/generator.h"
 #include "ballast/models/random_image.h"
 #include "ballast/params/budget.h"
+#include "ballast/params/param_store.h"
 #include "tests/support/recorded_models.h"
 
 namespace ballast::testing {

@@ -4,6 +4,7 @@
 
 #include "ballast/archive/write.h"
 #include "ballast/device/host_access.h"
+#include "ballast/models/model.h"
 #include "ballast/nn/netcl_io.h"
 #include "ballast/runtime/load_model.h"
 #include "tests/support/recorded_netcl.h"

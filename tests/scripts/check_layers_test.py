@@ -101,18 +101,42 @@ class CheckLayers(unittest.TestCase):
             self.accepts({path: f'#include "ballast/backends/{header}"\n'})
 
     def test_finds_what_is_installed_and_includes_what_is_not(self):
-        tree = {"cmake/public_headers.txt": "# Values\nballast/base/a.h\n", "ballast/base/a.h": "", "ballast/base/b.h": "",
+        tree = {"cmake/public_headers.txt": "[interface]\n# Values\nballast/base/a.h\n", "ballast/base/a.h": "", "ballast/base/b.h": "",
                 "ballast/base/a.cc": '#include "ballast/base/b.h"\n'}
         self.accepts({**tree, "examples/a.cc": "#include <ballast/base/a.h>\n"})
         self.finds({**tree, "ballast/base/a.h": '#include "ballast/base/b.h"\n'},
                    "ballast/base/a.h:1: ballast/base/b.h is not installed")
         self.finds({**tree, "examples/a.cc": "#include <ballast/base/b.h>\n"}, "ballast/base/b.h is not installed")
 
+    def test_finds_an_interface_that_needs_the_extension(self):
+        tree = {"cmake/public_headers.txt": "[interface]\nballast/base/a.h\n[extension]\nballast/base/b.h\n",
+                "ballast/base/a.h": "", "ballast/base/b.h": '#include "ballast/base/a.h"\n'}
+        self.accepts(tree)
+        self.assertIn("1 interface, 1 extension", check(tree)[1])
+        self.finds({**tree, "ballast/base/a.h": '#include "ballast/base/b.h"\n', "ballast/base/b.h": ""},
+                   "ballast/base/a.h:1: ballast/base/b.h is for those who extend Ballast")
+        self.accepts({**tree, "examples/own_backend.cc": "#include <ballast/base/b.h>\n"})
+        for path in ["bindings/c/a.cc", "ballast/base/a.cc"]:
+            self.accepts({**tree, path: '#include "ballast/base/b.h"\n'})
+        for path in ["examples/convert.cc", "tests/consumer/a.cc"]:
+            self.finds({**tree, path: "#include <ballast/base/b.h>\n"}, "is for those who extend Ballast")
+
+    def test_finds_an_interface_that_has_grown(self):
+        headers = [f"ballast/base/{number}.h" for number in range(SCRIPT["MOST_INTERFACE_HEADERS"])]
+        tree = {"cmake/public_headers.txt": "[interface]\n" + "\n".join(headers) + "\n", **{header: "" for header in headers}}
+        self.accepts(tree)
+        tree["cmake/public_headers.txt"] += "ballast/base/more.h\n"
+        self.finds({**tree, "ballast/base/more.h": ""}, "and is to have at most")
+
     def test_finds_headers_that_cannot_be_installed(self):
-        self.finds({"cmake/public_headers.txt": "\nballast/base/a.h\n", "ballast/base/b.h": ""},
+        self.finds({"cmake/public_headers.txt": "[interface]\nballast/base/a.h\n", "ballast/base/b.h": ""},
                    "cmake/public_headers.txt:2: ballast/base/a.h does not exist")
-        self.finds({"cmake/public_headers.txt": "ballast/text/tokenizer/a.h\n", "ballast/text/tokenizer/a.h": ""},
+        self.finds({"cmake/public_headers.txt": "[interface]\nballast/text/tokenizer/a.h\n", "ballast/text/tokenizer/a.h": ""},
                    "its headers are private")
+        self.finds({"cmake/public_headers.txt": "ballast/base/a.h\n", "ballast/base/a.h": ""},
+                   "ballast/base/a.h is neither under [interface] nor under [extension]")
+        self.finds({"cmake/public_headers.txt": "[extension]\nballast/base/a.h\nballast/base/a.h\n", "ballast/base/a.h": ""},
+                   "cmake/public_headers.txt:3: ballast/base/a.h is listed twice")
 
     def test_finds_a_circle_of_folders(self):
         self.finds({"ballast/base/a.h": '#include "ballast/tensor/b.h"\n',

@@ -33,6 +33,15 @@ for block in blocks:
     if not any(one_line(quoted) in text for text in quotable):
         sys.exit(f"docs/extending.md: this is not in {' or '.join(sources)}:\n" + quoted)
 
+# ---------------------------------------------------------------- numbers of headers
+
+listed = (root / "cmake/public_headers.txt").read_text()
+interface, extension = (len(re.findall(r"^ballast/", part, re.M))
+                        for part in re.fullmatch(r"(.*?^\[interface\]$.*?)(^\[extension\]$.*)", listed, re.S | re.M).groups())
+said = f"Of the {interface + extension} headers that are installed, {interface} are the interface and {extension} the extension"
+if said not in one_line(document):
+    sys.exit(f"docs/extending.md does not say what cmake/public_headers.txt says: {said}")
+
 # ---------------------------------------------------------------- numbers of files
 
 NUMBERS = {"no change to Ballast": 0, "one": 1, "two": 2, "three": 3, "four": 4, "five": 5, "six": 6, "seven": 7, "eight": 8,

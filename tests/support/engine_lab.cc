@@ -6,6 +6,7 @@
 
 #include "ballast/base/counter_random.h"
 #include "ballast/device/host_values.h"
+#include "ballast/models/model.h"
 #include "tests/support/recorded_decoders.h"
 
 namespace ballast::testing {

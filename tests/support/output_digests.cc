@@ -9,10 +9,12 @@
 #include <filesystem>
 #include <fstream>
 
+#include "ballast/backends/backends.h"
 #include "ballast/base/hash.h"
 #include "ballast/base/json.h"
 #include "ballast/device/host_access.h"
 #include "ballast/engine/generator.h"
+#include "ballast/models/model.h"
 #include "ballast/models/random_image.h"
 #include "ballast/runtime/load_model.h"
 #include "tests/support/json_path.h"

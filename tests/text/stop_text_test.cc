@@ -1,6 +1,6 @@
-#include "ballast/text/stop_text.h"
-
 #include <gtest/gtest.h>
+
+#include "ballast/text/text_stream.h"
 
 namespace ballast::testing {
 namespace {

@@ -13,6 +13,7 @@
 #include "ballast/device/host_access.h"
 #include "ballast/models/config/config_schema.h"
 #include "ballast/models/config/model_config.h"
+#include "ballast/models/model.h"
 #include "ballast/ops/tape.h"
 #include "ballast/params/trained_params.h"
 #include "ballast/tensor/cast.h"

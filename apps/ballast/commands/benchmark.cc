@@ -16,6 +16,7 @@
 #include "apps/ballast/terminal/interrupt.h"
 #include "ballast/backends/cpu/machine.h"
 #include "ballast/engine/generator.h"
+#include "ballast/models/model.h"
 #include "ballast/models/random_image.h"
 
 namespace ballast::cli {

@@ -11,6 +11,7 @@
 #include "apps/ballast/terminal/progress_bar.h"
 #include "apps/ballast/terminal/streams.h"
 #include "ballast/edit/importance_file.h"
+#include "ballast/models/model.h"
 #include "ballast/text/calibration.h"
 
 namespace ballast::cli {

@@ -11,6 +11,7 @@
 #include "apps/ballast/terminal/interrupt.h"
 #include "apps/ballast/terminal/streams.h"
 #include "ballast/io/file.h"
+#include "ballast/models/model.h"
 
 namespace ballast::cli {
 

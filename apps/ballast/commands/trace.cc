@@ -10,6 +10,7 @@
 #include "apps/ballast/output/table.h"
 #include "apps/ballast/output/text.h"
 #include "apps/ballast/terminal/console.h"
+#include "ballast/ops/context.h"
 
 namespace ballast::cli {
 

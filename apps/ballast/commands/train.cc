@@ -16,6 +16,7 @@
 #include "ballast/training/run.h"
 #include "ballast/training/train_log.h"
 #include "ballast/training/trainable.h"
+#include "ballast/training/trainer.h"
 
 namespace ballast::cli {
 

@@ -12,6 +12,10 @@
 #include "apps/ballast/output/text.h"
 #include "ballast/base/json.h"
 #include "ballast/io/file.h"
+#include "ballast/ops/backend.h"
+#include "ballast/ops/context.h"
+#include "ballast/ops/registry.h"
+#include "ballast/params/param_store.h"
 #include "ballast/text/load_tokenizer.h"
 
 namespace ballast::cli {

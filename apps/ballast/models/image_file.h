@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "ballast/models/image_input.h"
+#include "ballast/models/model_input.h"
 
 namespace ballast::cli {
 

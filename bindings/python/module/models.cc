@@ -6,6 +6,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "ballast/device/host_values.h"
+#include "ballast/models/model.h"
 #include "bindings/python/module/archives.h"
 #include "bindings/python/module/arrays.h"
 #include "bindings/python/module/errors.h"

@@ -6,7 +6,7 @@
 
 #include "ballast/archive/convert.h"
 #include "ballast/archive/write.h"
-#include "ballast/formats/choose_format.h"
+#include "ballast/formats/format.h"
 #include "bindings/python/module/archives.h"
 #include "bindings/python/module/arrays.h"
 #include "bindings/python/module/errors.h"

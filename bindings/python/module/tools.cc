@@ -10,7 +10,7 @@
 #include "ballast/archive/manifest.h"
 #include "ballast/archive/stats.h"
 #include "ballast/archive/verify.h"
-#include "ballast/formats/choose_format.h"
+#include "ballast/formats/format.h"
 #include "bindings/python/module/archives.h"
 #include "bindings/python/module/arrays.h"
 #include "bindings/python/module/errors.h"

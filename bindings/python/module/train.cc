@@ -165,8 +165,8 @@ Result<Trained> train(const std::string& config, bool is_path, const std::vector
   BALLAST_TRY(PreparedRun run, prepare_run(settings, options));
   Trained trained;
   BALLAST_TRY(trained.outcome, complete_run(run, listener, overwrite));
-  trained.step = run.trainer->step();
-  trained.total_steps = run.trainer->total_steps();
+  trained.step = run.step();
+  trained.total_steps = run.total_steps();
   trained.parameters = run.parameters;
   trained.resumed = run.resumed;
   trained.config_json = run.config().to_json();

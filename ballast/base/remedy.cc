@@ -1,4 +1,4 @@
-#include "ballast/base/remedy_words.h"
+#include "ballast/base/remedy.h"
 
 namespace ballast {
 

@@ -1,4 +1,4 @@
-#include "ballast/models/image_input.h"
+#include "ballast/models/model_input.h"
 
 #include <fmt/format.h>
 

@@ -1,16 +1,37 @@
-// From a picture to what an image model takes.
+// What models take: tokens, pictures, values; and how a picture becomes what an image model takes.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
+#include <string>
+#include <variant>
 #include <vector>
 
 #include "ballast/base/result.h"
+#include "ballast/base/token_id.h"
 #include "ballast/device/tensor.h"
 
 namespace ballast {
+
+struct TokenInput {
+  std::vector<TokenId> ids;
+};
+struct ImageInput {
+  Tensor pixels;  // NCHW, normalised as the model expects
+};
+// Of any shape: what models that are neither for text nor for images take.
+struct ValuesInput {
+  Tensor values;
+};
+using ModelInput = std::variant<TokenInput, ImageInput, ValuesInput>;
+// Logits: [t, vocabulary] of tokens, [n, classes] of images; of models that embed texts, the last states [t, width].
+// In the workspace of the model that made them.
+using ModelOutput = Tensor;
+
+// ---------------------------------------------------------------- pictures
 
 // Rows of red, green and blue bytes.
 struct Picture {
@@ -18,6 +39,8 @@ struct Picture {
   uint64_t height = 0;
   std::vector<uint8_t> pixels;
 };
+// Decodes a picture. The library has no decoders: the program brings one.
+using PictureReader = std::function<Result<Picture>(const std::string& path)>;
 
 // As the models of torchvision expect it: the shorter side scaled to size * 256 / 224, the middle size x size cut out,
 // to [0, 1], less the mean and divided by the deviation of ImageNet. Scaling down averages over what falls together.

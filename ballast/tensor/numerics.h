@@ -1,0 +1,14 @@
+// How exactly a program wants quantised weights computed with.
+#pragma once
+
+#include <cstdint>
+
+namespace ballast {
+
+// How products with weights in blocks (q4_0 and its kin) are computed; all other arithmetic is the same for both.
+enum class Numerics : uint8_t {
+  kExact,  // the weights' values times f32 activations, added up in f32
+  kFast,   // a backend may round activations to whole numbers of 15 bits, 32 of them at a time, and multiply integers
+};
+
+}  // namespace ballast
