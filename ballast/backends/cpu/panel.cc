@@ -220,16 +220,15 @@ HWY_INLINE void widen_row(const std::byte* from, size_t count, float* to) {
   if (i < count) store_part(load_weight_part<Weight>(from + i * Weight::kBytes, count - i), to + i, count - i);
 }
 
-// The same from rows of floats that lie so close together that they do not push each other out of the cache. What is
-// fetched are the lines one after the other, as those of keys are wanted, which have no gaps between them.
+// The same from rows of floats that lie so close together that they do not push each other out of the cache.
 #if HWY_TARGET != HWY_SCALAR
 constexpr size_t kCloseRows = 128;
 void turn_close(const float* w, size_t stride, size_t terms, float* panel, ptrdiff_t ahead) {
   constexpr size_t kFloatsOfLine = kCacheLine / sizeof(float);
   for (size_t k = 0; k < terms; k += 4) {
     if (k % kFloatsOfLine == 0) {
-      const float* const next = w + ahead + k * kPanel;
-      for (size_t line = 0; line < kPanel; ++line) __builtin_prefetch(next + line * kFloatsOfLine);
+      const float* const next = w + ahead + k;
+      for (size_t row = 0; row < kPanel; ++row) __builtin_prefetch(next + row * stride);
     }
     const float *first = w + k, *second = first + kLanes * stride;
     asm("" : "+r"(first), "+r"(second));  // or gcc 12 breaks down over the addresses
