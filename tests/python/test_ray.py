@@ -68,8 +68,10 @@ class Witness(ballast.ray.TextGenerator):
         (self._folder / f"{self._node}-{os.getpid()}-{time.monotonic_ns()}").touch()
 
     def __call__(self, rows: dict[str, Any]) -> dict[str, Any]:
-        until = time.monotonic() + 60
-        while len(list(self._folder.iterdir())) < 2 and time.monotonic() < until:
+        until = time.monotonic() + 600  # no machine is that slow: something is wrong with the cluster
+        while len(list(self._folder.iterdir())) < 2:
+            if time.monotonic() > until:
+                raise TimeoutError("the other worker was never started")
             time.sleep(0.01)
         count = len(rows["prompt"])
         return {**super().__call__(rows), "node": np.array([self._node] * count), "pid": np.full(count, os.getpid())}
