@@ -74,8 +74,11 @@ Result<Embedding> Embedder::embed(std::string_view text) const {
   });
 }
 
-Result<std::vector<Embedding>> Embedder::embed(std::span<const std::string> texts) const {
+Result<std::vector<Embedding>> Embedder::embed(std::span<const std::string> texts, const Progress& progress) const {
   return guarded([&]() -> Result<std::vector<Embedding>> {
+    uint64_t total = 0;
+    for (const std::string& text : texts) total += text.size();
+    uint64_t done = 0;
     std::vector<Embedding> embeddings;
     std::vector<Encoding> encodings;
     size_t tokens = 0;
@@ -87,12 +90,14 @@ Result<std::vector<Embedding>> Embedder::embed(std::span<const std::string> text
       const size_t length = encoding->ids.size();
       if (!encodings.empty() && tokens + length > kPassTokens) {
         BALLAST_CHECK(embed_pass(encodings, embeddings));
+        BALLAST_CHECK(report_progress(progress, {"embedding", done, total}));
         encodings.clear();
         tokens = 0;
       }
       embeddings.push_back({{}, length, cut});
       encodings.push_back(*std::move(encoding));
       tokens += length;
+      done += texts[i].size();
     }
     BALLAST_CHECK(embed_pass(encodings, embeddings));
     return embeddings;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "ballast/base/progress.h"
 #include "ballast/runtime/load_model.h"
 #include "ballast/text/tokenizer.h"
 
@@ -39,9 +40,9 @@ class Embedder {
   uint64_t max_length() const;  // in tokens, with those around the text
 
   // Texts that look like special tokens are plain text. One that is too long loses its end. Many at once are faster
-  // than one by one, and give the same vectors; an error names the text by its number.
+  // than one by one, and give the same vectors; an error names the text by its number. Progress counts bytes of texts.
   Result<Embedding> embed(std::string_view text) const;
-  Result<std::vector<Embedding>> embed(std::span<const std::string> texts) const;
+  Result<std::vector<Embedding>> embed(std::span<const std::string> texts, const Progress& progress = {}) const;
 
  private:
   Status embed_pass(std::span<const Encoding> encodings, std::span<Embedding> embeddings) const;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import json
 import os
 import shutil
 import signal
@@ -286,6 +287,15 @@ def test_embeds_as_the_command_does(encoder, tmp_path):
         numpy.testing.assert_array_equal(model.embed(texts[0]), vectors[0])
         many = model.embed(texts * 400)
         numpy.testing.assert_array_equal(many, numpy.tile(vectors, (400, 1)))
+
+
+def test_a_text_that_cannot_be_embedded_is_named_by_its_number(encoder, tmp_path):
+    folder = shutil.copytree(encoder, tmp_path / "encoder")
+    tokenizer = json.loads((folder / "tokenizer.json").read_text())
+    tokenizer["model"]["unk_token"] = ""
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer))
+    with ballast.load(folder) as model, pytest.raises(ValueError, match="text 301: "):
+        model.embed(["dawn"] * 300 + ["zeppelin"] + ["dawn"] * 99)
 
 
 def test_a_model_that_does_not_embed_says_what_it_does(model):

@@ -29,9 +29,6 @@ Prompt = Union[str, Sequence[int]]
 
 _log = logging.getLogger("ballast.models")
 
-# Texts that are embedded in one call of the library: many more are no faster.
-_TEXTS_AT_ONCE = 256
-
 
 class Token(NamedTuple):
     """A token that was generated: the text that it completes, its id, and its log-probability where asked for."""
@@ -338,16 +335,9 @@ class Model:
         A text that is longer than the model's context loses its end.
         """
         if isinstance(texts, str):
-            single: FloatArray = self._core.embed([texts])[0][0]
+            single: FloatArray = self._core.embed([texts])[0]
             return single
-        listed = list(texts)
-        if len(listed) <= _TEXTS_AT_ONCE:
-            return self._core.embed(listed)[0]
-        import numpy
-
-        # In parts, so that Ctrl-C is heard between them.
-        starts = range(0, len(listed), _TEXTS_AT_ONCE)
-        return numpy.concatenate([self._core.embed(listed[start : start + _TEXTS_AT_ONCE])[0] for start in starts])
+        return self._core.embed(list(texts))
 
     def classify(self, image: Any, top: int = 5) -> list[Classification]:
         """The likeliest classes of a picture, best first.

@@ -11,6 +11,7 @@
 #include "bindings/python/module/arrays.h"
 #include "bindings/python/module/errors.h"
 #include "bindings/python/module/generation.h"
+#include "bindings/python/module/progress.h"
 #include "bindings/python/module/tokenizer.h"
 
 namespace ballast::python {
@@ -83,25 +84,23 @@ class PyModel {
     });
   }
 
-  nb::tuple embed(const nb::list& list) {
+  nb::object embed(const nb::list& list) {
     std::vector<std::string> texts;
     for (const nb::handle text : list) texts.emplace_back(utf8_of(text));
     const ModelHandle model = handle();
     uint64_t width = 0;
-    const std::vector<Embedding> embeddings = without_gil([&]() -> Result<std::vector<Embedding>> {
+    const auto work = [&](const Progress& heard) -> Result<std::vector<Embedding>> {
       BALLAST_TRY(const Embedder* embedder, model->embedder());
       width = embedder->width();
-      return embedder->embed(texts);
-    });
+      return embedder->embed(texts, heard);
+    };
+    const std::vector<Embedding> embeddings = run_long(nb::none(), work);
     std::vector<float> values;
     values.reserve(embeddings.size() * width);
-    nb::list tokens, cut;
     for (const Embedding& embedding : embeddings) {
       values.insert(values.end(), embedding.vector.begin(), embedding.vector.end());
-      tokens.append(embedding.tokens);
-      cut.append(embedding.cut);
     }
-    return nb::make_tuple(floats_to_numpy(values, {embeddings.size(), width}), tokens, cut);
+    return floats_to_numpy(values, {embeddings.size(), width});
   }
 
   nb::list classify(const PixelsIn& pixels, size_t top) {
