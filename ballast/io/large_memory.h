@@ -2,8 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <memory>
+#include <optional>
+
+#include "ballast/base/bytes.h"
 
 namespace ballast {
 
@@ -15,5 +19,12 @@ using LargeMemory = std::unique_ptr<std::byte[], FreeLargeMemory>;
 // Not initialised, at least aligned to a line of the cache; null where there is none. From 4 MiB on the system is asked
 // for huge pages: filling fresh memory then takes a fraction of the page faults, which cost more than the copy itself.
 LargeMemory make_large_memory(size_t size);
+
+// Has the system give fresh memory now and not when it is first written to, which takes several times as long as
+// writing to it again. What the memory held is lost.
+void touch_pages(MutableByteSpan memory);
+
+// Bytes that the system could still give to programs without swapping; none where it does not say.
+std::optional<uint64_t> available_memory();
 
 }  // namespace ballast

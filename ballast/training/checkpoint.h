@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -118,6 +119,10 @@ class LoadedCheckpoint {
 
   // Reads everything and compares all digests. One text per thing that is wrong; empty = sound.
   Result<std::vector<std::string>> find_damage(unsigned threads = 0, const Progress& progress = {}) const;
+  // The same, and what was read stays in `out`, which has memory for each tensor: the weights in their order, then the
+  // state.
+  Result<std::vector<std::string>> read_all(std::span<const MutableByteSpan> out, unsigned threads = 0,
+                                            const Progress& progress = {}) const;
 
  private:
   struct State;
@@ -197,6 +202,9 @@ struct CommitReport {
   PruneReport pruned;
 };
 
+// Gives memory for all payloads of a checkpoint, as LoadedCheckpoint::read_all() takes it.
+using PayloadMemory = std::function<Result<std::vector<MutableByteSpan>>(const LoadedCheckpoint&)>;
+
 struct ResumeReport {
   std::optional<LoadedCheckpoint> checkpoint;  // none: there is nothing sound to go on from
   std::vector<std::string> rejected;           // newer ones that were passed over, each with its reason
@@ -214,10 +222,11 @@ class CheckpointManager {
   CheckpointManager(const CheckpointManager&) = delete;
   CheckpointManager& operator=(const CheckpointManager&) = delete;
 
-  // Finds the newest sound checkpoint, reading and checking all of it. What it holds need not be written again.
-  Result<ResumeReport> resume(const Progress& progress = {});
+  // Finds the newest sound checkpoint, reading and checking all of it. What it holds need not be written again. With
+  // `memory`, which is asked for each checkpoint that is tried, what was read stays there and need not be read again.
+  Result<ResumeReport> resume(const Progress& progress = {}, const PayloadMemory& memory = {});
   // The checkpoint of this step, or an error that says what is wrong with it.
-  Result<LoadedCheckpoint> resume_from(uint64_t step, const Progress& progress = {});
+  Result<LoadedCheckpoint> resume_from(uint64_t step, const Progress& progress = {}, const PayloadMemory& memory = {});
 
   // Copies the snapshot and returns; the rest happens in the background. The copy goes into memory that is kept for the
   // next one, so that only the first save, or a larger one, allocates. While an earlier checkpoint is still being
@@ -225,6 +234,11 @@ class CheckpointManager {
   // call starts afresh. Fails at once on a snapshot that cannot be stored (names twice, sizes that do not fit their
   // shapes, state that is no JSON object).
   Result<SaveReport> save(const TrainingSnapshot& snapshot);
+
+  // Before the first save: gets memory for its copy ready in the background, if it is to have about this size. Fresh
+  // memory costs several times as much as the copy. Does nothing where that were more than half of what is available.
+  // A save in the meantime does not wait.
+  void reserve(uint64_t bytes);
 
   // Waits until everything is durable; the error of the last write, once.
   Status finish();

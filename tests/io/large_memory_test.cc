@@ -21,5 +21,20 @@ TEST(LargeMemory, IsAlignedAndUsableToItsLastByte) {
 
 TEST(LargeMemory, IsNullWhereThereIsNone) { EXPECT_EQ(make_large_memory(std::numeric_limits<size_t>::max()), nullptr); }
 
+TEST(LargeMemory, IsThereWhenItWasTouched) {
+  constexpr size_t kSize = (size_t{4} << 20) + 1;
+  const LargeMemory memory = make_large_memory(kSize);
+  ASSERT_NE(memory, nullptr);
+  touch_pages({memory.get(), kSize});
+  EXPECT_EQ(memory[0], std::byte{0});
+  EXPECT_EQ(memory[kSize - 1], std::byte{0});  // the first of its page
+}
+
+TEST(LargeMemory, TheSystemSaysHowMuchIsLeft) {
+  const auto available = available_memory();
+  ASSERT_TRUE(available);
+  EXPECT_GT(*available, uint64_t{1} << 20);
+}
+
 }  // namespace
 }  // namespace ballast

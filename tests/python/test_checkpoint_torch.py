@@ -260,3 +260,26 @@ print("torch" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], cwd=here, capture_output=True, text=True)
     assert done.stdout == "False\n", done.stderr
+
+
+@pytest.mark.parametrize(
+    ("make", "copies"),
+    [
+        (lambda p: torch.optim.AdamW(p), 2),
+        (lambda p: torch.optim.AdamW(p, amsgrad=True), 3),
+        (lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), 1),
+        (lambda p: torch.optim.SGD(p, lr=0.1), 0),
+    ],
+)
+def test_memory_that_is_reserved_is_about_what_the_first_save_copies(make: Any, copies: int, here: Path) -> None:
+    from ballast._stateful import expected_bytes
+
+    model = torch.nn.Linear(64, 64)
+    optimizer = make(model.parameters())
+    expected = expected_bytes(model) + expected_bytes(optimizer)
+    assert expected == (1 + copies) * (64 * 64 + 64) * 4
+    model(torch.ones(1, 64)).sum().backward()
+    optimizer.step()
+    assert 0 <= expected_bytes(model) + expected_bytes(optimizer) - expected <= 8  # Adam counts its steps
+    with ballast.CheckpointManager("run", {"model": model, "optimizer": optimizer}, rng=False) as manager:
+        assert 0 <= manager.save(1).bytes - expected <= 8

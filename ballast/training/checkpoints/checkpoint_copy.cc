@@ -80,12 +80,16 @@ struct CopyPiece {
   size_t length;
 };
 
-void add_pieces(std::vector<CopyPiece>& pieces, const std::vector<SnapshotTensor>& from,
-                const std::vector<SnapshotTensor>& to, std::byte* memory) {
+// Assigning into what is there keeps the memory of names and lists.
+void describe_copy(const std::vector<SnapshotTensor>& from, std::span<std::byte* const> places,
+                   std::vector<SnapshotTensor>& to, std::vector<CopyPiece>& pieces) {
+  to.resize(from.size());
   for (size_t i = 0; i < from.size(); ++i) {
-    std::byte* const target = memory + (to[i].bytes.data() - memory);
-    for (size_t at = 0; at < from[i].bytes.size(); at += kCopyPiece) {
-      pieces.push_back({target + at, from[i].bytes.data() + at, std::min(kCopyPiece, from[i].bytes.size() - at)});
+    const ByteSpan bytes = from[i].bytes;
+    to[i].info = from[i].info;
+    to[i].bytes = ByteSpan(places[i], bytes.size());
+    for (size_t at = 0; at < bytes.size(); at += kCopyPiece) {
+      pieces.push_back({places[i] + at, bytes.data() + at, std::min(kCopyPiece, bytes.size() - at)});
     }
   }
 }
@@ -99,44 +103,68 @@ Status check_snapshot(const TrainingSnapshot& snapshot) {
   return check_texts(snapshot);
 }
 
-// Assigning into what is there keeps the memory of names and lists.
-void SnapshotCopy::place(const std::vector<SnapshotTensor>& from, std::vector<SnapshotTensor>& to, size_t& offset) {
-  to.resize(from.size());
-  for (size_t i = 0; i < from.size(); ++i) {
-    to[i].info = from[i].info;
-    to[i].bytes = ByteSpan(memory_.get() + offset, from[i].bytes.size());
-    bytes_ += from[i].bytes.size();
-    offset += *checked_align_up(from[i].bytes.size(), kAlignment);
+bool SnapshotCopy::add_block(size_t size) {
+  LargeMemory memory = make_large_memory(size);
+  if (memory == nullptr) return false;
+  blocks_.push_back({std::move(memory), size});
+  return true;
+}
+
+void SnapshotCopy::reserve(size_t bytes, const std::atomic<bool>& stop) {
+  if (!blocks_.empty() || stop || !add_block(bytes)) return;
+  const MutableByteSpan memory(blocks_.front().memory.get(), bytes);
+  for (size_t at = 0; at < bytes && !stop; at += kCopyPiece) {
+    touch_pages(memory.subspan(at, std::min(kCopyPiece, bytes - at)));
   }
 }
 
-Status SnapshotCopy::take(const TrainingSnapshot& snapshot, unsigned threads) {
-  size_t needed = 0;
-  for (const auto* tensors : {&snapshot.weights, &snapshot.state}) {
-    for (const SnapshotTensor& tensor : *tensors) needed += *checked_align_up(tensor.bytes.size(), kAlignment);
-  }
-  if (needed > capacity_) {
-    memory_.reset();  // first: there may not be room for both
-    capacity_ = 0;
-    memory_ = make_large_memory(needed);
-    if (memory_ == nullptr) {
-      return make_error(ErrorCode::kOutOfMemory,
-                        fmt::format("no memory for a copy of the {} bytes of a checkpoint", needed));
-    }
-    capacity_ = needed;
-  }
-  bytes_ = 0;
+// One tensor after the other; what a block has no room for goes on in the next.
+SnapshotCopy::Layout SnapshotCopy::lay_out(const TrainingSnapshot& snapshot) const {
+  Layout layout;
+  size_t block = 0;
   size_t offset = 0;
-  place(snapshot.weights, copy_.weights, offset);
-  place(snapshot.state, copy_.state, offset);
+  for (const auto* tensors : {&snapshot.weights, &snapshot.state}) {
+    for (const SnapshotTensor& tensor : *tensors) {
+      const auto size = static_cast<size_t>(*checked_align_up(tensor.bytes.size(), kAlignment));
+      for (; block < blocks_.size() && size > blocks_[block].size - offset; ++block) offset = 0;
+      const bool fits = block < blocks_.size();
+      layout.places.push_back(fits ? blocks_[block].memory.get() + offset : nullptr);
+      if (fits) offset += size;
+      else layout.missing += size;
+    }
+  }
+  return layout;
+}
+
+Result<SnapshotCopy::Layout> SnapshotCopy::make_room(const TrainingSnapshot& snapshot) {
+  Layout layout = lay_out(snapshot);
+  if (layout.missing == 0) return layout;
+  // A second block spares the first, whose pages are there already. A third would begin to waste memory: instead of it
+  // one for everything, once the others are gone, since there may not be room for both.
+  if (blocks_.size() == 2) {
+    blocks_.clear();
+    layout = lay_out(snapshot);
+  }
+  if (!add_block(layout.missing)) {
+    return make_error(ErrorCode::kOutOfMemory,
+                      fmt::format("no memory for a copy of {} bytes of a checkpoint", layout.missing));
+  }
+  return lay_out(snapshot);
+}
+
+Status SnapshotCopy::take(const TrainingSnapshot& snapshot, unsigned threads) {
+  BALLAST_TRY(const Layout layout, make_room(snapshot));
   copy_.step = snapshot.step;
   copy_.state_json = snapshot.state_json;
   copy_.config_json = snapshot.config_json;
   copy_.model_config = snapshot.model_config;
   copy_.metrics = snapshot.metrics;
+  const std::span places(layout.places);
   std::vector<CopyPiece> pieces;
-  add_pieces(pieces, snapshot.weights, copy_.weights, memory_.get());
-  add_pieces(pieces, snapshot.state, copy_.state, memory_.get());
+  describe_copy(snapshot.weights, places.first(snapshot.weights.size()), copy_.weights, pieces);
+  describe_copy(snapshot.state, places.last(snapshot.state.size()), copy_.state, pieces);
+  bytes_ = 0;
+  for (const CopyPiece& piece : pieces) bytes_ += piece.length;
   return parallel_for(pieces.size(), threads, [&](size_t i) -> Status {
     std::memcpy(pieces[i].to, pieces[i].from, pieces[i].length);
     return {};

@@ -31,6 +31,11 @@ Error corrupt(const std::string& where, std::string_view what) {
   return make_error(ErrorCode::kCorrupt, fmt::format("{}: {}", where, what));
 }
 
+Error wrong_memory(const TensorInfo& info, MutableByteSpan memory) {
+  return make_error(ErrorCode::kInvalidArgument, fmt::format("tensor \"{}\" has {} bytes, the memory for it {}",
+                                                             info.name, info.byte_size, memory.size()));
+}
+
 // Positional reads: a file that is cut short meanwhile is an error and not the end of the process.
 Result<Archive> open_checkpoint_file(const std::string& folder, const CheckpointFile& file) {
   const std::string path = fmt::format("{}/{}", folder, file.name);
@@ -65,7 +70,11 @@ struct LoadedCheckpoint::State {
   }
   Result<size_t> locate(const CheckpointTensor& tensor) const;
   Status locate_all(CheckpointPart part);
-  Status add_damage(uint32_t file, unsigned threads, const Progress& progress, std::vector<std::string>& damage) const;
+  Status check_memory(std::span<const MutableByteSpan> out) const;
+  Status add_damage(uint32_t file, std::span<const MutableByteSpan> out, unsigned threads, const Progress& progress,
+                    std::vector<std::string>& damage) const;
+  Result<std::vector<std::string>> find_damage(std::span<const MutableByteSpan> out, unsigned threads,
+                                               const Progress& progress) const;
 };
 
 Result<size_t> LoadedCheckpoint::State::locate(const CheckpointTensor& tensor) const {
@@ -120,10 +129,7 @@ std::optional<size_t> LoadedCheckpoint::find(CheckpointPart part, std::string_vi
 
 Status LoadedCheckpoint::read_into(CheckpointPart part, size_t index, MutableByteSpan out) const {
   const CheckpointTensor& tensor = tensors(part)[index];
-  if (out.size() != tensor.info.byte_size) {
-    return make_error(ErrorCode::kInvalidArgument, fmt::format("tensor \"{}\" has {} bytes, the memory for it {}",
-                                                               tensor.info.name, tensor.info.byte_size, out.size()));
-  }
+  if (out.size() != tensor.info.byte_size) return wrong_memory(tensor.info, out);
   const size_t place = state_->places[number_of(part)][index];
   BALLAST_CHECK(state_->archives[tensor.file].read_into(place, out, Checksum::kSkip));
   TensorHasher hasher(tensor.info);
@@ -170,23 +176,35 @@ Result<Archive> LoadedCheckpoint::weights_archive() const {
   });
 }
 
-// All tensors of this checkpoint that stand in one file.
-Status LoadedCheckpoint::State::add_damage(uint32_t file, unsigned threads, const Progress& progress,
-                                           std::vector<std::string>& damage) const {
+// All tensors of this checkpoint that stand in one file. Where there is memory for them in `out` they stay there.
+Status LoadedCheckpoint::State::add_damage(uint32_t file, std::span<const MutableByteSpan> out, unsigned threads,
+                                           const Progress& progress, std::vector<std::string>& damage) const {
   const Archive& archive = archives[file];
-  std::vector<const CheckpointTensor*> wanted(archive.tensors().size());
+  struct Wanted {
+    const CheckpointTensor* tensor = nullptr;
+    size_t number = 0;  // among all tensors of the checkpoint
+  };
+  std::vector<Wanted> wanted(archive.tensors().size());
+  size_t number = 0;
   for (const CheckpointPart part : {CheckpointPart::kWeights, CheckpointPart::kState}) {
     const auto tensors = manifest.tensors(part);
-    for (size_t i = 0; i < tensors.size(); ++i) {
-      if (tensors[i].file == file) wanted[places[number_of(part)][i]] = &tensors[i];
+    for (size_t i = 0; i < tensors.size(); ++i, ++number) {
+      if (tensors[i].file == file) wanted[places[number_of(part)][i]] = {&tensors[i], number};
     }
   }
   WritePlan plan = make_plan(archive);
   std::vector<bool> keep;
-  for (const CheckpointTensor* tensor : wanted) keep.push_back(tensor != nullptr);
+  for (size_t place = 0; place < wanted.size(); ++place) {
+    keep.push_back(wanted[place].tensor != nullptr);
+    if (!keep.back() || out.empty()) continue;
+    plan.providers[place] = [&archive, place, memory = out[wanted[place].number]](ByteSink& sink) -> Status {
+      BALLAST_CHECK(archive.read_into(place, memory, Checksum::kSkip));
+      return sink.write(memory);
+    };
+  }
   keep_tensors(plan, keep);
-  std::erase(wanted, nullptr);
-  for (size_t i = 0; i < wanted.size(); ++i) plan.description.tensors[i] = wanted[i]->info;
+  std::erase_if(wanted, [](const Wanted& one) { return one.tensor == nullptr; });
+  for (size_t i = 0; i < wanted.size(); ++i) plan.description.tensors[i] = wanted[i].tensor->info;
   DigestOptions options;
   options.threads = threads;
   options.progress = progress;
@@ -199,21 +217,50 @@ Status LoadedCheckpoint::State::add_damage(uint32_t file, unsigned threads, cons
     return {};
   }
   for (size_t i = 0; i < wanted.size(); ++i) {
-    if ((*digests)[i].blake3 == wanted[i]->digest) continue;
-    damage.push_back(fmt::format("{}: the bytes of tensor \"{}\" do not fit their digest", path_of(*wanted[i]),
-                                 wanted[i]->info.name));
+    const CheckpointTensor& tensor = *wanted[i].tensor;
+    if ((*digests)[i].blake3 == tensor.digest) continue;
+    damage.push_back(
+        fmt::format("{}: the bytes of tensor \"{}\" do not fit their digest", path_of(tensor), tensor.info.name));
+  }
+  return {};
+}
+
+Result<std::vector<std::string>> LoadedCheckpoint::State::find_damage(std::span<const MutableByteSpan> out,
+                                                                      unsigned threads,
+                                                                      const Progress& progress) const {
+  return guarded([&]() -> Result<std::vector<std::string>> {
+    std::vector<std::string> damage;
+    for (uint32_t file = 0; file < archives.size(); ++file) {
+      BALLAST_CHECK(add_damage(file, out, threads, progress, damage));
+    }
+    return damage;
+  });
+}
+
+Status LoadedCheckpoint::State::check_memory(std::span<const MutableByteSpan> out) const {
+  const size_t count = manifest.weights.size() + manifest.state.size();
+  if (out.size() != count) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      fmt::format("the checkpoint has {} tensors, there is memory for {}", count, out.size()));
+  }
+  size_t number = 0;
+  for (const auto* tensors : {&manifest.weights, &manifest.state}) {
+    for (const CheckpointTensor& tensor : *tensors) {
+      const MutableByteSpan memory = out[number++];
+      if (memory.size() != tensor.info.byte_size) return wrong_memory(tensor.info, memory);
+    }
   }
   return {};
 }
 
 Result<std::vector<std::string>> LoadedCheckpoint::find_damage(unsigned threads, const Progress& progress) const {
-  return guarded([&]() -> Result<std::vector<std::string>> {
-    std::vector<std::string> damage;
-    for (uint32_t file = 0; file < state_->archives.size(); ++file) {
-      BALLAST_CHECK(state_->add_damage(file, threads, progress, damage));
-    }
-    return damage;
-  });
+  return state_->find_damage({}, threads, progress);
+}
+
+Result<std::vector<std::string>> LoadedCheckpoint::read_all(std::span<const MutableByteSpan> out, unsigned threads,
+                                                            const Progress& progress) const {
+  BALLAST_CHECK(state_->check_memory(out));
+  return state_->find_damage(out, threads, progress);
 }
 
 // ---------------------------------------------------------------- a folder of them

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <mutex>
@@ -44,7 +45,8 @@ Status check_options(const CheckpointOptions& options) {
 
 }  // namespace
 
-// The writer's thread owns everything below `list` while `writing` is true; the caller's thread at other times.
+// The writer's thread owns everything below `list` while `writing` is true, and `copy` while `to_reserve` is not 0; the
+// caller's thread at other times.
 struct CheckpointManager::State {
   State(WorkFolder work_folder, FolderLock folder_lock, CheckpointOptions with)
       : folder(std::move(work_folder)), lock(std::move(folder_lock)), options(std::move(with)) {}
@@ -57,7 +59,9 @@ struct CheckpointManager::State {
   std::condition_variable changed;
   bool writing = false;
   bool stopping = false;
-  std::optional<Error> failure;  // of the last write, until somebody hears of it
+  uint64_t to_reserve = 0;                // bytes that the writer's thread is to get memory for
+  std::atomic<bool> copy_wanted = false;  // ends that
+  std::optional<Error> failure;           // of the last write, until somebody hears of it
   std::optional<CommitReport> committed;
 
   CheckpointList list;
@@ -69,12 +73,14 @@ struct CheckpointManager::State {
   Status start();
   Status scan();
   bool wait_until_idle();
+  void end_reservation();
   Status take_failure();
   void write_in_background();
   Result<CommitReport> write_copy();
   std::vector<bool> choose_kept(const CheckpointPolicy& policy) const;
   Result<PruneReport> prune(const CheckpointPolicy& policy, const std::vector<std::string>& forgotten, bool dry_run);
-  Result<LoadedCheckpoint> load_sound(const CheckpointManifest& manifest, const Progress& progress);
+  Result<LoadedCheckpoint> load_sound(const CheckpointManifest& manifest, const Progress& progress,
+                                      const PayloadMemory& memory);
 };
 
 Status CheckpointManager::State::start() {
@@ -99,6 +105,12 @@ bool CheckpointManager::State::wait_until_idle() {
   return waited;
 }
 
+void CheckpointManager::State::end_reservation() {
+  copy_wanted = true;
+  std::unique_lock held(mutex);
+  changed.wait(held, [&] { return to_reserve == 0; });
+}
+
 Status CheckpointManager::State::take_failure() {
   const std::lock_guard held(mutex);
   if (!failure) return {};
@@ -108,8 +120,20 @@ Status CheckpointManager::State::take_failure() {
 void CheckpointManager::State::write_in_background() {
   std::unique_lock held(mutex);
   for (;;) {
-    changed.wait(held, [&] { return writing || stopping; });
-    if (!writing) return;
+    changed.wait(held, [&] { return writing || to_reserve > 0 || stopping; });
+    if (!writing && to_reserve == 0) return;
+    if (!writing) {
+      const uint64_t bytes = to_reserve;
+      held.unlock();
+      static_cast<void>(guarded([&]() -> Status {
+        copy.reserve(bytes, copy_wanted);
+        return {};
+      }));
+      held.lock();
+      to_reserve = 0;
+      changed.notify_all();
+      continue;
+    }
     held.unlock();
     Result<CommitReport> report = guarded([&] { return write_copy(); });
     held.lock();
@@ -175,9 +199,12 @@ Result<PruneReport> CheckpointManager::State::prune(const CheckpointPolicy& poli
 }
 
 Result<LoadedCheckpoint> CheckpointManager::State::load_sound(const CheckpointManifest& manifest,
-                                                              const Progress& progress) {
+                                                              const Progress& progress, const PayloadMemory& memory) {
   BALLAST_TRY(LoadedCheckpoint loaded, LoadedCheckpoint::open(folder.path(), manifest));
-  BALLAST_TRY(const std::vector<std::string> damage, loaded.find_damage(options.threads, progress));
+  std::vector<MutableByteSpan> out;
+  if (memory) BALLAST_CHECK(assign(out, memory(loaded)));
+  BALLAST_TRY(const std::vector<std::string> damage,
+              memory ? loaded.read_all(out, options.threads, progress) : loaded.find_damage(options.threads, progress));
   if (!damage.empty()) {
     return make_error(ErrorCode::kCorrupt, damage.size() == 1
                                                ? damage.front()
@@ -195,6 +222,7 @@ CheckpointManager::CheckpointManager(std::unique_ptr<State> state) : state_(std:
 CheckpointManager::~CheckpointManager() {
   if (state_ == nullptr || !state_->thread.joinable()) return;
   state_->wait_until_idle();
+  state_->end_reservation();
   {
     const std::lock_guard held(state_->mutex);
     state_->stopping = true;
@@ -220,7 +248,7 @@ Result<std::unique_ptr<CheckpointManager>> CheckpointManager::open(const std::st
   });
 }
 
-Result<ResumeReport> CheckpointManager::resume(const Progress& progress) {
+Result<ResumeReport> CheckpointManager::resume(const Progress& progress, const PayloadMemory& memory) {
   return guarded([&]() -> Result<ResumeReport> {
     state_->wait_until_idle();
     BALLAST_CHECK(state_->take_failure());
@@ -229,7 +257,7 @@ Result<ResumeReport> CheckpointManager::resume(const Progress& progress) {
     for (const DamagedManifest& damaged : state_->list.damaged) report.rejected.push_back(damaged.why);
     const auto& checkpoints = state_->list.checkpoints;
     for (auto manifest = checkpoints.rbegin(); manifest != checkpoints.rend() && !report.checkpoint; ++manifest) {
-      auto loaded = state_->load_sound(*manifest, progress);
+      auto loaded = state_->load_sound(*manifest, progress, memory);
       if (loaded) {
         report.checkpoint = std::move(*loaded);
         continue;
@@ -243,13 +271,14 @@ Result<ResumeReport> CheckpointManager::resume(const Progress& progress) {
   });
 }
 
-Result<LoadedCheckpoint> CheckpointManager::resume_from(uint64_t step, const Progress& progress) {
+Result<LoadedCheckpoint> CheckpointManager::resume_from(uint64_t step, const Progress& progress,
+                                                        const PayloadMemory& memory) {
   return guarded([&]() -> Result<LoadedCheckpoint> {
     state_->wait_until_idle();
     BALLAST_CHECK(state_->take_failure());
     BALLAST_CHECK(state_->scan());
     for (const CheckpointManifest& manifest : state_->list.checkpoints) {
-      if (manifest.step == step) return state_->load_sound(manifest, progress);
+      if (manifest.step == step) return state_->load_sound(manifest, progress, memory);
     }
     for (const DamagedManifest& damaged : state_->list.damaged) {
       if (damaged.file == checkpoint_manifest_name(step)) return make_error(ErrorCode::kCorrupt, damaged.why);
@@ -269,6 +298,7 @@ Result<SaveReport> CheckpointManager::save(const TrainingSnapshot& snapshot) {
     report.wait_seconds = report.waited ? seconds_since(before_wait) : 0;
     BALLAST_CHECK(state_->take_failure());
     const auto before_copy = Clock::now();
+    state_->end_reservation();
     BALLAST_CHECK(state_->copy.take(snapshot, state_->options.threads));
     report.bytes = state_->copy.bytes();
     report.copy_seconds = seconds_since(before_copy);
@@ -280,6 +310,16 @@ Result<SaveReport> CheckpointManager::save(const TrainingSnapshot& snapshot) {
     report.pause_seconds = seconds_since(start);
     return report;
   });
+}
+
+void CheckpointManager::reserve(uint64_t bytes) {
+  const auto available = available_memory();
+  if (available && bytes > *available / 2) return;
+  {
+    const std::lock_guard held(state_->mutex);
+    state_->to_reserve = bytes;
+  }
+  state_->changed.notify_all();
 }
 
 Status CheckpointManager::finish() {

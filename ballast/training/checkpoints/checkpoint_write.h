@@ -1,6 +1,7 @@
 // From a snapshot in memory to a checkpoint on the disk.
 #pragma once
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -17,6 +18,9 @@ Status check_snapshot(const TrainingSnapshot& snapshot);
 // A snapshot's copy in memory that is used again for the next one: only a larger snapshot allocates.
 class SnapshotCopy {
  public:
+  // Gets memory for a first snapshot of about this size; does nothing once there is some, or where there is none to be
+  // had. Ends early when `stop` becomes true: the copy then goes on where this ended.
+  void reserve(size_t bytes, const std::atomic<bool>& stop);
   // The caller has checked the snapshot.
   Status take(const TrainingSnapshot& snapshot, unsigned threads);
   // Its tensors view the copy.
@@ -24,11 +28,21 @@ class SnapshotCopy {
   uint64_t bytes() const { return bytes_; }
 
  private:
-  void place(const std::vector<SnapshotTensor>& from, std::vector<SnapshotTensor>& to, size_t& offset);
+  struct Block {
+    LargeMemory memory;
+    size_t size = 0;
+  };
+  struct Layout {
+    std::vector<std::byte*> places;  // of the weights, then of the state
+    size_t missing = 0;              // bytes that no block has room for
+  };
+
+  bool add_block(size_t size);
+  Layout lay_out(const TrainingSnapshot& snapshot) const;
+  Result<Layout> make_room(const TrainingSnapshot& snapshot);
 
   TrainingSnapshot copy_;
-  LargeMemory memory_;
-  size_t capacity_ = 0;
+  std::vector<Block> blocks_;  // at most two: the first, and what that one lacked
   uint64_t bytes_ = 0;
 };
 

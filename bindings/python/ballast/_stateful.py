@@ -64,6 +64,33 @@ def capture(value: Any) -> Any:
     return value
 
 
+def expected_bytes(value: Any) -> int:
+    """About what the tensors of capture() are going to take, as far as that can be told without calling state_dict()."""
+    if is_module(value):
+        tensors: list[Any] = [*value.parameters(), *value.buffers()]
+        return sum(map(_tensor_bytes, tensors))
+    if _is_of(value, "torch.optim", "Optimizer"):
+        return sum(_optimizer_bytes(value, group, parameter) for group in value.param_groups for parameter in group["params"])
+    if _is_of(value, "torch", "Tensor"):
+        return _tensor_bytes(value)
+    if _is_of(value, "numpy", "ndarray"):
+        return int(value.nbytes)
+    return 0
+
+
+def _tensor_bytes(tensor: Any) -> int:
+    return int(tensor.numel() * tensor.element_size())
+
+
+def _optimizer_bytes(optimizer: Any, group: dict[str, Any], parameter: Any) -> int:
+    """An optimizer makes its state in its first step. Until then: two moments for Adam and its relatives, one for SGD's."""
+    known: dict[str, Any] | None = optimizer.state.get(parameter)
+    if known:
+        return sum(_tensor_bytes(value) for value in known.values() if _is_of(value, "torch", "Tensor"))
+    moments = 2 + bool(group.get("amsgrad")) if "betas" in group else bool(group.get("momentum"))
+    return moments * _tensor_bytes(parameter) if parameter.requires_grad else 0
+
+
 def put_back(name: str, value: Any, tree: Any) -> None:
     """Restores an object in place."""
     if has_state_dict(value):

@@ -19,7 +19,16 @@ from typing import Any
 from ballast import _core
 from ballast._open import save
 from ballast._state_tree import TreeReader, TreeWriter, corrupt
-from ballast._stateful import capture, capture_random, check_object, is_module, is_plain, put_back, restore_random
+from ballast._stateful import (
+    capture,
+    capture_random,
+    check_object,
+    expected_bytes,
+    is_module,
+    is_plain,
+    put_back,
+    restore_random,
+)
 
 __all__ = ["CheckpointManager", "CommitReport", "DamagedCheckpointWarning", "RestoredCheckpoint", "SaveReport"]
 
@@ -72,6 +81,10 @@ class CheckpointManager:
     A checkpoint is kept while any of the rules wants it: the newest ``keep_last`` (0: all), the best ``keep_best`` by
     ``metric``, and those whose step is a multiple of ``keep_every``.
 
+    A snapshot is a copy in memory, which is kept for the next one. With ``reserve`` that memory is got ready in the
+    background from the beginning, so that the first ``save`` takes no longer than later ones; without, it is taken by the
+    first ``save``, for a manager that perhaps only restores. Never more than half of the available memory is reserved.
+
     >>> import ballast, numpy
     >>> weights, progress = numpy.zeros(3), {"epoch": 0}
     >>> with ballast.CheckpointManager("run", {"weights": weights, "progress": progress}) as manager:
@@ -99,6 +112,7 @@ class CheckpointManager:
         incremental: bool = True,
         sync: bool = True,
         threads: int = 0,
+        reserve: bool = True,
     ) -> None:
         self._folder = os.fspath(folder)
         self._objects = dict(objects or {})
@@ -116,6 +130,8 @@ class CheckpointManager:
         # Also when the interpreter ends: what was saved last is to become durable.
         self._finalizer = weakref.finalize(self, _finish, self._core, self._folder, self._process)
         _managers.add(self)
+        if reserve:
+            self._core.reserve(sum(map(expected_bytes, self._objects.values())))
 
     @property
     def folder(self) -> str:

@@ -141,20 +141,64 @@ nb::object last_commit(const Checkpoints& self) {
 
 // ---------------------------------------------------------------- reading
 
+constexpr CheckpointPart kBothParts[] = {CheckpointPart::kWeights, CheckpointPart::kState};
+
+// Arrays for the tensors of a checkpoint, which are filled while it is checked.
+class CheckpointArrays {
+ public:
+  // Called without the GIL, for one checkpoint after the other until one is sound.
+  Result<std::vector<MutableByteSpan>> make_for(const LoadedCheckpoint& checkpoint) {
+    if (NativeCall::ending()) return make_error(ErrorCode::kCancelled, "interrupted");
+    const nb::gil_scoped_acquire held;
+    std::vector<MutableByteSpan> memory;
+    try {
+      for (const CheckpointPart part : kBothParts) {
+        std::vector<nb::object>& arrays = arrays_[static_cast<size_t>(part)];
+        arrays.clear();
+        for (const CheckpointTensor& tensor : checkpoint.tensors(part)) {
+          FreshArray array(tensor.info.dtype, tensor.info.shape);
+          memory.push_back(array.bytes());
+          arrays.push_back(array.take());
+        }
+      }
+    } catch (const nb::python_error& error) {
+      return make_error(ErrorCode::kOutOfMemory, error.what());
+    }
+    return memory;
+  }
+
+  const nb::object& get(CheckpointPart part, size_t index) const { return arrays_[static_cast<size_t>(part)][index]; }
+
+ private:
+  std::vector<nb::object> arrays_[std::size(kBothParts)];
+};
+
+struct FilledCheckpoint {
+  LoadedCheckpoint checkpoint;
+  CheckpointArrays arrays;
+};
+
 nb::tuple resume(const Checkpoints& self) {
   self.wait();
   CheckpointManager& manager = self.get();
-  ResumeReport report = run_long(nb::none(), [&](const Progress& heard) { return manager.resume(heard); });
+  CheckpointArrays arrays;
+  ResumeReport report = run_long(nb::none(), [&](const Progress& heard) {
+    return manager.resume(heard, [&](const LoadedCheckpoint& tried) { return arrays.make_for(tried); });
+  });
   nb::list rejected;
   for (const std::string& why : report.rejected) rejected.append(to_python_text(why));
   if (!report.checkpoint) return nb::make_tuple(nb::none(), rejected);
-  return nb::make_tuple(nb::cast(std::move(*report.checkpoint)), rejected);
+  return nb::make_tuple(nb::cast(FilledCheckpoint{std::move(*report.checkpoint), std::move(arrays)}), rejected);
 }
 
-LoadedCheckpoint resume_from(const Checkpoints& self, uint64_t step) {
+FilledCheckpoint resume_from(const Checkpoints& self, uint64_t step) {
   self.wait();
   CheckpointManager& manager = self.get();
-  return run_long(nb::none(), [&](const Progress& heard) { return manager.resume_from(step, heard); });
+  CheckpointArrays arrays;
+  LoadedCheckpoint loaded = run_long(nb::none(), [&](const Progress& heard) {
+    return manager.resume_from(step, heard, [&](const LoadedCheckpoint& tried) { return arrays.make_for(tried); });
+  });
+  return {std::move(loaded), std::move(arrays)};
 }
 
 nb::dict metrics_dict(const Metrics& metrics) {
@@ -170,27 +214,21 @@ CheckpointPart part_called(const std::string& name) {
 }
 
 // The array and our name for its type, which tells types apart that NumPy has only one name for.
-nb::tuple read_tensor(const LoadedCheckpoint& self, const std::string& part_name, nb::handle name) {
+nb::tuple read_tensor(const FilledCheckpoint& self, const std::string& part_name, nb::handle name) {
   const CheckpointPart part = part_called(part_name);
   const std::string wanted = from_python_text(name);
-  const auto found = self.find(part, wanted);
+  const auto found = self.checkpoint.find(part, wanted);
   if (!found) {
     raise_error(make_error(ErrorCode::kNotFound, "the checkpoint has no " + part_name + " called \"" + wanted + "\""),
                 Missing::kName);
   }
-  const TensorInfo& info = self.tensors(part)[*found].info;
-  FreshArray array(info.dtype, info.shape);
-  auto status = [&] {
-    const GilReleased released;
-    return self.read_into(part, *found, array.bytes());
-  }();
-  unwrap(std::move(status));
-  return nb::make_tuple(array.take(), to_python_text(dtype_name(info.dtype)));
+  const DType dtype = self.checkpoint.tensors(part)[*found].info.dtype;
+  return nb::make_tuple(self.arrays.get(part, *found), to_python_text(dtype_name(dtype)));
 }
 
-nb::list weight_names(const LoadedCheckpoint& self) {
+nb::list weight_names(const FilledCheckpoint& self) {
   nb::list names;
-  for (const CheckpointTensor& tensor : self.weights()) names.append(to_python_text(tensor.info.name));
+  for (const CheckpointTensor& tensor : self.checkpoint.weights()) names.append(to_python_text(tensor.info.name));
   return names;
 }
 
@@ -218,15 +256,18 @@ nb::tuple list_folder(const std::string& folder) {
 }  // namespace
 
 void bind_checkpoints(nb::module_& module) {
-  nb::class_<LoadedCheckpoint>(module, "LoadedCheckpoint", "A checkpoint whose files were found sound.")
-      .def_prop_ro("step", &LoadedCheckpoint::step)
-      .def_prop_ro("state_json", [](const LoadedCheckpoint& self) { return to_python_text(self.state_json()); })
-      .def_prop_ro("metrics", [](const LoadedCheckpoint& self) { return metrics_dict(self.metrics()); })
+  nb::class_<FilledCheckpoint>(module, "LoadedCheckpoint", "A checkpoint that was read and found sound.")
+      .def_prop_ro("step", [](const FilledCheckpoint& self) { return self.checkpoint.step(); })
+      .def_prop_ro("state_json",
+                   [](const FilledCheckpoint& self) { return to_python_text(self.checkpoint.state_json()); })
+      .def_prop_ro("metrics", [](const FilledCheckpoint& self) { return metrics_dict(self.checkpoint.metrics()); })
       .def_prop_ro("weights", &weight_names)
       .def("read", &read_tensor, nb::arg("part"), nb::arg("name"));
   nb::class_<Checkpoints>(module, "Checkpoints", "The writer of a folder. Use ballast.CheckpointManager.")
       .def("save", &save, nb::arg("step"), nb::arg("weights"), nb::arg("state"), nb::arg("state_json"),
            nb::arg("metrics"))
+      .def(
+          "reserve", [](const Checkpoints& self, uint64_t bytes) { self.get().reserve(bytes); }, nb::arg("bytes"))
       .def("finish", &finish)
       .def("is_writing", &Checkpoints::is_writing)
       .def("last_commit", &last_commit)
