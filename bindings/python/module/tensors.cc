@@ -136,8 +136,8 @@ nb::object as_array(const LazyTensor& tensor, nb::handle dtype, nb::handle copy)
 
 // Consumers that do not know DLPack 1.0 cannot be told that memory is read-only, and would end the process by writing
 // to it: they get a copy, as do those that ask for one.
-nb::object export_dlpack(nb::handle self, const LazyTensor& tensor, nb::handle stream, nb::handle max_version,
-                         nb::handle device, nb::handle copy) {
+nb::object export_dlpack(const LazyTensor& tensor, nb::object stream, nb::object max_version, nb::object device,
+                         nb::object copy) {
   const auto archive = tensor.file->get();
   const TensorInfo& info = info_of(tensor, archive);
   const DType dtype = value_dtype(info);
@@ -167,7 +167,6 @@ nb::object export_dlpack(nb::handle self, const LazyTensor& tensor, nb::handle s
     data = fresh.bytes().data();
     owner = fresh.take();
   }
-  static_cast<void>(self);
   nb::dict arguments;
   arguments["stream"] = stream;
   arguments["dl_device"] = device;
@@ -273,13 +272,8 @@ void bind_tensors(nb::module_& module) {
           "__array__",
           [](const LazyTensor& self, nb::object dtype, nb::object copy) { return as_array(self, dtype, copy); },
           nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none())
-      .def(
-          "__dlpack__",
-          [](nb::handle self, nb::object stream, nb::object max_version, nb::object device, nb::object copy) {
-            return export_dlpack(self, nb::cast<const LazyTensor&>(self), stream, max_version, device, copy);
-          },
-          nb::kw_only(), nb::arg("stream") = nb::none(), nb::arg("max_version") = nb::none(),
-          nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none())
+      .def("__dlpack__", &export_dlpack, nb::kw_only(), nb::arg("stream") = nb::none(),
+           nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none())
       .def("__dlpack_device__", [](const LazyTensor&) { return nb::make_tuple(1, 0); })
       .def("__repr__", [](const LazyTensor& self) { return to_python_text(describe(self)); })
       .def("_repr_html_",

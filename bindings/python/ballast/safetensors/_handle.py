@@ -104,7 +104,7 @@ class safe_open:  # noqa: N801
         """All tensors by name."""
         with translated_errors():
             if self._framework == "np":
-                return _core_arrays(self._file)
+                return self._file.arrays(copy=True)
             return {
                 name: as_framework(tensor, self._framework, self._device) for name, tensor in self._file.items()
             }
@@ -119,10 +119,6 @@ class safe_open:  # noqa: N801
             return self._file[name]
         except KeyError as error:
             raise SafetensorError(f"File does not contain tensor {name}: {error.args[0]}") from None
-
-
-def _core_arrays(file: _core.Archive) -> dict[str, Any]:
-    return file.arrays(copy=True)
 
 
 class _safe_open_handle(safe_open):  # noqa: N801 # pyright: ignore[reportUnusedClass]
