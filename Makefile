@@ -59,7 +59,7 @@ test-tsan: bootstrap
 	  -R '^($(subst $(space),|,$(tsan_suites)))(_[0-9]+)?$$'
 
 # The Python module, installed into an environment of its own: its tests, and those of the package safetensors on it.
-# With torch, JAX, Ray and whatever else it works with, several GB; .ci/run has a short form without them.
+# With torch, JAX, Ray and whatever else it works with, several GB; .ci/run has a short form with torch alone.
 test-python:
 	scripts/bootstrap --interop
 	scripts/test_python $(python_options)

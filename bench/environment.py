@@ -42,7 +42,9 @@ def make_environment(cache, *requirements, python=sys.executable, from_source=()
         run_logged([python, "-m", "venv", venv], cache / "venv.log", "making the Python environment")
         sources = [word for name in from_source for word in ("--no-binary", name)]
         files = [word for file in requirements for word in ("-r", file)]
-        run_logged([venv / "bin/python", "-m", "pip", "install", "--quiet", "--only-binary", ":all:", *sources, *files],
+        # Bytecode is written for what is imported, not for gigabytes of packages.
+        run_logged([venv / "bin/python", "-m", "pip", "install", "--quiet", "--no-compile", "--only-binary", ":all:",
+                    *sources, *files],
                    cache / "venv.log", f"installing what {' and '.join(file.name for file in requirements)} names",
                    env={**os.environ, **variables})
         (venv / "complete").touch()

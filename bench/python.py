@@ -1,6 +1,6 @@
 """Speed of the Python module beside safetensors, tokenizers and torch: reading, saving, encoding, calling, importing, checkpoints.
 
-usage: scripts/bench_python [--rounds N] [--size MIB] [--folder DIR]
+usage: scripts/bench_python [--rounds N] [--size MIB] [--only-checkpoints] [--folder DIR]
 
 Each measurement runs in a process of its own, the two programs take turns, and every byte that was read is looked at
 (a sum over all arrays), so that a mapping which reads nothing yet gains nothing. Prints a table for
@@ -191,8 +191,8 @@ def main():
     parser.add_argument("--only-checkpoints", action="store_true", help="measure the pauses of checkpoints alone")
     parser.add_argument("--folder", help="where the files go (default: a temporary folder)")
     options = parser.parse_args()
-    files = ("tests/python/requirements.txt", "tests/python/requirements-frameworks.txt")
-    enter_environment(cache_folder("python"), *(ROOT / file for file in files))
+    files = ("requirements.txt", "requirements-torch.txt")
+    enter_environment(cache_folder("python"), *(ROOT / "tests/python" / file for file in files))
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         compare_pauses(folder)
     if options.only_checkpoints:

@@ -78,11 +78,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def missing_packages(config: pytest.Config) -> list[str]:
-    if os.environ.get("BALLAST_TESTS_MAY_SKIP") != "0":
-        return []
+    """Skipped tests for which a package was missing that BALLAST_TESTS_REQUIRE names ("*": any)."""
+    required = os.environ.get("BALLAST_TESTS_REQUIRE", "")
     reporter: pytest.TerminalReporter | None = config.pluginmanager.get_plugin("terminalreporter")
-    skipped = reporter.stats.get("skipped", []) if reporter else []
-    return [f"{one.nodeid}: {one.longrepr[2]}" for one in skipped if "could not import" in str(one.longrepr)]
+    skipped = reporter.stats.get("skipped", []) if reporter and required else []
+    wanted = "could not import '" if required == "*" else f"could not import '{required}"
+    return [f"{one.nodeid}: {one.longrepr[2]}" for one in skipped if wanted in str(one.longrepr)]
 
 
 def without_package(name: str, code: str, also: str = "") -> str:
