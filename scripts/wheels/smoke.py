@@ -2,7 +2,7 @@
 
 usage: smoke.py MODEL, in an empty folder; MODEL is a language model with its tokenizer. Uses plain assertions because
 there is no pytest either."""
-import os, platform, shutil, sys, threading
+import base64, hashlib, importlib.metadata, os, platform, shutil, sys, threading
 
 import ballast
 import ml_dtypes
@@ -23,6 +23,18 @@ def check_every_library_of_ours_comes_from_the_wheel():
         places = [path for path in loaded if os.path.basename(path).startswith(name)]
         ours = [path for path in places if os.path.dirname(path) == MODULE.rstrip("/") + ".libs"]
         assert ours, f"{name} of the wheel is not in use: {places}"
+
+
+def check_the_licence_of_everything_in_the_wheel_is_in_it():
+    files = {file.stem: file for file in importlib.metadata.files("ballast") if file.parent.name == "third_party"}
+    bundled = os.listdir(MODULE.rstrip("/") + ".libs")
+    without = [library for library in bundled if not any(library.startswith(name) for name in files)]
+    assert bundled and not without, f"no licence: {without}"
+    assert {"blake3", "nanobind", "toml11"} <= set(files), sorted(files)
+    for file in files.values():
+        text = file.read_binary()
+        assert b"opyright" in text and len(text) == file.size, file
+        assert base64.urlsafe_b64encode(hashlib.sha256(text).digest()).decode().rstrip("=") == file.hash.value, file
 
 
 def check_saving_opening_and_slicing():
