@@ -31,6 +31,20 @@ def fetch_sources(folder, log):
     return folder / ARCHIVE.removesuffix(".tar.gz") / "vendor/llama.cpp"
 
 
+def vocabularies(cache, names):
+    """The folder with these vocabulary files of llama.cpp's sources."""
+    folder = cache / f"vocabularies-{key_of(SHA256.encode(), ' '.join(names).encode())}"
+    if not (folder / "complete").exists():
+        shutil.rmtree(folder, ignore_errors=True)
+        (folder / "work").mkdir(parents=True)
+        source = fetch_sources(folder / "work", cache / "vocabularies.log")
+        for name in names:
+            shutil.copy(source / f"models/ggml-vocab-{name}.gguf", folder)
+        shutil.rmtree(folder / "work")
+        (folder / "complete").touch()
+    return folder
+
+
 def compile_tool(source, build, compilers, log):
     ninja = ["-G", "Ninja"] if shutil.which("ninja") else []
     variables = {"CMAKE_BUILD_PARALLEL_LEVEL": str(os.cpu_count()), **os.environ, **compilers}

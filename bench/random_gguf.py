@@ -24,7 +24,7 @@ class Shape:
 
 
 GPT2 = Shape("GPT-2 small", "gpt2", 50257, 1024, 768, 3072, 12, 12, 12)
-LLAMA_1B = Shape("Llama 3.2 1B", "llama", 128256, 2048, 2048, 8192, 16, 32, 8)
+LLAMA_1B = Shape("Llama 3.2 1B", "llama", 128256, 16384, 2048, 8192, 16, 32, 8)
 # What a type's stored values are multiplied with to have a deviation of 1; a block is its f16 scale and its values.
 DEVIATIONS = {"q4_0": (math.sqrt((16 * 16 - 1) / 12), 16), "q8_0": (math.sqrt((256 * 256 - 1) / 12), 32)}
 
@@ -63,7 +63,7 @@ class RandomModel:
             writer.add_layer_norm_eps(1e-5)
 
     def matrix(self, name, rows, columns):
-        stored = self.floats(rows, columns) if self.type == "bf16" else self.blocks(rows, columns)
+        stored = self.blocks(rows, columns) if self.type in DEVIATIONS else self.floats(rows, columns)
         self.writer.add_tensor(f"{name}.weight", stored.reshape(rows, -1),
                                raw_dtype=self.gguf.GGMLQuantizationType[self.type.upper()])
 
@@ -76,11 +76,13 @@ class RandomModel:
         return blocks
 
     def floats(self, rows, columns):
-        """The bytes of bf16 values: the upper halves of f32."""
+        """The bytes of values of f32, f16 or bf16, which are the upper halves of f32."""
         numpy = self.numpy
         values = self.random.standard_normal((rows, columns), numpy.float32)
         values *= 1 / math.sqrt(columns)
-        return (values.view(numpy.uint32) >> 16).astype(numpy.uint16).view(numpy.uint8)
+        if self.type == "bf16":
+            return (values.view(numpy.uint32) >> 16).astype(numpy.uint16).view(numpy.uint8)
+        return values.astype({"f32": numpy.float32, "f16": numpy.float16}[self.type]).view(numpy.uint8)
 
     def vector(self, name, count, value):
         self.writer.add_tensor(name, self.numpy.full(count, value, self.numpy.float32))

@@ -1,5 +1,6 @@
 // ballast_bench [--runs N] [--threads N] [--cold] WORK FILE [FILE]: times one piece of work inside the library, several
-// times, and prints JSON. scripts/bench runs it beside the peers and draws the table of docs/performance.md.
+// times, and prints JSON. scripts/bench and scripts/bench_peers run it beside the peers; "result" is what must be the
+// same for all, such as a sum.
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
@@ -135,6 +136,7 @@ void make_cold(const std::string& path) {
 
 int run(const Settings& settings, bool writes, const std::function<Result<uint64_t>()>& body) {
   std::vector<double> milliseconds;
+  uint64_t last = 0;
   for (int i = 0; i < settings.runs; ++i) {
     if (writes) std::filesystem::remove(settings.second);
     if (settings.cold) make_cold(settings.first);
@@ -147,8 +149,10 @@ int run(const Settings& settings, bool writes, const std::function<Result<uint64
       return 2;
     }
     milliseconds.push_back(taken.count());
+    last = *result;
   }
-  fmt::print("{{\"work\":\"{}\",\"times_ms\":[{:.4f}]}}\n", settings.work, fmt::join(milliseconds, ","));
+  fmt::print("{{\"work\":\"{}\",\"result\":{},\"times_ms\":[{:.4f}]}}\n", settings.work, last,
+             fmt::join(milliseconds, ","));
   return 0;
 }
 

@@ -1,5 +1,5 @@
 // tokenizer_bench TOKENIZER FILE [RUNS]: times Tokenizer::encode of the whole file, on one thread, and prints JSON with
-// the number of tokens and a digest of them. scripts/bench_tokenizer runs it beside the peers.
+// the number of tokens and a digest of them. scripts/bench_peers runs it beside the peers.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 

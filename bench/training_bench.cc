@@ -1,8 +1,8 @@
-// Times of whole training steps (batch, forward, backward, update), for scripts/bench_training, which runs the same
-// steps of the peers. Prints {"times_ms": [...], "allocations": N}: memory asked for during the steps that were
-// measured.
+// Times of whole training steps (batch, forward, backward, update), for scripts/bench_peers, which runs the same steps
+// of the peers. Prints {"times_ms": [...], "losses": [...], "allocations": N}: times of the steps
+// that were measured, losses of all steps from the first, and memory asked for while measuring.
 //
-// usage: training_bench mlp-sgd|mlp-adam|cnn-adam|gpt-adamw [--threads N] [--steps N]
+// usage: training_bench mlp-sgd|mlp-adam|cnn-adam|gpt-adamw|gpt-adamw-bf16 [--threads N] [--steps N]
 #include <fmt/format.h>
 
 #include <chrono>
@@ -83,7 +83,8 @@ Result<Work> make_work(std::string_view name) {
   Work work;
   TrainConfig& config = work.config;
   config.train.steps = 1 << 30;
-  if (name == "gpt-adamw") {
+  if (name == "gpt-adamw" || name == "gpt-adamw-bf16") {
+    if (name == "gpt-adamw-bf16") config.train.precision = "bf16";
     config.model.kind = "gpt";
     config.model.gpt = {.vocab_size = 4096, .context_length = 256, .embed_dim = 256, .num_layers = 4, .num_heads = 4};
     config.optimizer = {.type = "adamw", .lr = 1e-3, .weight_decay = 0.01};
@@ -114,16 +115,20 @@ Status measure(std::string_view name, unsigned threads, int steps) {
   BALLAST_TRY(auto model, make_trainable(work.config, work.data));
   BALLAST_TRY(const auto trainer,
               Trainer::make(work.config, std::move(model), std::move(work.data), {.threads = threads}));
-  for (int i = 0; i < kWarmUp; ++i) BALLAST_CHECK(trainer->advance());
+  std::vector<double> times, losses;
+  for (int i = 0; i < kWarmUp; ++i) {
+    BALLAST_TRY(const StepRecord step, trainer->advance());
+    losses.push_back(step.loss);
+  }
   const uint64_t allocations = trainer->allocations();
-  std::vector<double> times;
   for (int i = 0; i < steps; ++i) {
     const auto begin = std::chrono::steady_clock::now();
-    BALLAST_CHECK(trainer->advance());
+    BALLAST_TRY(const StepRecord step, trainer->advance());
     times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
+    losses.push_back(step.loss);
   }
-  fmt::print("{{\"times_ms\": [{}], \"allocations\": {}}}\n", fmt::join(times, ", "),
-             trainer->allocations() - allocations);
+  fmt::print("{{\"times_ms\": [{}], \"losses\": [{}], \"allocations\": {}}}\n", fmt::join(times, ", "),
+             fmt::join(losses, ", "), trainer->allocations() - allocations);
   return {};
 }
 

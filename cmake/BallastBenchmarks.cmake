@@ -1,9 +1,10 @@
 # bench/storage_bench.cc -> bin/ballast_bench, which scripts/bench runs beside the peers; the others under their names:
-# kernel_bench and training_kernels_bench for the kernels of the backend `cpu`, tokenizer_bench for
-# scripts/bench_tokenizer, training_bench for scripts/bench_training, checkpoint_bench for what a checkpoint costs.
+# kernel_bench and training_kernels_bench for the kernels of the backend `cpu`, machine_limits, model_worker,
+# tokenizer_bench and training_bench for scripts/bench_peers, checkpoint_bench for what a checkpoint costs.
 add_executable(ballast_bench "${PROJECT_SOURCE_DIR}/bench/storage_bench.cc")
 target_link_libraries(ballast_bench PRIVATE ballast_options ballast::static fmt::fmt)
-foreach(name kernel_bench training_kernels_bench tokenizer_bench training_bench checkpoint_bench)
+foreach(name kernel_bench training_kernels_bench machine_limits model_worker tokenizer_bench training_bench
+             checkpoint_bench)
   add_executable(${name} "${PROJECT_SOURCE_DIR}/bench/${name}.cc")
   target_link_libraries(${name} PRIVATE ballast_options ballast::static fmt::fmt)
 endforeach()

@@ -1,5 +1,5 @@
 //! bench-peers RUNS WORK FILE [FILE]: times one piece of work of a peer inside its own library and prints JSON, as
-//! ballast_bench does for Ballast. scripts/bench builds and runs it.
+//! ballast_bench does for Ballast. scripts/bench and scripts/bench_peers build and run it.
 
 use burn_pack::{DType, Reader, Tensor, Writer};
 use memmap2::Mmap;
@@ -8,6 +8,7 @@ use safetensors::tensor::TensorView;
 use std::error::Error;
 use std::fs::File;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
@@ -70,10 +71,15 @@ fn burnpack_write(tensors: &[(String, TensorView)], to: &str) -> Outcome<f64> {
 
 // --- timing -------------------------------------------------------------------------------------------------
 
+/// What the work that was timed last gave: the same as that of ballast_bench.
+static RESULT: AtomicU64 = AtomicU64::new(0);
+
 fn timed(body: impl Fn() -> Outcome<u64>) -> Outcome<f64> {
     let start = Instant::now();
-    std::hint::black_box(body()?);
-    Ok(start.elapsed().as_secs_f64() * 1e3)
+    let result = body()?;
+    let milliseconds = start.elapsed().as_secs_f64() * 1e3;
+    RESULT.store(result, Ordering::Relaxed);
+    Ok(milliseconds)
 }
 
 fn repeated(runs: usize, once: impl Fn() -> Outcome<f64>) -> Outcome<Vec<f64>> {
@@ -106,7 +112,10 @@ fn main() {
     let word = |i: usize| arguments.get(i).map_or("", String::as_str);
     let runs = word(1).parse().unwrap_or(5);
     match run(runs, word(2), word(3), word(4)) {
-        Ok(times) => println!("{{\"work\":\"{}\",\"times_ms\":{times:?}}}", word(2)),
+        Ok(times) => {
+            let result = RESULT.load(Ordering::Relaxed);
+            println!("{{\"work\":\"{}\",\"result\":{result},\"times_ms\":{times:?}}}", word(2));
+        }
         Err(error) => {
             eprintln!("bench-peers: {}: {error}", word(2));
             std::process::exit(2);

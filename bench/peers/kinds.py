@@ -1,0 +1,411 @@
+"""The kinds of work: how Ballast does it, who else does it, what it amounts to, and whether all give the same.
+
+A kind has a title; `unit` and `items`, so that items / time is a rate; `limit`, the machine's limits that could bind it,
+the best first, and `amount` of bytes or operations; a target; and a guess of the seconds of one turn on one thread.
+"""
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Callable, ClassVar
+
+from storage import make_cold
+
+from . import ballast, model_files
+
+CLOSE = {"f32": 1e-3, "f16": 0.01, "bf16": 0.05}  # how far logits may be apart: see difference()
+CLOSE_QUANTISED = 0.05  # llama.cpp rounds activations to 8 bits
+TILES = {"f32": ("f32",), "f16": ("amx-bf16", "f32"), "bf16": ("amx-bf16", "f32")}
+TILES_QUANTISED = ("amx-int8", "vnni", "f32")
+
+
+class Disagreement(Exception):
+    """Two programs compute different things: what they take for it means nothing."""
+
+
+def difference(ours, theirs):
+    """The root mean square of what two vectors of logits differ by, in deviations of theirs."""
+    if ours.shape != theirs.shape:
+        raise Disagreement(f"{ours.size} numbers, not {theirs.size}")
+    return float((ours - theirs).std() / theirs.std())
+
+
+def read_numbers(path):
+    import numpy
+    numbers = numpy.fromfile(path, numpy.float32)
+    os.unlink(path)
+    return numbers
+
+
+def judge(name, found, bound):
+    if not found <= bound:  # NaN is far away
+        raise Disagreement(f"{name} gives something else: {found:.2g}, at most {bound:g}")
+    return {"difference": found, "bound": bound}
+
+
+@dataclass
+class Work:
+    target: Callable = None
+    unit: ClassVar[str] = "tokens/s"
+    items: ClassVar[float] = 1
+    limit: ClassVar[tuple] = ()
+    threads_of: str = "each"  # or "all": only with as many threads as there are; "one": only with one
+
+    def prepare(self, files, threads):
+        """What workers are told, with all files made."""
+        raise NotImplementedError
+
+    def ours(self, programs, work):
+        raise NotImplementedError
+
+    def others(self, programs, work):
+        """{name: contender}, for what no peer of programs/ does."""
+        return {}
+
+    def compare(self, ours, theirs, work):
+        """{name: {"difference", "bound"}} for each peer; raises Disagreement."""
+        return {}
+
+    def amount(self, work):
+        return None
+
+
+# ---------------------------------------------------------------- text
+
+
+@dataclass
+class Text(Work):
+    model: str = ""
+    type: str = ""
+    prompt: int = 64
+
+    def shape(self):
+        return model_files.SHAPES.get(self.model)
+
+    def work(self, files, threads, **more):
+        return {"kind": self.kind, "threads": threads, "path": str(files.text(self.model, self.type)), "type": self.type,
+                "prompt": self.prompt, **more}
+
+    def compare(self, ours, theirs, work):
+        steps = 3 if self.kind == "decode" else 0
+        answer, logits = ours.output(f"logits {self.prompt} {steps}")
+        bound = CLOSE.get(self.type, CLOSE_QUANTISED)
+        return {name: judge(name, difference(logits, read_numbers(peer.output(answer["tokens"]))), bound)
+                for name, peer in theirs.items()}
+
+
+@dataclass
+class Decode(Text):
+    steps: int = 32
+    kind: ClassVar[str] = "decode"
+    limit: ClassVar[tuple] = ("read",)
+
+    @property
+    def title(self):
+        return f"{self.model} {self.type}, decode after {self.prompt} tokens"
+
+    def prepare(self, files, threads):
+        return self.work(files, threads, steps=self.steps)
+
+    def ours(self, programs, work):
+        return ballast.Model(programs, work, f"decode {self.prompt} {self.steps}")
+
+    def amount(self, work):
+        shape = self.shape()
+        if shape is None:  # a real model: its file, without what is not read for each token
+            return os.path.getsize(work["path"])
+        return model_files.bytes_of_step(shape, self.type, self.prompt + self.steps / 2)
+
+    def seconds(self):
+        size = 9e7 if self.shape() is None else model_files.bytes_of_step(self.shape(), self.type, self.prompt)
+        return self.steps * size / 8e9
+
+
+@dataclass
+class BudgetDecode(Decode):
+    """Beside itself without a budget."""
+    percent: int = 50
+    NO_BUDGET: ClassVar[str] = "ballast without a budget"
+
+    @property
+    def title(self):
+        return f"{self.model} {self.type}, decode within a budget of {self.percent} %"
+
+    def prepare(self, files, threads):
+        return {**super().prepare(files, threads), "kind": "budget"}
+
+    def ours(self, programs, work):
+        return ballast.Model(programs, work, f"decode {self.prompt} {self.steps}", self.percent)
+
+    def others(self, programs, work):
+        return {self.NO_BUDGET: super().ours(programs, work)}
+
+    def compare(self, ours, theirs, work):
+        command = f"logits {self.prompt} 3"
+        numbers = ours.output(command)[1]
+        return {name: judge(name, difference(numbers, peer.output(command)[1]), 0) for name, peer in theirs.items()}
+
+
+@dataclass
+class Prefill(Text):
+    kind: ClassVar[str] = "prefill"
+
+    @property
+    def title(self):
+        return f"{self.model} {self.type}, prompt of {self.prompt} tokens"
+
+    @property
+    def items(self):
+        return self.prompt
+
+    @property
+    def limit(self):
+        return TILES.get(self.type, TILES_QUANTISED) if self.shape() else ()
+
+    def prepare(self, files, threads):
+        return self.work(files, threads)
+
+    def ours(self, programs, work):
+        return ballast.Model(programs, work, f"prefill {self.prompt}")
+
+    def amount(self, work):
+        return model_files.flop_of_prompt(self.shape(), self.prompt) if self.shape() else None
+
+    def seconds(self):
+        flop = 3e8 * self.prompt if self.shape() is None else model_files.flop_of_prompt(self.shape(), self.prompt)
+        return flop / 1.5e11
+
+
+@dataclass
+class FirstToken(Text):
+    """Of a fresh process, beside a later one."""
+    kind: ClassVar[str] = "first token"
+    prompt: int = 1
+    LATER: ClassVar[str] = "a later token"
+
+    @property
+    def title(self):
+        return f"{self.model} {self.type}, loading and first token in a fresh process"
+
+    def prepare(self, files, threads):
+        return self.work(files, threads)
+
+    def ours(self, programs, work):
+        return ballast.FirstAnswer(programs, work, f"prefill {self.prompt}")
+
+    def others(self, programs, work):
+        return {self.LATER: ballast.Model(programs, work, f"prefill {self.prompt}")}
+
+    def compare(self, ours, theirs, work):
+        return {}
+
+    def seconds(self):
+        return 0.5
+
+
+# ---------------------------------------------------------------- images
+
+NETWORKS = {"ResNet34": "resnet34", "MobileNetV2": "mobilenet_v2"}
+
+
+@dataclass
+class Image(Work):
+    name: str = ""
+    type: str = "f32"
+    batch: int = 1
+    kind: ClassVar[str] = "image"
+    unit: ClassVar[str] = "images/s"
+
+    @property
+    def title(self):
+        return f"{self.name} {self.type}, {'1 image' if self.batch == 1 else f'{self.batch} images'} of 224 x 224"
+
+    @property
+    def items(self):
+        return self.batch
+
+    @property
+    def limit(self):
+        return TILES[self.type]
+
+    def prepare(self, files, threads):
+        made = files.image(NETWORKS[self.name], self.type)
+        return {"kind": self.kind, "threads": threads, "network": NETWORKS[self.name], "type": self.type, "batch": self.batch,
+                "path": made["model"], **made}
+
+    def ours(self, programs, work):
+        return ballast.Model(programs, work, f"images {work['pixels']} {self.batch}")
+
+    def compare(self, ours, theirs, work):
+        logits = ours.output(f"classes {work['pixels']} {self.batch}")[1]
+        return {name: judge(name, difference(logits, read_numbers(peer.output())), CLOSE[self.type])
+                for name, peer in theirs.items()}
+
+    def amount(self, work):
+        return work["flop"] * self.batch
+
+    def seconds(self):
+        return 0.2 * self.batch
+
+
+@dataclass
+class FirstImage(Image):
+    """Of a fresh process, beside a later one."""
+    kind: ClassVar[str] = "first image"
+    limit: ClassVar[tuple] = ()
+    LATER: ClassVar[str] = "a later image"
+
+    @property
+    def title(self):
+        return f"{self.name} {self.type}, loading and first image in a fresh process"
+
+    def ours(self, programs, work):
+        return ballast.FirstAnswer(programs, work, f"images {work['pixels']} 1")
+
+    def others(self, programs, work):
+        return {self.LATER: super().ours(programs, work)}
+
+    def compare(self, ours, theirs, work):
+        return {}
+
+
+# ---------------------------------------------------------------- training
+
+
+@dataclass
+class TrainingStep(Work):
+    title: str = ""
+    steps_of: str = ""  # the name that training_bench has for it
+    count: int = 5  # steps in a turn
+    flop: float = 0
+    examples: int = 1
+    first_loss: float = 0  # that of guessing
+    kind: ClassVar[str] = "training"
+
+    @property
+    def unit(self):
+        return "tokens/s" if self.steps_of.startswith("gpt") else "images/s"
+
+    @property
+    def items(self):
+        return self.examples
+
+    @property
+    def limit(self):
+        return TILES["bf16" if self.steps_of.endswith("-bf16") else "f32"]
+
+    def prepare(self, files, threads):
+        return {"kind": self.kind, "threads": threads, "steps_of": self.steps_of, "count": self.count}
+
+    def ours(self, programs, work):
+        return ballast.EachTime([programs["training_bench"], self.steps_of, "--threads", work["threads"], "--steps", self.count])
+
+    def compare(self, ours, theirs, work):
+        """Weights begin as each program makes them, so only this is the same: before the first step, a model guesses."""
+        bound = 0.25  # logits that are not zero add half of their variance
+        checked = {"ballast": judge("ballast", abs(ours.output()["losses"][0] / self.first_loss - 1), bound)}
+        for name, peer in theirs.items():
+            checked[name] = judge(name, abs(peer.output() / self.first_loss - 1), bound)
+        return checked
+
+    def amount(self, work):
+        return self.flop
+
+    def seconds(self):
+        return self.flop * (self.count + 3) / 5e10 + 0.5
+
+
+# ---------------------------------------------------------------- tokenizers
+
+
+@dataclass
+class Tokenize(Work):
+    vocabulary: str = ""
+    text: str = ""  # "prose" or "code"
+    size: int = 4 << 20
+    kind: ClassVar[str] = "tokenizer"
+    unit: ClassVar[str] = "MiB/s"
+    text_bytes: float = field(default=0, init=False)
+
+    @property
+    def title(self):
+        return f"tokenizer, {self.vocabulary} vocabulary, {self.text}"
+
+    @property
+    def items(self):
+        return self.text_bytes / 2**20
+
+    def prepare(self, files, threads):
+        text = files.text_file(self.text, self.size)
+        self.text_bytes = text.stat().st_size
+        return {"kind": self.kind, "threads": 1, "vocabulary": str(files.vocabulary(self.vocabulary)),
+                "parts": str(files.vocabulary_parts(self.vocabulary)), "pattern": self.vocabulary, "text": str(text)}
+
+    def ours(self, programs, work):
+        return ballast.EachTime([programs["tokenizer_bench"], work["vocabulary"], work["text"], 3])
+
+    def compare(self, ours, theirs, work):
+        """The same tokens, by their digest."""
+        digest = ours.output()["digest"]
+        for name, peer in theirs.items():
+            if peer.output() != digest:
+                raise Disagreement(f"{name} gives other tokens")
+        return {name: {"difference": 0, "bound": 0} for name in theirs}
+
+    def seconds(self):
+        return 2
+
+
+# ---------------------------------------------------------------- storage
+
+
+@dataclass
+class Storage(Work):
+    """Files of one program beside those of another: all run once for each turn."""
+    title: str = ""
+    file: str = ""
+    ours_words: tuple = ()
+    peer_words: dict = field(default_factory=dict)
+    cold: bool = False
+    size_mib: int = 1024
+    kind: ClassVar[str] = "storage"
+
+    @property
+    def unit(self):
+        return "GB/s" if self.file == "large.safetensors" else "files/s"
+
+    @property
+    def items(self):
+        return self.size_mib * 2**20 / 1e9 if self.unit == "GB/s" else 1
+
+    def prepare(self, files, threads):
+        return {"kind": self.kind, "threads": threads, "folder": str(files.storage(self.size_mib))}
+
+    def contender(self, programs, work, words):
+        path = Path(work["folder"]) / self.file
+        places = {"FILE": path, "THREADS": work["threads"], "ballast": programs["ballast"], "bench": programs["ballast_bench"]}
+        program = programs.crate if words[0] == "crate" else places.get(words[0], words[0])
+        rest = [str(places.get(word, word)).replace("FILE", str(path)) for word in words[1:]]
+        return ballast.EachTime([program, *rest], lambda: make_cold(path) if self.cold else None,
+                                whole_process=words[0] not in ("bench", "crate"))
+
+    def ours(self, programs, work):
+        return self.contender(programs, work, self.ours_words)
+
+    def others(self, programs, work):
+        return {name: self.contender(programs, work, words) for name, words in self.peer_words.items()}
+
+    def compare(self, ours, theirs, work):
+        """Sums and counts, of those that have one."""
+        result = ours.output().get("result") if not ours.whole_process else None
+        checked = {}
+        for name, peer in theirs.items():
+            if result is None or peer.whole_process:
+                continue
+            if peer.output()["result"] != result:
+                raise Disagreement(f"{name} gives {peer.output()['result']}, not {result}")
+            checked[name] = {"difference": 0, "bound": 0}
+        return checked
+
+    def seconds(self):
+        return 1.5
+

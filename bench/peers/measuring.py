@@ -1,0 +1,237 @@
+"""Rounds in which everyone has a turn, and results that stay: a run that was cut off goes on where it was."""
+import json, os, re, statistics, subprocess, sys, time
+from dataclasses import dataclass
+from pathlib import Path
+
+from environment import key_of
+
+from .kinds import Disagreement, Work
+from .programs import PEERS
+from .worker import PeerWorker, WorkerFailed
+
+OURS = "ballast"
+BUILT = ("ballast", "ballast_bench", "machine_limits", "model_worker", "tokenizer_bench", "training_bench")
+
+
+def say(text):
+    print(f"bench_peers: {text}", file=sys.stderr, flush=True)
+
+
+@dataclass
+class Row:
+    kind: Work
+    threads: int
+
+    def title(self):
+        return self.kind.title
+
+    def slug(self):
+        return re.sub(r"[^a-z0-9]+", "-", f"{self.kind.title} {self.threads}".lower()).strip("-")
+
+    def words(self):
+        return f"{self.kind.title}, {self.threads} threads".lower()
+
+
+class Result:
+    """What was measured of a row: medians of the rounds."""
+
+    def __init__(self, row, record):
+        self.row, self.record = row, record
+
+    def milliseconds(self, name=OURS):
+        return statistics.median(turns[name]["ms"] for turns in self.record["rounds"])
+
+    def spread(self, name=OURS):
+        """(best, worst)"""
+        found = [turns[name]["ms"] for turns in self.record["rounds"]]
+        return min(found), max(found)
+
+    def rate(self, name=OURS):
+        return self.record["items"] / self.milliseconds(name) * 1e3
+
+    def peers(self):
+        return [name for name in self.record["rounds"][0] if name not in (OURS, "limit")]
+
+    def best_peer(self):
+        return max(self.peers(), key=self.rate, default=None)
+
+    def limit(self):
+        """(name, per second), or None"""
+        if not self.record.get("limit") or not self.record.get("amount"):
+            return None
+        return self.record["limit"], statistics.median(turns["limit"]["per_s"] for turns in self.record["rounds"])
+
+    def share(self):
+        limit = self.limit()
+        return self.record["amount"] / (self.milliseconds() / 1e3) / limit[1] if limit else None
+
+    def verdict(self):
+        return self.row.kind.target(self) if self.row.kind.target else ("", "", None)
+
+
+class Records:
+    """A file for each row, written after each round. Rows measured with other programs are measured again, and so are,
+    where only quiet ones count, those of a machine that others were using."""
+
+    def __init__(self, folder, programs, requirements, only_quiet):
+        self.folder, self.only_quiet = folder, only_quiet
+        folder.mkdir(parents=True, exist_ok=True)
+        self.key = key_of(*(programs[name] for name in BUILT), *requirements)
+
+    def path(self, row):
+        return self.folder / f"{row.slug()}.json"
+
+    def load(self, row):
+        try:
+            record = json.loads(self.path(row).read_text())
+        except (FileNotFoundError, json.JSONDecodeError):
+            record = {}
+        if record.get("programs") != self.key or (self.only_quiet and not record["quiet"]):
+            record = {"programs": self.key, "title": row.title(), "threads": row.threads, "rounds": [], "settings": {},
+                      "quiet": True}
+        return record
+
+    def store(self, row, record):
+        path = self.path(row)
+        unfinished = path.with_suffix(".unfinished")
+        unfinished.write_text(json.dumps(record, indent=1) + "\n")
+        os.replace(unfinished, path)
+
+
+class Measuring:
+    def __init__(self, programs, files, records, rounds, quiet):
+        self.programs, self.files, self.records, self.rounds, self.quiet = programs, files, records, rounds, quiet
+        self.without = {}  # limits that this machine does not have
+
+    def limit(self, names, threads):
+        """(name, per second) of the first of these limits that the machine has."""
+        for name in names:
+            if name in self.without:
+                continue
+            words = [self.programs["machine_limits"], threads, name]
+            done = subprocess.run(list(map(str, words)), check=True, stdout=subprocess.PIPE, text=True)
+            found = json.loads(done.stdout)[name]
+            if found:
+                return name, found
+            self.without[name] = True
+        return None
+
+    def open_peer(self, peer, work, known):
+        """With the fastest of its settings, or the one that an earlier round had; warm."""
+        best = None
+        for setting in [known] if known in peer.settings else peer.settings:
+            worker = PeerWorker(peer, work, setting)
+            worker.turn()
+            milliseconds = worker.turn()["ms"] if len(peer.settings) > 1 else 0
+            if best is None or milliseconds < best[0]:
+                if best:
+                    best[1].close()
+                best = (milliseconds, worker)
+            else:
+                worker.close()
+        return best[1]
+
+    def open_all(self, row, work, record):
+        contenders = {}
+        try:
+            contenders[OURS] = row.kind.ours(self.programs, work)
+            contenders[OURS].turn()
+            for name, other in row.kind.others(self.programs, work).items():
+                contenders[name] = other
+                other.turn()
+            for peer in PEERS:
+                if peer.takes(work):
+                    contenders[peer.name] = self.open_peer(peer, work, record["settings"].get(peer.name))
+        except BaseException:
+            self.close_all(contenders)
+            raise
+        return contenders
+
+    @staticmethod
+    def close_all(contenders):
+        for contender in contenders.values():
+            contender.close()
+
+    def take_turns(self, row, contenders, record):
+        """Another one begins each round."""
+        names = list(contenders)
+        while len(record["rounds"]) < self.rounds:
+            first = len(record["rounds"]) % len(names)
+            turns = {name: contenders[name].turn() for name in names[first:] + names[:first]}
+            turns = {name: turns[name] for name in names}
+            limit = self.limit(row.kind.limit, row.threads)
+            if limit:
+                record["limit"], turns["limit"] = limit[0], {"per_s": limit[1]}
+            record["rounds"].append(turns)
+            self.records.store(row, record)
+
+    def measure(self, row):
+        """The Result of a row, measured as far as it was not; raises Disagreement or WorkerFailed."""
+        record = self.records.load(row)
+        work = row.kind.prepare(self.files, row.threads)
+        if len(record["rounds"]) < self.rounds:
+            start = time.monotonic()
+            contenders = self.open_all(row, work, record)
+            try:
+                record["settings"] = {name: c.setting for name, c in contenders.items() if c.setting}
+                theirs = {name: c for name, c in contenders.items() if name != OURS}
+                record["agreement"] = row.kind.compare(contenders[OURS], theirs, work)
+                record["items"], record["amount"] = row.kind.items, row.kind.amount(work)
+                record["date"], record["quiet"] = time.strftime("%Y-%m-%d"), record["quiet"] and self.quiet
+                self.take_turns(row, contenders, record)
+            finally:
+                self.close_all(contenders)
+            record["seconds"] = record.get("seconds", 0) + time.monotonic() - start
+            self.records.store(row, record)
+        return Result(row, record)
+
+
+class Run:
+    """Rows one after the other, with what is left said; a row that fails does not end the others."""
+
+    def __init__(self, measuring, rows):
+        self.measuring, self.rows, self.failures = measuring, rows, []
+
+    def guess(self, row):
+        """Seconds of what of a row is left to do."""
+        record = self.measuring.records.load(row)
+        left = max(0, self.measuring.rounds - len(record["rounds"]))
+        if left == 0:
+            return 0
+        seconds = row.kind.seconds() / min(row.threads, 8) + 0.5  # the half is that of a limit
+        return 10 + seconds * 3 * (left + 3)  # loading; Ballast and two others; warming up and comparing
+
+    def results(self):
+        guesses = [self.guess(row) for row in self.rows]
+        say(f"{len(self.rows)} rows, {sum(g == 0 for g in guesses)} of them measured before; "
+            f"{self.measuring.rounds} rounds each; about {sum(guesses) / 60:.0f} minutes (a first guess), and the time to make "
+            "what is missing in the cache")
+        spent = guessed = 0
+        found = []
+        for i, row in enumerate(self.rows):
+            start = time.monotonic()
+            try:
+                result = self.measuring.measure(row)
+            except (Disagreement, WorkerFailed, subprocess.CalledProcessError) as error:
+                self.failures.append((row, str(error)))
+                say(f"[{i + 1}/{len(self.rows)}] FAILED: {row.words()}: {error}")
+                continue
+            found.append(result)
+            if guesses[i]:
+                spent, guessed = spent + time.monotonic() - start, guessed + guesses[i]
+            left = sum(guesses[i + 1:]) * (spent / guessed if guessed else 1)
+            say(f"[{i + 1}/{len(self.rows)}] {row.words()}: {self.summary(result)}; {left / 60:.0f} minutes left")
+        return found
+
+    @staticmethod
+    def summary(result):
+        unit = result.row.kind.unit
+        parts = [f"{result.rate():.4g} {unit}"]
+        if best := result.best_peer():
+            parts.append(f"{best} {result.rate(best):.4g} ({result.rate() / result.rate(best):.2f} x)")
+        if (share := result.share()) is not None:
+            parts.append(f"{share:.0%} of {result.limit()[0]}")
+        text, _, met = result.verdict()
+        if met is not None:
+            parts.append(f"{text}: {'met' if met else 'MISSED'}")
+        return ", ".join(parts)
