@@ -14,7 +14,7 @@ DESTDIR ?=
 configured = CMAKE_GENERATOR="$${CMAKE_GENERATOR:-$$(command -v ninja > /dev/null && echo Ninja || echo Unix Makefiles)}" \
 	cmake --log-level=WARNING
 
-.PHONY: build demo demo-chat test test-asan test-faults test-tsan bench bench-storage bench-runtime bench-llama bench-batching bench-tokenizer bench-training bench-python test-python test-wheel wheels interop interop-torch format lint clean install bootstrap configure
+.PHONY: build demo demo-chat test test-asan test-faults test-tsan bench bench-storage bench-peers bench-batching bench-python test-python test-wheel wheels interop interop-torch format lint clean install bootstrap configure
 
 build: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_static ballast_shared ballast_c
@@ -73,34 +73,23 @@ wheels: bootstrap
 test-wheel:
 	scripts/test_wheel $(if $(ARM64),--arm64) $(RELEASES)
 
-bench: bench-storage bench-tokenizer
+bench: bench-storage
 
 bench-storage: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_bench
 	scripts/bench
 
-# Not part of `bench`: it installs PyTorch, several GB.
-bench-runtime: build
-	scripts/bench_runtime
-
-# Nor is this: it compiles llama.cpp.
-bench-llama: build
+# Not part of `bench`: it installs PyTorch and other peers, several GB, compiles llama.cpp, and takes hours.
+# peers_options="--only SmolLM2 --rounds 5" measures less, peers_options=--scaling how cost grows.
+bench-peers: configure
 	scripts/bootstrap --llama
-	scripts/bench_llama
+	cmake --build build -j $(JOBS) --target ballast ballast_bench machine_limits model_worker tokenizer_bench training_bench
+	scripts/bench_peers $(peers_options)
 
-# Nor this, which needs the same llama.cpp: many sequences at a time.
+# Nor is this, which needs the same llama.cpp: many sequences at a time.
 bench-batching: build
 	scripts/bootstrap --llama
 	scripts/bench_batching
-
-# Not part of `bench` either: it installs PyTorch too.
-bench-training: configure
-	cmake --build build -j $(JOBS) --target ballast training_bench
-	scripts/bench_training
-
-bench-tokenizer: configure
-	cmake --build build -j $(JOBS) --target tokenizer_bench
-	scripts/bench_tokenizer
 
 # Nor this: the Python module beside safetensors, NumPy and torch.
 bench-python: bootstrap

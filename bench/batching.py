@@ -11,8 +11,7 @@ import json, statistics, subprocess
 from dataclasses import dataclass
 
 from random_gguf import LLAMA_1B, kept_model
-from runtime import Ballast, Work
-from storage import both, judged
+from storage import Row, both, judged
 
 PREFIX = 1000
 FLASH_ATTENTION = ("on", "off")
@@ -62,6 +61,17 @@ TARGETS = {8: both(at_least_llama, times_one(3)), 16: both(at_least_llama, times
 # ---------------------------------------------------------------- the programs
 
 
+class Ballast:
+    def __init__(self, program):
+        self.program = program
+
+    def result(self, model, threads, *flags):
+        rounds = [] if "--rounds" in flags else ["--rounds", 1]
+        words = [self.program, "benchmark", model, "--json", "--threads", threads, *rounds, *flags]
+        done = subprocess.run(list(map(str, words)), check=True, capture_output=True, text=True)
+        return json.loads(done.stdout)
+
+
 class BatchedBench:
     """llama.cpp's own measure of decoding many texts at a time."""
 
@@ -84,12 +94,12 @@ class BatchedBench:
 # ---------------------------------------------------------------- the rows
 
 
-class Batch(Work):
+class Batch(Row):
     """So many texts in each pass; times are those of a step."""
 
     def __init__(self, group, sequences, programs):
         super().__init__(f"{group.model}, {'1 sequence' if sequences == 1 else f'{sequences} sequences'}", {},
-                         TARGETS.get(sequences, at_least_llama), threads=group.threads, items=sequences)
+                         TARGETS.get(sequences, at_least_llama), threads=group.threads)
         self.group, self.sequences, self.programs = group, sequences, programs
         self.compute_shares = []
         self.contenders = {"ballast": self.ours_turn, **{self.peer_name(on): self.peer_turn(on) for on in FLASH_ATTENTION}}
@@ -116,7 +126,7 @@ class Batch(Work):
         self.group.measure(rounds)
 
     def rate_of(self, name, which="median_ms"):
-        return self.rate(name, self.results[name][which])
+        return self.sequences / self.results[name][which] * 1e3
 
     def best_peer(self):
         return min(self.peers(), key=self.peers().get)
@@ -132,7 +142,7 @@ class Batch(Work):
                 f"{self.rate_of('ballast') / self.rate_of(peer):.2f}", f"{self.speedup():.2f}", *verdict_cells(self)]
 
 
-class SharedPrefix(Work):
+class SharedPrefix(Row):
     """Two requests that begin alike, one after the other; times are those until the first token."""
 
     SECOND, FIRST = "second request", "first request"

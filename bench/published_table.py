@@ -1,5 +1,5 @@
-"""What the scripts that measure models share: options, the environment of the peers, rounds, and the table in docs/."""
-import argparse, json, os, shutil, sys, tempfile
+"""A script that measures rows in rounds: options, the environment of the peers, and the table in docs/."""
+import argparse, json, os, sys
 from pathlib import Path
 
 from environment import CannotRun, cache_folder, enter_environment, machine, replace_between
@@ -9,14 +9,12 @@ IDLE_LOAD = 0.5
 
 
 class Bench:
-    """One such script. `rows(options, program, folder)` gives the rows; folder is removed in the end.
+    """One such script. `rows(options, program)` gives the rows, `table(rows)` is their text, `prepare()` makes what else is
+    measured, `threads` are the default."""
 
-    `table(rows)` is their text, `prepare()` makes what else is measured, `threads` are the default."""
-
-    def __init__(self, name, description, program, cache, requirements, rows, table=None, prepare=lambda: None,
-                 threads=(1, 2), writes_files=True, **environment):
+    def __init__(self, name, description, program, cache, requirements, rows, table, prepare, threads, **environment):
         self.name, self.description, self.rows, self.table, self.prepare = name, description, rows, table, prepare
-        self.threads, self.writes_files = list(threads), writes_files
+        self.threads = list(threads)
         self.program, self.cache, self.requirements, self.environment = program, cache, ROOT / requirements, environment
         self.script = f"bench_{name}"
 
@@ -29,8 +27,6 @@ class Bench:
         parser.add_argument("--threads", type=lambda text: [int(n) for n in text.split(",")], default=self.threads,
                             help=f"numbers of threads (default {','.join(map(str, self.threads))})")
         parser.add_argument("--only", help="only rows whose name contains this")
-        if self.writes_files:
-            parser.add_argument("--folder", default=str(ROOT / "build"), help="where the files go (default: build)")
         parser.add_argument("--build", default=str(ROOT / "build"), help="where Ballast was built (default: build)")
         parser.add_argument("--publish", action="store_true", help="put the table into docs/")
         options = parser.parse_args()
@@ -38,10 +34,10 @@ class Bench:
             raise CannotRun("what is published has all rows, of at least 5 rounds")
         return options
 
-    def measure_rows(self, options, program, folder):
+    def measure(self, options, program):
         import report
         measured = []
-        for row in self.rows(options, program, folder):
+        for row in self.rows(options, program):
             if options.only and options.only.lower() not in row.work.lower():
                 continue
             row.measure(options.rounds)
@@ -51,18 +47,9 @@ class Bench:
                      + (f"; {text}: {'met' if met else 'MISSED'}, {reached}" if text else ""))
         return measured
 
-    def measure(self, options, program):
-        if not self.writes_files:
-            return self.measure_rows(options, program, None)
-        folder = Path(tempfile.mkdtemp(prefix="ballast-bench-", dir=options.folder))
-        try:
-            return self.measure_rows(options, program, folder)
-        finally:
-            shutil.rmtree(folder)
-
     def write(self, options, load, rows):
-        import report, runtime
-        text = (self.table or runtime.table)(rows)
+        import report
+        text = self.table(rows)
         output = Path(options.build) / "bench"
         output.mkdir(exist_ok=True)
         (output / f"{self.name}.md").write_text(text)
