@@ -88,9 +88,9 @@ class Text(Work):
     def compare(self, ours, theirs, work):
         steps = 3 if self.kind == "decode" else 0
         answer, logits = ours.output(f"logits {self.prompt} {steps}")
-        bound = CLOSE.get(self.type, CLOSE_QUANTISED)
-        return {name: judge(name, difference(logits, read_numbers(peer.output(answer["tokens"]))), bound)
-                for name, peer in theirs.items()}
+        close = CLOSE.get(self.type, CLOSE_QUANTISED)
+        return {name: judge(name, difference(logits, read_numbers(peer.output(answer["tokens"]))),
+                            max(close, CLOSE.get(peer.keeps, 0))) for name, peer in theirs.items()}
 
 
 @dataclass

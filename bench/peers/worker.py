@@ -71,7 +71,7 @@ class PeerWorker(Process):
         super().__init__(peer.name, [sys.executable, "-B", "-m", "peers.worker", peer.__module__, peer.__name__],
                          {"PYTHONPATH": str(BENCH), "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads,
                           "RAYON_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "false"})
-        self.setting = setting
+        self.setting, self.keeps = setting, getattr(peer, "keeps", None)
         self.request("open", work=work, setting=setting)
 
     def request(self, what, **values):

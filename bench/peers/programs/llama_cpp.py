@@ -7,6 +7,7 @@ from .timing import milliseconds_of, some_tokens, stored
 class LlamaCpp:
     name = "llama.cpp"
     settings = ("flash attention", "no flash attention")
+    keeps = "f16"  # keys and values, whatever the weights are: its logits come no nearer
 
     @staticmethod
     def takes(work):
