@@ -81,8 +81,8 @@ class KvSequence {
   // only. Does nothing unless the sequence is empty or consists of whole pages of `ids`. Tells how many positions it
   // has now.
   uint64_t adopt(std::span<const TokenId> ids);
-  // Its two steps. The whole pages only, which takes no memory and does nothing unless the sequence is empty; and the
-  // copy behind those of them that it has, which looks for no others.
+  // Its two steps. adopt_pages() shares whole pages, takes no memory and does nothing unless the sequence is empty;
+  // adopt_end() copies the page in which the texts part, behind the whole pages that the sequence has already.
   uint64_t adopt_pages(std::span<const TokenId> ids);
   uint64_t adopt_end(std::span<const TokenId> ids);
   // Pages for positions [length(), length() + rows), its own; those that nobody behind length() looks at go.
@@ -117,7 +117,7 @@ class KvSequence {
   void join_pool();
   void leave_pool() noexcept;
   void take_place_of(KvSequence& other) noexcept;
-  // All of these ids, of which there must be one, but the last; within the context.
+  // These ids without the last, and no more than fit into the context. There must be at least one id.
   std::span<const TokenId> adoptable(std::span<const TokenId> ids) const;
   bool can_adopt_part_of(std::span<const TokenId> ids) const;
   Status adopt_part(std::span<const TokenId> ids);

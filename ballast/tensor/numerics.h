@@ -1,4 +1,4 @@
-// How exactly a program wants quantised weights computed with.
+// How exactly products with quantised weights are computed: the program chooses.
 #pragma once
 
 #include <cstdint>

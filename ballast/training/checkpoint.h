@@ -236,7 +236,7 @@ class CheckpointManager {
   Result<SaveReport> save(const TrainingSnapshot& snapshot);
 
   // Before the first save: gets memory for its copy ready in the background, if it is to have about this size. Fresh
-  // memory costs several times as much as the copy. Does nothing where that were more than half of what is available.
+  // memory costs several times as much as the copy. Does nothing if that would be more than half of what is available.
   // A save in the meantime does not wait.
   void reserve(uint64_t bytes);
 

@@ -211,7 +211,7 @@ struct alignas(64) ChainSums {
 };
 
 // Adds the chains up, in the order of multiply_four(), and stores `columns` outputs of each row; those that the sums do
-// not have are nobody's business here. `complete(chain, sum)`: the sum with what its chain still lacks.
+// not have are left as they are. `complete(chain, sum)`: the sum with what its chain still lacks.
 template <size_t kOutputs, class Complete>
 HWY_INLINE void store_chains(const ChainSums<kOutputs>& sums, size_t rows, size_t columns, float* c, size_t stride,
                              const Complete& complete) {

@@ -81,7 +81,7 @@ class CheckpointManager:
     A checkpoint is kept while any of the rules wants it: the newest ``keep_last`` (0: all), the best ``keep_best`` by
     ``metric``, and those whose step is a multiple of ``keep_every``.
 
-    A snapshot is a copy in memory, which is kept for the next one. With ``reserve`` that memory is got ready in the
+    A snapshot is a copy in memory, which is kept for the next one. With ``reserve`` that memory is prepared in the
     background from the beginning, so that the first ``save`` takes no longer than later ones; without, it is taken by the
     first ``save``, for a manager that perhaps only restores. Never more than half of the available memory is reserved.
 
