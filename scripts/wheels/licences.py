@@ -16,7 +16,7 @@ BUNDLED = {
     "libpcre2-8": "libpcre2-dev",
     "libutf8proc": "libutf8proc-dev",
 }
-# Compiled into the module, besides nanobind. Of several packages one is installed (see scripts/bootstrap).
+# Compiled into the module, besides nanobind and its robin_map. Of several packages one is installed (see scripts/bootstrap).
 COMPILED_IN = {"blake3": ["libblake3-dev", "librust-blake3-dev"], "toml11": ["libtoml11-dev"]}
 
 
@@ -28,6 +28,15 @@ def licence_of(*packages):
     raise CannotRun(f"the licence of {' or '.join(packages)} is not installed; scripts/bootstrap installs it")
 
 
+def opening_comment(header):
+    """Of a C++ header: where its licence stands, if it comes without a file for that."""
+    text = header.read_text()
+    if not text.startswith("/*") or "*/" not in text:
+        raise CannotRun(f"{header} does not begin with a comment that has its licence")
+    lines = text[: text.index("*/")].removeprefix("/*").split("\n")
+    return "\n".join(line.strip().lstrip("*").strip() for line in lines).strip().encode() + b"\n"
+
+
 def licences_for(libraries, environment):
     """{name: text}; that of a bundled library has the name with which its file begins."""
     licences = {name: licence_of(*packages) for name, packages in COMPILED_IN.items()}
@@ -37,7 +46,9 @@ def licences_for(libraries, environment):
             raise CannotRun(f"{library} is bundled, but scripts/wheels/licences.py does not say what its licence is")
         licences[name] = licence_of(BUNDLED[name])
     nanobind, = environment.glob("lib/python3*/site-packages/nanobind-*.dist-info/licenses/LICENSE")
-    return {**licences, "nanobind": nanobind.read_bytes()}
+    # What nanobind compiles in, which its own licence does not mention.
+    robin_map, = environment.glob("lib/python3*/site-packages/nanobind/ext/robin_map/include/tsl/robin_map.h")
+    return {**licences, "nanobind": nanobind.read_bytes(), "robin_map": opening_comment(robin_map)}
 
 
 def add_licences(wheel, environment):

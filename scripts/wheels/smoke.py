@@ -30,7 +30,7 @@ def check_the_licence_of_everything_in_the_wheel_is_in_it():
     bundled = os.listdir(MODULE.rstrip("/") + ".libs")
     without = [library for library in bundled if not any(library.startswith(name) for name in files)]
     assert bundled and not without, f"no licence: {without}"
-    assert {"blake3", "nanobind", "toml11"} <= set(files), sorted(files)
+    assert {"blake3", "nanobind", "robin_map", "toml11"} <= set(files), sorted(files)
     for file in files.values():
         text = file.read_binary()
         assert b"opyright" in text and len(text) == file.size, file
