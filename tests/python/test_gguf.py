@@ -39,10 +39,28 @@ def test_it_reads_what_the_package_reads(path: Path) -> None:
         assert (mine.n_elements, mine.n_bytes, mine.data_offset) == (other.n_elements, other.n_bytes, other.data_offset)
         assert mine.data.dtype == other.data.dtype and mine.data.shape == other.data.shape
         assert mine.data.tobytes() == other.data.tobytes()
+        assert mine.field.name == other.field.name and mine.field.data == other.field.data
+        assert mine.field.types == other.field.types and mine.field.contents() is None
+        assert [part.tobytes() for part in mine.field.parts] == [part.tobytes() for part in other.field.parts]
+        assert [part.dtype for part in mine.field.parts] == [part.dtype for part in other.field.parts]
     for name, field in theirs.fields.items():
         if not name.startswith("GGUF."):
             np.testing.assert_equal(ours.fields[name].contents(), field.contents())
     assert ours.alignment == theirs.alignment
+
+
+def test_the_field_of_a_tensor_says_what_the_file_says(here: Path) -> None:
+    """50257 has a byte above 0x7f: what is stored are numbers, not text."""
+    import ballast
+
+    ballast.save("vocabulary.gguf", {"other": np.zeros(3, "f4"), "wörter": np.zeros((50257, 2), "f2")})
+    (tensor,) = [tensor for tensor in GGUFReader("vocabulary.gguf").tensors if tensor.name == "wörter"]
+    name_size, name, dimensions, shape, type_, offset = (part.tolist() for part in tensor.field.parts)
+    assert (name_size, bytes(name)) == ([7], "wörter".encode())
+    assert (dimensions, shape, type_) == ([2], [2, 50257], [int(tensor.tensor_type)])
+    assert offset == [tensor.data_offset - GGUFReader("vocabulary.gguf").data_offset]
+    assert [tensor.field.parts[at].tolist() for at in tensor.field.data] == [name, shape, type_, offset]
+    assert "50257" in repr(tensor.field)
 
 
 def recorded(path: Path) -> Any:

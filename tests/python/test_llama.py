@@ -72,6 +72,34 @@ def test_log_probabilities(llm):
     assert all(value <= 0 for value in logprobs["token_logprobs"])
 
 
+def joined(chunks):
+    """What the log-probabilities of a stream's chunks add up to."""
+    parts = [chunk["choices"][0]["logprobs"] for chunk in chunks]
+    return {key: [value for part in parts if part for value in part[key]] for key in next(filter(None, parts))}
+
+
+def test_a_stream_has_the_log_probabilities_of_the_answer(llm):
+    options = {"max_tokens": 6, "temperature": 0, "logprobs": 1}
+    whole = llm("1 2 3", **options)["choices"][0]
+    chunks = list(llm("1 2 3", stream=True, **options))
+    assert "".join(chunk["choices"][0]["text"] for chunk in chunks) == whole["text"]
+    assert joined(chunks) == whole["logprobs"]
+    whole = llm.create_chat_completion(MESSAGES, **options)["choices"][0]
+    chunks = list(llm.create_chat_completion(MESSAGES, stream=True, **options))
+    assert "".join(chunk["choices"][0]["delta"].get("content", "") for chunk in chunks) == whole["message"]["content"]
+    assert joined(chunks) == whole["logprobs"]
+    plain = llm("1 2 3", max_tokens=6, temperature=0, stream=True)
+    assert all(chunk["choices"][0]["logprobs"] is None for chunk in plain)
+
+
+def test_a_chat_is_answered_at_a_temperature_of_a_fifth(llm):
+    def answer(**options):
+        return llm.create_chat_completion(MESSAGES, max_tokens=24, seed=5, **options)["choices"][0]["message"]["content"]
+
+    assert answer() == answer(temperature=0.2)
+    assert answer() != answer(temperature=2.0)
+
+
 def test_tokens_there_and_back(llm):
     ids = llm.tokenize(b"1 2 3", add_bos=False)
     assert llm.detokenize(ids).decode().strip() == "1 2 3"
@@ -87,6 +115,12 @@ def test_a_seed_decides(llm):
 def test_echo_repeats_the_prompt(llm):
     plain = llm("1 2 3", max_tokens=4, temperature=0)["choices"][0]["text"]
     assert llm("1 2 3", max_tokens=4, temperature=0, echo=True)["choices"][0]["text"] == "1 2 3" + plain
+    ids = llm.tokenize(b"1 2 3")
+    shown = llm.detokenize(ids).decode()
+    assert shown.strip() == "1 2 3"
+    assert llm(ids, max_tokens=4, temperature=0, echo=True)["choices"][0]["text"] == shown + plain
+    chunks = list(llm(ids, max_tokens=4, temperature=0, echo=True, stream=True))
+    assert "".join(chunk["choices"][0]["text"] for chunk in chunks) == shown + plain
 
 
 def test_what_it_has_not_is_refused(llm):

@@ -174,6 +174,46 @@ def test_chat_templates(tmp_path):
     assert tokenizer.apply_chat_template([messages, messages], tokenize=False) == ["[user] hi\n"] * 2
 
 
+@pytest.mark.parametrize("tokenize", [True, False])
+@pytest.mark.parametrize("given", ["Hello", b"Hello", ["Hello"], {"role": "user", "content": "Hello"}, [["Hello"]], None])
+def test_what_is_no_conversation_is_refused(tokenizer, given, tokenize):
+    with pytest.raises(TypeError, match=r'apply_chat_template\(\).*"role"'):
+        tokenizer.apply_chat_template(given, chat_template="{{ messages }}", tokenize=tokenize)
+
+
+@pytest.fixture
+def hub(tmp_path, monkeypatch):
+    """A cache of huggingface_hub with two revisions of a model, of which one cannot be opened."""
+    folder = tmp_path / "models--org--name"
+    shutil.copytree(DEFAULT, folder / "snapshots" / "bbb")
+    (folder / "snapshots" / "aaa").mkdir()
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text("aaa")
+    (folder / "refs" / "v2").write_text("bbb")
+    monkeypatch.setenv("HF_HUB_CACHE", str(tmp_path))
+
+
+@pytest.mark.parametrize("open_", [AutoTokenizer.from_pretrained, AutoModelForCausalLM.from_pretrained])
+def test_a_revision_is_honoured_or_refused(hub, open_):
+    for revision in ("v2", "bbb"):
+        assert open_("org/name", revision=revision).name_or_path.endswith("bbb")
+    for revision in (None, "main", "v3"):
+        with pytest.raises((OSError, ValueError)):
+            open_("org/name", revision=revision)
+    assert open_(DEFAULT, revision="main").name_or_path == str(DEFAULT)
+    with pytest.raises(ValueError, match="revision"):
+        open_(DEFAULT, revision="v2")
+
+
+def test_arguments_without_effect_are_listed():
+    from ballast import transformers
+    from ballast.transformers import _arguments
+
+    assert _arguments._LOADING
+    for name in _arguments._LOADING:
+        assert f"``{name}``" in transformers.__doc__
+
+
 def test_what_it_has_not_is_refused(model):
     with pytest.raises(ValueError, match="beam"):
         model.generate([[1]], num_beams=4)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import struct
 from collections import OrderedDict
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -111,7 +110,32 @@ class ReaderField:
         return f"ReaderField({self.name}: {str(self._value)[:60]})"
 
 
+class _TensorField(ReaderField):
+    """What the file says about a tensor, in the package's parts: the length of its name, its name, the number of its
+    dimensions, the dimensions, its type, and its offset from the beginning of the data."""
+
+    __slots__ = ("_parts",)
+
+    def __init__(self, name: str, parts: list[NDArray[Any]]) -> None:
+        super().__init__(name, None)
+        self._parts = parts
+
+    @property
+    def parts(self) -> list[NDArray[Any]]:
+        return self._parts
+
+    @property
+    def data(self) -> list[int]:
+        """Of the name, the dimensions, the type and the offset."""
+        return [1, 3, 4, 5]
+
+    def __repr__(self) -> str:
+        return f"ReaderField({self.name}: {self._parts[3].tolist()})"
+
+
 def _types_of(value: Any) -> list[GGUFValueType]:
+    if value is None:  # what a tensor's field has
+        return []
     if isinstance(value, list):
         inner: list[Any] = value  # pyright: ignore[reportUnknownVariableType]
         return [GGUFValueType.ARRAY, *(_types_of(inner[0]) if inner else [])]
@@ -162,9 +186,10 @@ class GGUFReader:
                   "GGUF.kv_count": len(metadata)}  # fmt: skip
         for name, value in {**counts, **metadata}.items():
             self.fields[name] = ReaderField(name, value)
-        self.tensors = [_reader_tensor(tensor) for tensor in self._archive.values()]
         self.alignment = int(metadata.get("general.alignment", 32))
-        self.data_offset = min((tensor.data_offset for tensor in self.tensors), default=self._archive.stored_bytes)
+        tensors = list(self._archive.values())
+        self.data_offset = min((tensor.offset or 0 for tensor in tensors), default=self._archive.stored_bytes)
+        self.tensors = [_reader_tensor(tensor, self.data_offset) for tensor in tensors]
 
     def get_field(self, key: str) -> ReaderField | None:
         return self.fields.get(key)
@@ -173,7 +198,7 @@ class GGUFReader:
         return self.tensors[idx]
 
 
-def _reader_tensor(tensor: _core.Tensor) -> ReaderTensor:
+def _reader_tensor(tensor: _core.Tensor, data_offset: int) -> ReaderTensor:
     import numpy
 
     type_ = GGMLQuantizationType[tensor.type.upper()]
@@ -181,5 +206,14 @@ def _reader_tensor(tensor: _core.Tensor) -> ReaderTensor:
     data = tensor.raw()
     if type_ == GGMLQuantizationType.BF16:  # the package has no type for it and shows its bytes
         data = data.view(numpy.uint8)
-    field = ReaderField(tensor.name, struct.pack(f"<{len(shape)}Q", *map(int, shape)).decode("latin-1"))
-    return ReaderTensor(tensor.name, type_, shape, tensor.size, tensor.nbytes, tensor.offset or 0, data, field)
+    name, offset = tensor.name.encode("utf-8", "surrogateescape"), tensor.offset or 0
+    parts: list[NDArray[Any]] = [
+        numpy.array([len(name)], numpy.uint64),
+        numpy.frombuffer(name, numpy.uint8),
+        numpy.array([len(shape)], numpy.uint32),
+        shape,
+        numpy.array([type_], numpy.uint32),
+        numpy.array([offset - data_offset], numpy.uint64),
+    ]
+    field = _TensorField(tensor.name, parts)
+    return ReaderTensor(tensor.name, type_, shape, tensor.size, tensor.nbytes, offset, data, field)

@@ -153,7 +153,8 @@ class Llama:
         """Continues a prompt, like the method of that name in llama-cpp-python.
 
         ``max_tokens`` (16; None or below 1: up to the end of the context), ``temperature`` (0.8), ``top_p`` (0.95), ``min_p``
-        (0.05), ``top_k`` (40), ``repeat_penalty`` (1.0), ``stop``, ``seed``, ``logprobs``, ``stream``, ``model``.
+        (0.05), ``top_k`` (40), ``repeat_penalty`` (1.0), ``stop``, ``seed``, ``echo``, ``logprobs`` (any number gives those
+        of the chosen tokens), ``stream``, ``model``.
         """
         return self._complete(prompt, stream, options)
 
@@ -179,9 +180,9 @@ class Llama:
             "created": int(time.time()),
             "model": name,
         }
-        shown = prompt if echo and isinstance(prompt, str) else ""
+        shown = self._text_of(prompt) if echo else ""
         if stream:
-            return _stream_completion(head, generation, shown)
+            return _stream_completion(head, generation, shown, with_logprobs is not None)
         tokens = list(generation.tokens())
         return {
             **head,
@@ -209,8 +210,9 @@ class Llama:
     ) -> Completion | Iterator[Completion]:
         """Answers a conversation, like the method of that name in llama-cpp-python.
 
-        Takes what :meth:`create_completion` takes, ``max_tokens`` up to the end of the context by default, and ``tools``,
-        which the model's chat template is given.
+        Takes what :meth:`create_completion` takes except ``echo``, and ``tools``, which the model's chat template is given.
+        By default ``max_tokens`` is up to the end of the context, ``temperature`` 0.2 as in llama-cpp-python, and
+        ``logprobs`` False.
         """
         name = options.pop("model", None) or self.model_path
         tools = options.pop("tools", None)
@@ -227,7 +229,7 @@ class Llama:
             "model": name,
         }
         if stream:
-            return _stream_chat({**head, "object": "chat.completion.chunk"}, generation)
+            return _stream_chat({**head, "object": "chat.completion.chunk"}, generation, with_logprobs)
         tokens = list(generation.tokens())
         return {
             **head,
@@ -277,6 +279,9 @@ class Llama:
     ) -> None:
         self.close()
 
+    def _text_of(self, prompt: Prompt) -> str:
+        return prompt if isinstance(prompt, str) else self._model.tokenizer.decode(prompt)
+
     def _wishes(self, options: dict[str, Any], default_max_tokens: int | None) -> dict[str, Any]:
         for name, neutral in _NEUTRAL.items():
             if name in options and options.pop(name) not in neutral:
@@ -314,9 +319,9 @@ def _usage(generation: Generation) -> CompletionUsage:
     }
 
 
-def _logprobs(tokens: Sequence[Token]) -> dict[str, Any]:
+def _logprobs(tokens: Sequence[Token], at: int = 0) -> dict[str, Any]:
+    """Of tokens whose text begins at this character of what was written."""
     offsets: list[int] = []
-    at = 0
     for token in tokens:
         offsets.append(at)
         at += len(token.text)
@@ -328,26 +333,40 @@ def _logprobs(tokens: Sequence[Token]) -> dict[str, Any]:
     }
 
 
-def _stream_completion(head: Completion, generation: Generation, shown: str) -> Iterator[Completion]:
-    def chunk(text: str, finish_reason: str | None) -> Completion:
-        choice = {"text": text, "index": 0, "logprobs": None, "finish_reason": finish_reason}
+def _pieces(generation: Generation, with_logprobs: bool) -> Iterator[tuple[str, dict[str, Any] | None]]:
+    """The text as it is written; with log-probabilities token by token, also those that complete no character yet."""
+    if not with_logprobs:
+        for piece in generation:
+            yield piece, None
+        return
+    at = 0
+    for token in generation.tokens():
+        yield token.text, _logprobs([token], at)
+        at += len(token.text)
+
+
+def _stream_completion(
+    head: Completion, generation: Generation, shown: str, with_logprobs: bool
+) -> Iterator[Completion]:
+    def chunk(text: str, logprobs: dict[str, Any] | None, finish_reason: str | None) -> Completion:
+        choice = {"text": text, "index": 0, "logprobs": logprobs, "finish_reason": finish_reason}
         return {**head, "choices": [choice]}
 
     with generation:
         if shown:
-            yield chunk(shown, None)
-        for piece in generation:
-            yield chunk(piece, None)
-        yield chunk("", _finish_reason(generation))
+            yield chunk(shown, None, None)
+        for piece, logprobs in _pieces(generation, with_logprobs):
+            yield chunk(piece, logprobs, None)
+        yield chunk("", None, _finish_reason(generation))
 
 
-def _stream_chat(head: Completion, generation: Generation) -> Iterator[Completion]:
-    def chunk(delta: dict[str, str], finish_reason: str | None) -> Completion:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+def _stream_chat(head: Completion, generation: Generation, with_logprobs: bool) -> Iterator[Completion]:
+    def chunk(delta: dict[str, str], logprobs: dict[str, Any] | None, finish_reason: str | None) -> Completion:
+        choice = {"index": 0, "delta": delta, "logprobs": logprobs, "finish_reason": finish_reason}
         return {**head, "choices": [choice]}
 
     with generation:
-        yield chunk({"role": "assistant"}, None)
-        for piece in generation:
-            yield chunk({"content": piece}, None)
-        yield chunk({}, _finish_reason(generation))
+        yield chunk({"role": "assistant"}, None, None)
+        for piece, logprobs in _pieces(generation, with_logprobs):
+            yield chunk({"content": piece}, logprobs, None)
+        yield chunk({}, None, _finish_reason(generation))

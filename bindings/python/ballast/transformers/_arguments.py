@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Mapping
 from typing import Any
 
-# Arguments of from_pretrained() that choose how transformers loads; Ballast reads weights as they are, when needed.
+from ballast._inputs import PathLike
+
+# Arguments of from_pretrained() that choose how transformers loads, and change nothing here: Ballast reads weights as they
+# are, when needed. The package's documentation lists them.
 _LOADING = frozenset(
-    "torch_dtype dtype device_map low_cpu_mem_usage trust_remote_code use_safetensors attn_implementation revision "
+    "torch_dtype dtype device_map low_cpu_mem_usage trust_remote_code use_safetensors attn_implementation "
     "use_fast local_files_only cache_dir".split()
 )
+
+
+def at_revision(path: PathLike, revision: str | None) -> PathLike:
+    """The name of this revision of a model in Hugging Face's cache. What lies in a folder has only one."""
+    if revision is None or revision == "main":
+        return path
+    name = os.fspath(path)
+    if os.path.exists(name) or "@" in name:
+        raise ValueError(f"revision: {name} is not the name of a model in Hugging Face's cache, of which there are several")
+    return f"{name}@{revision}"
 
 
 def refuse_unknown(where: str, options: Mapping[str, Any]) -> None:

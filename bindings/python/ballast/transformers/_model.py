@@ -10,7 +10,7 @@ from typing import Any
 
 from ballast._inputs import PathLike
 from ballast.models import Generation, Model
-from ballast.transformers._arguments import id_rows, is_torch, refuse_unknown, rows_like, torch_module
+from ballast.transformers._arguments import at_revision, id_rows, is_torch, refuse_unknown, rows_like, torch_module
 
 
 class AutoModelForCausalLM:
@@ -21,10 +21,17 @@ class AutoModelForCausalLM:
 
     @staticmethod
     def from_pretrained(
-        path: PathLike, *, param_budget: str | int | float | None = None, device: str = "cpu", **options: Any
+        path: PathLike,
+        *,
+        revision: str | None = None,
+        param_budget: str | int | float | None = None,
+        device: str = "cpu",
+        **options: Any,
     ) -> CausalLM:
+        """``device`` says where Ballast computes and ``revision`` is of a name in Hugging Face's cache; what else of
+        ``options`` transformers knows (``dtype``, ``device_map``, ``cache_dir``, ...) changes nothing."""
         refuse_unknown("AutoModelForCausalLM.from_pretrained", options)
-        model = Model(path, param_budget, device)
+        model = Model(at_revision(path, revision), param_budget, device)
         if model.vocab_size is None:
             kind = model.kind
             model.close()
@@ -58,7 +65,7 @@ class CausalLM:
         return self
 
     def to(self, *_: Any, **__: Any) -> CausalLM:
-        """Ballast computes where it was opened; here for programs that call it."""
+        """Changes nothing: a model computes on the ``device`` with which it was opened. Here for programs that call it."""
         return self
 
     def generate(

@@ -7,9 +7,33 @@ from typing import Any, Union
 
 from ballast._inputs import Message, PathLike
 from ballast.tokenizer import Tokenizer
-from ballast.transformers._arguments import refuse_unknown, to_list, to_tensor
+from ballast.transformers._arguments import at_revision, refuse_unknown, to_list, to_tensor
 
 Texts = Union[str, Sequence[str]]
+
+
+def _conversations(given: Any) -> tuple[bool, list[Sequence[Message]]]:
+    """Whether several conversations are given, and all of them."""
+    batched = _is_list(given) and len(given) > 0 and not isinstance(given[0], Mapping)
+    conversations: list[Any] = list(given) if batched else [given]
+    for one in conversations:
+        if not _is_list(one):
+            found = type(one).__name__
+            raise TypeError(
+                'apply_chat_template() takes a list of messages such as {"role": "user", "content": "Hello"}, or a list of '
+                f"such lists, not {'a list of ' * batched}{found}"
+            )
+        for message in one:
+            if not isinstance(message, Mapping):
+                raise TypeError(
+                    'a message of apply_chat_template() is a dict such as {"role": "user", "content": "Hello"}, '
+                    f"not {type(message).__name__}"
+                )
+    return batched, conversations
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, (str, bytes, bytearray))
 
 
 class BatchEncoding(dict[str, Any]):
@@ -33,9 +57,12 @@ class AutoTokenizer:
         raise TypeError("use AutoTokenizer.from_pretrained(path)")
 
     @staticmethod
-    def from_pretrained(path: PathLike, *, padding_side: str = "right", **options: Any) -> PreTrainedTokenizer:
+    def from_pretrained(
+        path: PathLike, *, revision: str | None = None, padding_side: str = "right", **options: Any
+    ) -> PreTrainedTokenizer:
+        """``revision`` is of a name in Hugging Face's cache; what else of ``options`` transformers knows changes nothing."""
         refuse_unknown("AutoTokenizer.from_pretrained", options)
-        return PreTrainedTokenizer(Tokenizer(path), padding_side=padding_side)
+        return PreTrainedTokenizer(Tokenizer(at_revision(path, revision)), padding_side=padding_side)
 
 
 class PreTrainedTokenizer:
@@ -267,9 +294,11 @@ class PreTrainedTokenizer:
         return_dict: bool = False,
         **variables: Any,
     ) -> Any:
-        """A conversation, or several, as the model wants them: text with ``tokenize=False``, ids otherwise."""
-        batched = bool(conversation) and not isinstance(conversation[0], Mapping)
-        conversations: list[Sequence[Message]] = list(conversation) if batched else [conversation]
+        """A conversation, or several, as the model wants them: text with ``tokenize=False``, ids otherwise.
+
+        A conversation is a list of messages such as ``{"role": "user", "content": "Hello"}``.
+        """
+        batched, conversations = _conversations(conversation)
         if tools is not None:
             variables["tools"] = list(tools)
         if documents is not None:
