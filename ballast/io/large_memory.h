@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 #include <optional>
+#include <string>
 
 #include "ballast/base/bytes.h"
 
@@ -24,7 +25,10 @@ LargeMemory make_large_memory(size_t size);
 // writing to it again. What the memory held is lost.
 void touch_pages(MutableByteSpan memory);
 
-// Bytes that the system could still give to programs without swapping; none where it does not say.
+// Bytes that the system could still give to this process without swapping, and without reaching the limit of the group
+// of processes (a container, a service) it belongs to; none where the system does not say.
 std::optional<uint64_t> available_memory();
+// What its limit leaves to a group, of whose files (memory.max, memory.current) this is the folder; none: no limit.
+std::optional<uint64_t> memory_left_to_group(const std::string& folder);
 
 }  // namespace ballast

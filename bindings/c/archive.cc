@@ -82,9 +82,9 @@ MetaElements elements_of(const MetaArray& array) {
 Result<ballast_meta> element_meta(ArchiveObject& object, size_t index, const MetaArray& array, size_t element) {
   BALLAST_CHECK(check_index(element, array.size(), "element"));
   const std::lock_guard lock(object.mutex);
-  const auto known = object.elements.try_emplace(index);
-  if (known.second) known.first->second = elements_of(array);
-  const MetaElements& elements = known.first->second;
+  auto known = object.elements.find(index);
+  if (known == object.elements.end()) known = object.elements.emplace(index, elements_of(array)).first;
+  const MetaElements& elements = known->second;
   ballast_meta meta = {};
   meta.key = {"", 0};
   if (element < elements.texts.size()) set_value(meta, elements.texts[element]);

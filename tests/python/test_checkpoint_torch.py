@@ -283,3 +283,15 @@ def test_memory_that_is_reserved_is_about_what_the_first_save_copies(make: Any, 
     assert 0 <= expected_bytes(model) + expected_bytes(optimizer) - expected <= 8  # Adam counts its steps
     with ballast.CheckpointManager("run", {"model": model, "optimizer": optimizer}, rng=False) as manager:
         assert 0 <= manager.save(1).bytes - expected <= 8
+
+
+def test_a_lazy_module_has_no_size_yet(here: Path) -> None:
+    model = torch.nn.LazyLinear(4)
+    with ballast.CheckpointManager("run", {"model": model}) as manager:
+        model(torch.ones(1, 8))
+        manager.save(1)
+        with torch.no_grad():
+            model.weight.zero_()
+        saved = model.bias.clone()
+        assert manager.restore() is not None
+        assert model.weight.abs().sum() > 0 and torch.equal(model.bias, saved)

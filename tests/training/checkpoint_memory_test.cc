@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ballast/training/checkpoints/checkpoint_manifest.h"
 #include "tests/training/checkpoint_testing.h"
 
 namespace ballast {
@@ -87,6 +88,40 @@ TEST(CheckpointMemory, OfADamagedCheckpointItIsUsedAgainForTheOneBefore) {
   EXPECT_THAT(resumed->rejected.front(), HasSubstr("do not fit their digest"));
   EXPECT_EQ(memory.asked(), 2);
   EXPECT_EQ(memory.describe_difference_from(run.at(1)), "");
+}
+
+TEST(CheckpointMemory, ThatTheCallerDoesNotGiveSaysNothingAboutACheckpoint) {
+  const TempFolder folder;
+  SampleRun run;
+  const auto manager = open_or_fail(folder.path());
+  save_or_fail(*manager, run.at(1));
+  save_or_fail(*manager, run.at(2));
+  const auto refused = manager->resume({}, [](const LoadedCheckpoint&) -> Result<std::vector<MutableByteSpan>> {
+    return make_error(ErrorCode::kUnsupported, "not today");
+  });
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message, "not today");
+  const auto resumed = manager->resume();
+  ASSERT_TRUE(resumed) << resumed.error().message;
+  EXPECT_EQ(resumed->checkpoint->step(), 2U);
+  EXPECT_THAT(resumed->rejected, IsEmpty());
+}
+
+// A crafted manifest: no writer of ours gives two tensors one place, of which only one would be read.
+TEST(CheckpointMemory, OneTensorOfAFileIsNotTwoOfTheCheckpoint) {
+  const TempFolder folder;
+  SampleRun run;
+  save_or_fail(*open_or_fail(folder.path()), run.at(1));
+  auto list = list_checkpoints(folder.path());
+  ASSERT_TRUE(list);
+  CheckpointManifest& manifest = list->checkpoints.front();
+  manifest.state.push_back(manifest.weights.front());
+  folder.write(checkpoint_manifest_name(1), checkpoint_manifest_to_json(manifest));
+  const auto resumed = open_or_fail(folder.path())->resume();
+  ASSERT_TRUE(resumed) << resumed.error().message;
+  EXPECT_FALSE(resumed->checkpoint);
+  ASSERT_THAT(resumed->rejected, SizeIs(1));
+  EXPECT_THAT(resumed->rejected.front(), HasSubstr("and another one are the same"));
 }
 
 TEST(CheckpointMemory, ThatDoesNotFitIsRefused) {

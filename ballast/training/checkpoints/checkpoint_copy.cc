@@ -140,16 +140,13 @@ Result<SnapshotCopy::Layout> SnapshotCopy::make_room(const TrainingSnapshot& sna
   Layout layout = lay_out(snapshot);
   if (layout.missing == 0) return layout;
   // A second block spares the first, whose pages are there already. A third would begin to waste memory: instead of it
-  // one for everything, once the others are gone, since there may not be room for both.
-  if (blocks_.size() == 2) {
-    blocks_.clear();
-    layout = lay_out(snapshot);
-  }
-  if (!add_block(layout.missing)) {
-    return make_error(ErrorCode::kOutOfMemory,
-                      fmt::format("no memory for a copy of {} bytes of a checkpoint", layout.missing));
-  }
-  return lay_out(snapshot);
+  // one for everything, once the others are gone, since there may not be room for both. Nor may there be for a second.
+  if (blocks_.size() < 2 && add_block(layout.missing)) return lay_out(snapshot);
+  blocks_.clear();
+  layout = lay_out(snapshot);
+  if (add_block(layout.missing)) return lay_out(snapshot);
+  return make_error(ErrorCode::kOutOfMemory,
+                    fmt::format("no memory for a copy of {} bytes of a checkpoint", layout.missing));
 }
 
 Status SnapshotCopy::take(const TrainingSnapshot& snapshot, unsigned threads) {

@@ -62,6 +62,7 @@ struct LoadedCheckpoint::State {
   CheckpointManifest manifest;
   std::vector<Archive> archives;          // one per file
   std::vector<size_t> places[kParts];     // of each tensor, in its archive
+  std::vector<std::vector<bool>> taken;   // per file: the places that are a tensor's already
   std::vector<TensorInfo> infos[kParts];  // what the indexes below look at
   std::optional<NameIndex> by_name[kParts];
 
@@ -69,6 +70,7 @@ struct LoadedCheckpoint::State {
     return fmt::format("{}/{}", folder, manifest.files[tensor.file].name);
   }
   Result<size_t> locate(const CheckpointTensor& tensor) const;
+  Status take_place(const CheckpointTensor& tensor, size_t place);
   Status locate_all(CheckpointPart part);
   Status check_memory(std::span<const MutableByteSpan> out) const;
   Status add_damage(uint32_t file, std::span<const MutableByteSpan> out, unsigned threads, const Progress& progress,
@@ -90,10 +92,24 @@ Result<size_t> LoadedCheckpoint::State::locate(const CheckpointTensor& tensor) c
                              stored.shape.to_string(), tensor.info.type_name(), tensor.info.shape.to_string()));
 }
 
+// Whoever reads everything goes through the places of a file, each of which has one tensor to fill.
+Status LoadedCheckpoint::State::take_place(const CheckpointTensor& tensor, size_t place) {
+  std::vector<bool>& places_taken = taken[tensor.file];
+  places_taken.resize(archives[tensor.file].tensors().size());
+  if (places_taken[place]) {
+    return corrupt(path_of(tensor),
+                   fmt::format("the manifest says that tensor \"{}\" and another one are the same", tensor.info.name));
+  }
+  places_taken[place] = true;
+  return {};
+}
+
 Status LoadedCheckpoint::State::locate_all(CheckpointPart part) {
   const auto tensors = manifest.tensors(part);
+  taken.resize(archives.size());
   for (const CheckpointTensor& tensor : tensors) {
     BALLAST_TRY(const size_t place, locate(tensor));
+    BALLAST_CHECK(take_place(tensor, place));
     places[number_of(part)].push_back(place);
   }
   infos[number_of(part)] = infos_of(tensors);

@@ -253,11 +253,21 @@ Result<ResumeReport> CheckpointManager::resume(const Progress& progress, const P
     state_->wait_until_idle();
     BALLAST_CHECK(state_->take_failure());
     BALLAST_CHECK(state_->scan());
+    std::optional<Error> no_memory;  // says nothing about the checkpoint that it was asked for
+    PayloadMemory asked;
+    if (memory) {
+      asked = [&](const LoadedCheckpoint& tried) {
+        auto given = memory(tried);
+        if (!given) no_memory = given.error();
+        return given;
+      };
+    }
     ResumeReport report;
     for (const DamagedManifest& damaged : state_->list.damaged) report.rejected.push_back(damaged.why);
     const auto& checkpoints = state_->list.checkpoints;
     for (auto manifest = checkpoints.rbegin(); manifest != checkpoints.rend() && !report.checkpoint; ++manifest) {
-      auto loaded = state_->load_sound(*manifest, progress, memory);
+      auto loaded = state_->load_sound(*manifest, progress, asked);
+      if (no_memory) return *no_memory;
       if (loaded) {
         report.checkpoint = std::move(*loaded);
         continue;

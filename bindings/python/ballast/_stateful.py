@@ -79,7 +79,10 @@ def expected_bytes(value: Any) -> int:
 
 
 def _tensor_bytes(tensor: Any) -> int:
-    return int(tensor.numel() * tensor.element_size())
+    try:
+        return int(tensor.numel() * tensor.element_size())
+    except (RuntimeError, ValueError):
+        return 0  # of a lazy module, which makes its tensors when it is first used
 
 
 def _optimizer_bytes(optimizer: Any, group: dict[str, Any], parameter: Any) -> int:

@@ -32,6 +32,9 @@ from ballast._stateful import (
 
 __all__ = ["CheckpointManager", "CommitReport", "DamagedCheckpointWarning", "RestoredCheckpoint", "SaveReport"]
 
+# Room for what expected_bytes() does not count: states of random numbers, counters of optimizers, gaps between tensors.
+_SMALL_TENSORS = 1 << 20
+
 _log = logging.getLogger("ballast")
 _LAYOUT = 1  # of the state that this module writes
 
@@ -81,9 +84,10 @@ class CheckpointManager:
     A checkpoint is kept while any of the rules wants it: the newest ``keep_last`` (0: all), the best ``keep_best`` by
     ``metric``, and those whose step is a multiple of ``keep_every``.
 
-    A snapshot is a copy in memory, which is kept for the next one. With ``reserve`` that memory is prepared in the
-    background from the beginning, so that the first ``save`` takes no longer than later ones; without, it is taken by the
-    first ``save``, for a manager that perhaps only restores. Never more than half of the available memory is reserved.
+    A snapshot is a copy in memory, which is kept for the next one. With ``reserve``, memory for the modules, optimizers and
+    arrays among the objects is prepared in the background from the beginning, so that the first ``save`` need not take
+    longer than later ones; without, it is taken by the first ``save``, for a manager that perhaps only restores. Never more
+    than half of the available memory is reserved.
 
     >>> import ballast, numpy
     >>> weights, progress = numpy.zeros(3), {"epoch": 0}
@@ -124,14 +128,15 @@ class CheckpointManager:
         rules = {"keep_last": keep_last, "keep_every": keep_every, "keep_best": keep_best, "threads": threads}
         for name, number in rules.items():
             _count(name, number)
+        expected = sum(map(expected_bytes, self._objects.values())) if reserve else 0
         self._core = _core.open_checkpoints(
             self._folder, keep_last, keep_best, metric, larger_is_better, keep_every, incremental, sync, threads
         )
         # Also when the interpreter ends: what was saved last is to become durable.
         self._finalizer = weakref.finalize(self, _finish, self._core, self._folder, self._process)
         _managers.add(self)
-        if reserve:
-            self._core.reserve(sum(map(expected_bytes, self._objects.values())))
+        if expected:
+            self._core.reserve(expected + expected // 100 + _SMALL_TENSORS)
 
     @property
     def folder(self) -> str:

@@ -150,28 +150,46 @@ class CheckpointArrays {
   Result<std::vector<MutableByteSpan>> make_for(const LoadedCheckpoint& checkpoint) {
     if (NativeCall::ending()) return make_error(ErrorCode::kCancelled, "interrupted");
     const nb::gil_scoped_acquire held;
+    for (std::vector<nb::object>& arrays : arrays_) arrays.clear();  // those of a damaged one make room first
     std::vector<MutableByteSpan> memory;
     try {
       for (const CheckpointPart part : kBothParts) {
         std::vector<nb::object>& arrays = arrays_[static_cast<size_t>(part)];
-        arrays.clear();
         for (const CheckpointTensor& tensor : checkpoint.tensors(part)) {
           FreshArray array(tensor.info.dtype, tensor.info.shape);
           memory.push_back(array.bytes());
           arrays.push_back(array.take());
         }
       }
-    } catch (const nb::python_error& error) {
-      return make_error(ErrorCode::kOutOfMemory, error.what());
+    } catch (nb::python_error& error) {
+      raised_ = std::make_unique<nb::python_error>(std::move(error));
+      return make_error(ErrorCode::kCancelled, "no array for a tensor");
     }
     return memory;
+  }
+
+  // With the GIL: raises what make_for() kept, if it kept anything.
+  void raise_pending() {
+    if (raised_) throw nb::python_error(std::move(*raised_));
   }
 
   const nb::object& get(CheckpointPart part, size_t index) const { return arrays_[static_cast<size_t>(part)][index]; }
 
  private:
   std::vector<nb::object> arrays_[std::size(kBothParts)];
+  std::unique_ptr<nb::python_error> raised_;
 };
+
+// `work(Progress)`, which calls make_for(); an error of Python's in there is raised as it was.
+template <typename Work>
+auto run_filling(CheckpointArrays& arrays, Work&& work) {
+  try {
+    return run_long(nb::none(), std::forward<Work>(work));
+  } catch (...) {
+    arrays.raise_pending();
+    throw;
+  }
+}
 
 struct FilledCheckpoint {
   LoadedCheckpoint checkpoint;
@@ -182,7 +200,7 @@ nb::tuple resume(const Checkpoints& self) {
   self.wait();
   CheckpointManager& manager = self.get();
   CheckpointArrays arrays;
-  ResumeReport report = run_long(nb::none(), [&](const Progress& heard) {
+  ResumeReport report = run_filling(arrays, [&](const Progress& heard) {
     return manager.resume(heard, [&](const LoadedCheckpoint& tried) { return arrays.make_for(tried); });
   });
   nb::list rejected;
@@ -195,7 +213,7 @@ FilledCheckpoint resume_from(const Checkpoints& self, uint64_t step) {
   self.wait();
   CheckpointManager& manager = self.get();
   CheckpointArrays arrays;
-  LoadedCheckpoint loaded = run_long(nb::none(), [&](const Progress& heard) {
+  LoadedCheckpoint loaded = run_filling(arrays, [&](const Progress& heard) {
     return manager.resume_from(step, heard, [&](const LoadedCheckpoint& tried) { return arrays.make_for(tried); });
   });
   return {std::move(loaded), std::move(arrays)};
