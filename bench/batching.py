@@ -4,8 +4,9 @@ Both get the same GGUF files and the same work: every text has a prompt of its o
 computes one more token of every text and its logits, at the same positions. Ballast also picks the likeliest token;
 llama-batched-bench takes any. Every turn is a process of its own, whose first pass over the weights, the prompts, is not
 timed. Nor are Ballast's first WARMUP steps, after which it has arranged the weights for batches: llama.cpp does that when
-it opens the file, which is not timed either. A round goes through all numbers of texts, and everyone has a turn at each, so that a disturbance of the machine
-hits all programs and all numbers alike. llama.cpp has a turn with flash attention and one without; the faster counts.
+it opens the file, which is not timed either. A round goes through all numbers of texts, and everyone has a turn at each, so
+that a disturbance of the machine hits all programs and all numbers alike. llama.cpp has a turn with flash attention and one
+without; the faster counts.
 """
 import json, statistics, subprocess
 from dataclasses import dataclass
