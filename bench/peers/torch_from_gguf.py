@@ -1,5 +1,7 @@
 """The GGUF files of bench/random_gguf.py as models of transformers: the same weights in PyTorch."""
 
+FUSED_GELU = "gelu_pytorch_tanh"  # GPT-2's own "gelu_new" is the same function in several passes
+
 
 def load(path, dtype):
     """An eval() model in this type, whose head is its embedding."""
@@ -41,7 +43,7 @@ def transposed(tensor):
 def gpt2(transformers, field, vocabulary):
     config = transformers.GPT2Config(vocab_size=vocabulary, n_positions=field["context_length"],
                                      n_embd=field["embedding_length"], n_layer=field["block_count"],
-                                     n_head=field["attention.head_count"])
+                                     n_head=field["attention.head_count"], activation_function=FUSED_GELU)
     names = {"transformer.wte.weight": ("token_embd.weight", same), "transformer.wpe.weight": ("position_embd.weight", same)}
     for part in ("weight", "bias"):
         names[f"transformer.ln_f.{part}"] = (f"output_norm.{part}", same)

@@ -51,7 +51,8 @@ class PyTorchText(PyTorch):
 
 
 class PyTorchImages(PyTorch):
-    settings = ("channels last", "contiguous")
+    """With batch norms folded, as they are in Ballast's file, and as they were trained."""
+    settings = ("channels last, folded", "contiguous, folded", "channels last")
 
     @staticmethod
     def takes(work):
@@ -65,8 +66,12 @@ class PyTorchImages(PyTorch):
         import torch_weights
         torch = self.torch
         dtype = torch.bfloat16 if work["type"] == "bf16" else torch.float32
-        order = torch.channels_last if setting == "channels last" else torch.contiguous_format
-        self.model = torch_weights.build(work["network"])[0].to(dtype=dtype, memory_format=order)
+        order = torch.channels_last if setting.startswith("channels last") else torch.contiguous_format
+        model = torch_weights.build(work["network"])[0]
+        if setting.endswith("folded"):  # in f32, which is rounded afterwards, as Ballast does it
+            from torch.fx.experimental.optimization import fuse
+            model = fuse(model)
+        self.model = model.to(dtype=dtype, memory_format=order)
         self.pixels = torch.from_numpy(pixels_of(work)).to(dtype).contiguous(memory_format=order)
 
     def forward(self):
@@ -81,7 +86,7 @@ class PyTorchImages(PyTorch):
 
 
 class PyTorchTraining(PyTorch):
-    settings = ("eager",)
+    settings = ("fused optimiser", "plain optimiser")
 
     @staticmethod
     def takes(work):
@@ -89,7 +94,7 @@ class PyTorchTraining(PyTorch):
 
     def __init__(self, work, setting):
         super().__init__(work)
-        name = work["steps_of"]
+        name, self.fused = work["steps_of"], setting == "fused optimiser"
         self.autocast = name.endswith("-bf16")
         self.step = self.language_model() if name.startswith("gpt") else self.classifier(name)
         self.first_loss = self.step()
@@ -104,18 +109,20 @@ class PyTorchTraining(PyTorch):
             model, shape = nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
                                          nn.Flatten(), nn.Linear(9216, 128), nn.ReLU(), nn.Linear(128, 10)), (64, 1, 28, 28)
         x, y = torch.rand(shape), torch.randint(0, 10, (64,))
-        optimizer = (torch.optim.SGD(model.parameters(), lr=0.01) if name.endswith("sgd")
-                     else torch.optim.Adam(model.parameters(), lr=1e-3))
+        optimizer = (torch.optim.SGD(model.parameters(), lr=0.01, fused=self.fused) if name.endswith("sgd")
+                     else torch.optim.Adam(model.parameters(), lr=1e-3, fused=self.fused))
         return lambda: self.update(optimizer, lambda: nn.functional.cross_entropy(model(x), y))
 
     def language_model(self):
         import transformers
+        from peers.torch_from_gguf import FUSED_GELU
         torch = self.torch
         config = transformers.GPT2Config(vocab_size=4096, n_positions=256, n_embd=256, n_layer=4, n_head=4, embd_pdrop=0,
-                                         resid_pdrop=0, attn_pdrop=0, tie_word_embeddings=False)
+                                         resid_pdrop=0, attn_pdrop=0, tie_word_embeddings=False,
+                                         activation_function=FUSED_GELU)
         model = transformers.GPT2LMHeadModel(config).train()
         ids, targets = torch.randint(0, 4096, (8, 256)), torch.randint(0, 4096, (8, 256))
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=self.fused)
 
         def loss():
             with torch.autocast("cpu", torch.bfloat16, enabled=self.autocast):

@@ -34,7 +34,7 @@ class TokenizerPackage:
         self.merges = [tuple(merge.split(" ")) for merge in parts["merges"]]
         self.pattern = PATTERNS[work["pattern"]]
         self.text = Path(work["text"]).read_bytes().decode()
-        self.encode = self.encoder()
+        self.encode = self.encoder(setting)
 
     def turn(self):
         return {"ms": milliseconds_of(lambda: self.encode(self.text))}
@@ -46,7 +46,7 @@ class TokenizerPackage:
 class Tiktoken(TokenizerPackage):
     name = "tiktoken"
 
-    def encoder(self):
+    def encoder(self, setting):
         import tiktoken
         printable = [*range(33, 127), *range(161, 173), *range(174, 256)]
         others = [b for b in range(256) if b not in printable]
@@ -57,8 +57,9 @@ class Tiktoken(TokenizerPackage):
 
 class HuggingFaceTokenizers(TokenizerPackage):
     name = "tokenizers"
+    settings = ("encode_batch_fast", "encode")  # the first keeps no offsets
 
-    def encoder(self):
+    def encoder(self, setting):
         from tokenizers import Regex, Tokenizer, models, pre_tokenizers
         vocabulary = {token: i for i, token in enumerate(self.tokens)}
         own_pattern = self.work["pattern"] == "gpt-2"  # which the package has built in
@@ -66,4 +67,6 @@ class HuggingFaceTokenizers(TokenizerPackage):
         as_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=own_pattern)
         split = pre_tokenizers.Split(Regex(self.pattern), "isolated")
         tokenizer.pre_tokenizer = as_bytes if own_pattern else pre_tokenizers.Sequence([split, as_bytes])
+        if setting == "encode_batch_fast":
+            return lambda text: tokenizer.encode_batch_fast([text])[0].ids
         return lambda text: tokenizer.encode(text).ids
