@@ -53,6 +53,13 @@ def compile_tool(source, build, compilers, log):
                env=variables)
 
 
+def llama_key():
+    """Names the library by its sources, settings, processor and compiler, if there is one."""
+    compiler = newest_clang()["CXX"]
+    version = subprocess.run([compiler, "--version"], capture_output=True, check=True).stdout if shutil.which(compiler) else b""
+    return key_of(SHA256.encode(), version, " ".join(SETTINGS).encode(), machine()["cpu"].encode())
+
+
 def compiled_llama(cache):
     """The folder with the library and llama-batched-bench, which is made where it is missing.
 
@@ -60,9 +67,7 @@ def compiled_llama(cache):
     compilers = newest_clang()
     if not shutil.which(compilers["CXX"]):
         raise CannotRun("there is no clang to compile llama.cpp with; run: scripts/bootstrap --llama")
-    version = subprocess.run([compilers["CXX"], "--version"], capture_output=True, check=True).stdout
-    key = key_of(SHA256.encode(), version, " ".join(SETTINGS).encode(), machine()["cpu"].encode())
-    folder = cache / f"llama.cpp-{key}"
+    folder = cache / f"llama.cpp-{llama_key()}"
     if not (folder / "complete").exists():
         shutil.rmtree(folder, ignore_errors=True)
         (folder / "work").mkdir(parents=True)

@@ -24,9 +24,18 @@ class Disagreement(Exception):
 
 def difference(ours, theirs):
     """The root mean square of what two vectors of logits differ by, in deviations of theirs."""
+    import numpy
     if ours.shape != theirs.shape:
         raise Disagreement(f"{ours.size} numbers, not {theirs.size}")
-    return float((ours - theirs).std() / theirs.std())
+    return float(numpy.sqrt(numpy.square(ours - theirs, dtype=numpy.float64).mean()) / theirs.std())
+
+
+def judge_equal(name, ours, theirs):
+    """Bit for bit, apart from the sign of a zero."""
+    import numpy
+    if not numpy.array_equal(ours, theirs):
+        raise Disagreement(f"{name} gives other numbers")
+    return {"difference": 0, "bound": 0}
 
 
 def read_numbers(path):
@@ -48,6 +57,8 @@ class Work:
     unit: ClassVar[str] = "tokens/s"
     items: ClassVar[float] = 1
     limit: ClassVar[tuple] = ()
+    variant: ClassVar[str] = ""  # what tells rows of one title apart
+    needs_crate: ClassVar[bool] = False
     threads_of: str = "each"  # or "all": only with as many threads as there are; "one": only with one
 
     def prepare(self, files, threads):
@@ -79,7 +90,7 @@ class Text(Work):
     prompt: int = 64
 
     def shape(self):
-        return model_files.SHAPES.get(self.model)
+        return model_files.SHAPES[self.model]
 
     def work(self, files, threads, **more):
         return {"kind": self.kind, "threads": threads, "path": str(files.text(self.model, self.type)), "type": self.type,
@@ -103,6 +114,10 @@ class Decode(Text):
     def title(self):
         return f"{self.model} {self.type}, decode after {self.prompt} tokens"
 
+    @property
+    def variant(self):
+        return f"{self.steps} steps"
+
     def prepare(self, files, threads):
         return self.work(files, threads, steps=self.steps)
 
@@ -110,14 +125,12 @@ class Decode(Text):
         return ballast.Model(programs, work, f"decode {self.prompt} {self.steps}")
 
     def amount(self, work):
-        shape = self.shape()
-        if shape is None:  # a real model: its file, without what is not read for each token
-            return os.path.getsize(work["path"])
-        return model_files.bytes_of_step(shape, self.type, self.prompt + self.steps / 2)
+        context = self.prompt + self.steps / 2
+        return model_files.weight_bytes_of_step(work["path"]) + model_files.cache_bytes_of_step(self.shape(), context)
 
     def seconds(self):
-        size = 9e7 if self.shape() is None else model_files.bytes_of_step(self.shape(), self.type, self.prompt)
-        return self.steps * size / 8e9
+        size = model_files.guessed_weight_bytes(self.shape(), self.type)
+        return self.steps * (size + model_files.cache_bytes_of_step(self.shape(), self.prompt)) / 8e9
 
 
 @dataclass
@@ -142,7 +155,7 @@ class BudgetDecode(Decode):
     def compare(self, ours, theirs, work):
         command = f"logits {self.prompt} 3"
         numbers = ours.output(command)[1]
-        return {name: judge(name, difference(numbers, peer.output(command)[1]), 0) for name, peer in theirs.items()}
+        return {name: judge_equal(name, numbers, peer.output(command)[1]) for name, peer in theirs.items()}
 
 
 @dataclass
@@ -159,7 +172,7 @@ class Prefill(Text):
 
     @property
     def limit(self):
-        return TILES.get(self.type, TILES_QUANTISED) if self.shape() else ()
+        return TILES.get(self.type, TILES_QUANTISED)
 
     def prepare(self, files, threads):
         return self.work(files, threads)
@@ -168,11 +181,10 @@ class Prefill(Text):
         return ballast.Model(programs, work, f"prefill {self.prompt}")
 
     def amount(self, work):
-        return model_files.flop_of_prompt(self.shape(), self.prompt) if self.shape() else None
+        return model_files.flop_of_prompt(self.shape(), self.prompt)
 
     def seconds(self):
-        flop = 3e8 * self.prompt if self.shape() is None else model_files.flop_of_prompt(self.shape(), self.prompt)
-        return flop / 1.5e11
+        return model_files.flop_of_prompt(self.shape(), self.prompt) / 1.5e11
 
 
 @dataclass
@@ -282,6 +294,10 @@ class TrainingStep(Work):
     kind: ClassVar[str] = "training"
 
     @property
+    def variant(self):
+        return f"{self.count} steps"
+
+    @property
     def unit(self):
         return "tokens/s" if self.steps_of.startswith("gpt") else "images/s"
 
@@ -358,6 +374,9 @@ class Tokenize(Work):
 # ---------------------------------------------------------------- storage
 
 
+DD = "dd iflag=direct"
+
+
 @dataclass
 class Storage(Work):
     """Files of one program beside those of another: all run once for each turn."""
@@ -368,6 +387,10 @@ class Storage(Work):
     cold: bool = False
     size_mib: int = 1024
     kind: ClassVar[str] = "storage"
+
+    @property
+    def needs_crate(self):
+        return any(words[0] == "crate" for words in self.peer_words.values())
 
     @property
     def unit(self):
@@ -409,3 +432,5 @@ class Storage(Work):
     def seconds(self):
         return 1.5
 
+
+YARDSTICKS = (BudgetDecode.NO_BUDGET, FirstToken.LATER, FirstImage.LATER, DD)  # what is compared with, and is no peer

@@ -3,13 +3,20 @@ import json, os, re, statistics, subprocess, sys, time
 from dataclasses import dataclass
 from pathlib import Path
 
-from environment import key_of
+from environment import CannotRun, key_of, machine
+from llama_source import llama_key
 
+from .disturbance import MOST_OF_A_CORE, Disturbed, Watch
 from .kinds import Disagreement, Work
 from .programs import PEERS
+from .rust_program import crate_key
 from .worker import PeerWorker, WorkerFailed
 
+ROOT = Path(__file__).resolve().parents[2]
 OURS = "ballast"
+NO_PROGRAMS = ("limit", "others")  # what a round has beside turns
+SETTING_TURNS = 3
+HOPELESS = 1.3  # a setting that is slower by this factor gets no further turn
 BUILT = ("ballast", "ballast_bench", "machine_limits", "model_worker", "tokenizer_bench", "training_bench")
 
 
@@ -26,7 +33,7 @@ class Row:
         return self.kind.title
 
     def slug(self):
-        return re.sub(r"[^a-z0-9]+", "-", f"{self.kind.title} {self.threads}".lower()).strip("-")
+        return re.sub(r"[^a-z0-9]+", "-", f"{self.kind.title} {self.kind.variant} {self.threads}".lower()).strip("-")
 
     def words(self):
         return f"{self.kind.title}, {self.threads} threads".lower()
@@ -50,7 +57,7 @@ class Result:
         return self.record["items"] / self.milliseconds(name) * 1e3
 
     def peers(self):
-        return [name for name in self.record["rounds"][0] if name not in (OURS, "limit")]
+        return [name for name in self.record["rounds"][0] if name not in (OURS, *NO_PROGRAMS)]
 
     def best_peer(self):
         return max(self.peers(), key=self.rate, default=None)
@@ -69,14 +76,21 @@ class Result:
         return self.row.kind.target(self) if self.row.kind.target else ("", "", None)
 
 
+def everything_that_measures(programs, requirements):
+    """What results depend on: programs, peers, this harness with what makes its models and texts, and the processor."""
+    scripts = [*(ROOT / "bench").glob("*.py"), *(ROOT / "bench/peers").rglob("*.py"), *(ROOT / "tests/interop").glob("*.py")]
+    return [*(programs[name] for name in BUILT), *requirements, *sorted(scripts), llama_key().encode(), crate_key().encode(),
+            json.dumps(machine()).encode()]
+
+
 class Records:
     """A file for each row, written after each round. Rows measured with other programs are measured again, and so are,
-    where only quiet ones count, those of a machine that others were using."""
+    where only quiet ones count, rounds in which others used the machine."""
 
     def __init__(self, folder, programs, requirements, only_quiet):
         self.folder, self.only_quiet = folder, only_quiet
         folder.mkdir(parents=True, exist_ok=True)
-        self.key = key_of(*(programs[name] for name in BUILT), *requirements)
+        self.key = key_of(*everything_that_measures(programs, requirements))
 
     def path(self, row):
         return self.folder / f"{row.slug()}.json"
@@ -86,9 +100,10 @@ class Records:
             record = json.loads(self.path(row).read_text())
         except (FileNotFoundError, json.JSONDecodeError):
             record = {}
-        if record.get("programs") != self.key or (self.only_quiet and not record["quiet"]):
-            record = {"programs": self.key, "title": row.title(), "threads": row.threads, "rounds": [], "settings": {},
-                      "quiet": True}
+        if record.get("programs") != self.key:
+            record = {"programs": self.key, "title": row.title(), "threads": row.threads, "rounds": [], "settings": {}}
+        if self.only_quiet:
+            record["rounds"] = [turns for turns in record["rounds"] if is_quiet(turns)]
         return record
 
     def store(self, row, record):
@@ -98,9 +113,13 @@ class Records:
         os.replace(unfinished, path)
 
 
+def is_quiet(turns):
+    return turns["others"]["cores"] <= MOST_OF_A_CORE
+
+
 class Measuring:
-    def __init__(self, programs, files, records, rounds, quiet):
-        self.programs, self.files, self.records, self.rounds, self.quiet = programs, files, records, rounds, quiet
+    def __init__(self, programs, files, records, rounds):
+        self.programs, self.files, self.records, self.rounds = programs, files, records, rounds
         self.without = {}  # limits that this machine does not have
 
     def limit(self, names, threads):
@@ -118,18 +137,32 @@ class Measuring:
 
     def open_peer(self, peer, work, known):
         """With the fastest of its settings, or the one that an earlier round had; warm."""
-        best = None
-        for setting in [known] if known in peer.settings else peer.settings:
-            worker = PeerWorker(peer, work, setting)
-            worker.turn()
-            milliseconds = worker.turn()["ms"] if len(peer.settings) > 1 else 0
-            if best is None or milliseconds < best[0]:
-                if best:
-                    best[1].close()
-                best = (milliseconds, worker)
-            else:
+        settings = [known] if known in peer.settings else peer.settings
+        best, least = None, float("inf")
+        for setting in settings:
+            worker = None
+            try:
+                worker = PeerWorker(peer, work, setting)
+                worker.turn()
+                milliseconds = self.best_turn(worker, least) if len(settings) > 1 else 0
+            except BaseException:
+                self.close_all([c for c in (worker, best) if c])
+                raise
+            if milliseconds < least:
+                worker, best, least = best, worker, milliseconds
+            if worker:
                 worker.close()
-        return best[1]
+        return best
+
+    @staticmethod
+    def best_turn(worker, to_beat):
+        """Of a few; of one where that is far too slow."""
+        least = float("inf")
+        for _ in range(SETTING_TURNS):
+            least = min(least, worker.turn()["ms"])
+            if least > HOPELESS * to_beat:
+                break
+        return least
 
     def open_all(self, row, work, record):
         contenders = {}
@@ -143,30 +176,37 @@ class Measuring:
                 if peer.takes(work):
                     contenders[peer.name] = self.open_peer(peer, work, record["settings"].get(peer.name))
         except BaseException:
-            self.close_all(contenders)
+            self.close_all(contenders.values())
             raise
         return contenders
 
     @staticmethod
     def close_all(contenders):
-        for contender in contenders.values():
+        for contender in contenders:
             contender.close()
 
     def take_turns(self, row, contenders, record):
-        """Another one begins each round."""
-        names = list(contenders)
+        """Another one begins each round. Where only quiet rounds count, others are taken again, as often as there are rounds."""
+        names, disturbed = list(contenders), 0
         while len(record["rounds"]) < self.rounds:
+            watch = Watch(c.process.pid for c in contenders.values() if hasattr(c, "process"))
             first = len(record["rounds"]) % len(names)
             turns = {name: contenders[name].turn() for name in names[first:] + names[:first]}
             turns = {name: turns[name] for name in names}
             limit = self.limit(row.kind.limit, row.threads)
             if limit:
                 record["limit"], turns["limit"] = limit[0], {"per_s": limit[1]}
+            turns["others"] = {"cores": watch.cores_of_others()}
+            if self.records.only_quiet and not is_quiet(turns):
+                disturbed += 1
+                if disturbed > self.rounds:
+                    raise Disturbed(f"others used {turns['others']['cores']:.2f} cores, and did in {disturbed} rounds")
+                continue
             record["rounds"].append(turns)
             self.records.store(row, record)
 
     def measure(self, row):
-        """The Result of a row, measured as far as it was not; raises Disagreement or WorkerFailed."""
+        """The Result of a row, measured as far as it was not; raises one of FAILURES."""
         record = self.records.load(row)
         work = row.kind.prepare(self.files, row.threads)
         if len(record["rounds"]) < self.rounds:
@@ -177,13 +217,16 @@ class Measuring:
                 theirs = {name: c for name, c in contenders.items() if name != OURS}
                 record["agreement"] = row.kind.compare(contenders[OURS], theirs, work)
                 record["items"], record["amount"] = row.kind.items, row.kind.amount(work)
-                record["date"], record["quiet"] = time.strftime("%Y-%m-%d"), record["quiet"] and self.quiet
+                record["date"] = time.strftime("%Y-%m-%d")
                 self.take_turns(row, contenders, record)
             finally:
-                self.close_all(contenders)
+                self.close_all(contenders.values())
             record["seconds"] = record.get("seconds", 0) + time.monotonic() - start
             self.records.store(row, record)
         return Result(row, record)
+
+
+FAILURES = (Disagreement, Disturbed, WorkerFailed, CannotRun, subprocess.CalledProcessError)
 
 
 class Run:
@@ -212,7 +255,7 @@ class Run:
             start = time.monotonic()
             try:
                 result = self.measuring.measure(row)
-            except (Disagreement, WorkerFailed, subprocess.CalledProcessError) as error:
+            except FAILURES as error:
                 self.failures.append((row, str(error)))
                 say(f"[{i + 1}/{len(self.rows)}] FAILED: {row.words()}: {error}")
                 continue
@@ -234,4 +277,6 @@ class Run:
         text, _, met = result.verdict()
         if met is not None:
             parts.append(f"{text}: {'met' if met else 'MISSED'}")
+        if not all(map(is_quiet, result.record["rounds"])):
+            parts.append("others used the machine")
         return ", ".join(parts)

@@ -1,16 +1,16 @@
 """The models that are compared, made once and kept in the cache; and what they amount to."""
-import json, os, shutil, subprocess
+import functools, json, os, shutil, subprocess
 from pathlib import Path
 
 from environment import cache_folder, key_of, run_logged
 from llama_source import vocabularies
-from random_gguf import GPT2, LLAMA_1B, kept_model
+from random_gguf import GPT2, LLAMA_1B, Shape, kept_model
 
 ROOT = Path(__file__).resolve().parents[2]
-SHAPES = {shape.name: shape for shape in (GPT2, LLAMA_1B)}
+SMOLLM2 = "SmolLM2-135M"  # a real model, with real weights
+SHAPES = {shape.name: shape for shape in (GPT2, LLAMA_1B, Shape(SMOLLM2, "llama", 49152, 8192, 576, 1536, 30, 9, 3))}
 DIRECT_TYPES = ("f32", "f16", "bf16", "q8_0", "q4_0")  # random_gguf writes them; the others are quantised from bf16
 BITS = {"f32": 32, "f16": 16, "bf16": 16, "q8_0": 8.5, "q6_k": 6.5625, "q4_1": 5, "q4_k": 4.5, "q4_0": 4.5}
-SMOLLM2 = "SmolLM2-135M"
 IMAGE_SIZE = 224
 MOST_IMAGES = 32
 EXPORT = b"1"  # another one where export() makes other files
@@ -120,10 +120,23 @@ def matrices(shape):
     return shape.layers * (2 * shape.width * shape.width + 2 * shape.width * keys + mlp), shape.vocabulary * shape.width
 
 
-def bytes_of_step(shape, type, context):
-    """What decoding one token reads: all matrices, and keys and values, which Ballast keeps as f32."""
-    layers, head = matrices(shape)
-    return (layers + head) * BITS[type] / 8 + 2 * 4 * shape.layers * shape.key_heads * shape.head() * context
+@functools.cache
+def weight_bytes_of_step(path):
+    """What decoding one token reads of a GGUF file: all tensors, but one row each of tables that only look up."""
+    import gguf
+    tensors = {tensor.name: tensor for tensor in gguf.GGUFReader(path).tensors}
+    tables = ["position_embd.weight", *(["token_embd.weight"] if "output.weight" in tensors else [])]
+    return sum(int(t.n_bytes) // (int(t.shape[1]) if name in tables else 1) for name, t in tensors.items())
+
+
+def guessed_weight_bytes(shape, type):
+    """Of a file that need not be there."""
+    return sum(matrices(shape)) * BITS[type] / 8
+
+
+def cache_bytes_of_step(shape, context):
+    """Keys and values that one token reads, as f16: who keeps them wider does not come nearer to the limit by it."""
+    return 2 * 2 * shape.layers * shape.key_heads * shape.head() * context
 
 
 def flop_of_prompt(shape, tokens):

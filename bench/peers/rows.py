@@ -1,5 +1,5 @@
 """What is compared: each row is a kind of work and what is asked of Ballast. A new row is a line here."""
-from .kinds import BudgetDecode, Decode, FirstImage, FirstToken, Image, Prefill, Storage, Tokenize, TrainingStep
+from .kinds import DD, BudgetDecode, Decode, FirstImage, FirstToken, Image, Prefill, Storage, Tokenize, TrainingStep
 from .measuring import Row
 from .model_files import SMOLLM2
 from .targets import all_of, any_of, faster_than, rate_of, share_of_limit, time_of
@@ -72,9 +72,9 @@ def tokenizers():
 
 
 def storage(size_mib):
-    dd = {"dd iflag=direct": ("dd", "if=FILE", "of=/dev/null", "bs=8M", "iflag=direct", "status=none")}
+    dd = {DD: ("dd", "if=FILE", "of=/dev/null", "bs=8M", "iflag=direct", "status=none")}
     large = {"file": "large.safetensors", "size_mib": size_mib}
-    direct = faster_than(0.9, "dd iflag=direct")
+    direct = faster_than(0.9, DD)
     yield Storage(faster_than(1, "safetensors (Rust)"), "one", title=f"read {size_mib} MiB, mapped, and sum",
                   ours_words=("bench", "--runs", 3, "read", "FILE"),
                   peer_words={"safetensors (Rust)": ("crate", 3, "safetensors-read", "FILE")}, **large)

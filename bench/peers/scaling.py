@@ -48,6 +48,10 @@ class Sequences(Text):
         return f"{self.model} {self.type}, decode {self.sequences} texts at a time"
 
     @property
+    def variant(self):
+        return f"{self.steps} steps"
+
+    @property
     def items(self):
         return self.sequences
 
@@ -70,7 +74,9 @@ class Sequences(Text):
         return {"llama.cpp": SequencesTurn(words, read)}
 
     def compare(self, ours, theirs, work):
-        return {}  # the programs print no logits; tests of batches do compare them
+        """Neither program prints logits. The rows of decoding compare those of one text with llama.cpp, and tests of the
+        library those of many texts with those of each alone."""
+        return {}
 
     def seconds(self):
         return 2 + self.sequences * 0.3

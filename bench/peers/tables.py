@@ -4,8 +4,9 @@ import time
 from environment import machine
 
 from . import drawing
+from .kinds import YARDSTICKS
 
-COLUMNS = ("work", "threads", "ballast", "best peer", "ratio", "share of the limit", "target", "reached")
+COLUMNS = ("work", "threads", "ballast", "compared with", "ratio", "share of the limit", "target", "reached")
 
 
 def rounded(number):
@@ -46,8 +47,9 @@ def table(results, limits, rounds):
 
 
 def plot(results):
+    """Without what is no peer: a bar below 1 beside a plain read or beside Ballast itself would say something else."""
     bars = [(f"{r.row.title()}, {r.row.threads} t", r.rate() / r.rate(r.best_peer()), r.verdict()[2])
-            for r in results if r.best_peer()]
+            for r in results if r.best_peer() and r.best_peer() not in YARDSTICKS]
     return drawing.ratio_bars("Speed relative to the best peer; green: target met, red: missed", bars)
 
 

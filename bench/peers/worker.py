@@ -55,7 +55,10 @@ class Process:
 
     def close(self):
         self.resume()
-        self.process.stdin.close()
+        try:
+            self.process.stdin.close()
+        except BrokenPipeError:
+            pass  # it has ended, with a request unread
         try:
             self.process.wait(20)
         except subprocess.TimeoutExpired:
@@ -72,7 +75,11 @@ class PeerWorker(Process):
                          {"PYTHONPATH": str(BENCH), "OMP_NUM_THREADS": threads, "MKL_NUM_THREADS": threads,
                           "RAYON_NUM_THREADS": threads, "TOKENIZERS_PARALLELISM": "false"})
         self.setting, self.keeps = setting, getattr(peer, "keeps", None)
-        self.request("open", work=work, setting=setting)
+        try:
+            self.request("open", work=work, setting=setting)
+        except BaseException:
+            self.close()
+            raise
 
     def request(self, what, **values):
         return self.ask(json.dumps({"do": what, **values}))
