@@ -363,7 +363,7 @@ void measure(unsigned threads, const std::string& only) {
   if (wanted("gemm")) {
     for (const WeightLayout layout : {WeightLayout::kInOut, WeightLayout::kOutIn}) {
       for (const Matrix& matrix : kDecode) measure_gemm(pool, 512, matrix, layout, DType::kF32, peak);
-      measure_gemm(pool, 512, kDecode[2], layout, DType::kF16, peak);
+      for (const DType dtype : {DType::kF16, DType::kBF16}) measure_gemm(pool, 512, kDecode[2], layout, dtype, peak);
       measure_gemm(pool, 64, kDecode[2], layout, DType::kF32, peak);
       measure_gemm(pool, 16, kDecode[2], layout, DType::kF32, peak);
     }

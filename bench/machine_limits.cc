@@ -113,14 +113,8 @@ __attribute__((target("amx-tile,amx-bf16,amx-int8"))) void multiply_tiles() {
   kept = out[0];
 }
 
-bool has_tiles_of_bf16() {
-  unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  constexpr unsigned kTilesOfBf16 = 1U << 22;
-  return __get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) != 0 && (edx & kTilesOfBf16) != 0;
-}
-
 std::optional<double> amx_bf16(ThreadPool& threads) {
-  if (!may_use_tiles() || !has_tiles_of_bf16()) return std::nullopt;
+  if (!may_use_tiles()) return std::nullopt;
   return best_rate(threads, 2.0 * 16 * 16 * 32 * kSteps, multiply_tiles<false>);
 }
 

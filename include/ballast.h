@@ -515,7 +515,7 @@ typedef struct ballast_model_options {
   size_t struct_size;
   const char* backend;        // NULL: the default
   uint32_t threads;           // 0: as many as the machine has
-  bool exact;                 // multiply quantised weights in f32 instead of integers: slower
+  bool exact;                 // multiply quantised and bf16 weights in f32: slower
   uint64_t param_budget;      // bytes of weights in memory at a time; 0: all
   const char* config;         // a model config (JSON) for files that carry none
   const char* tokenizer;      // instead of the model's own: a path as ballast_tokenizer_open takes it

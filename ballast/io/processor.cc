@@ -26,8 +26,10 @@ bool has_dot_products() {
 bool may_use_tiles() {
 #if defined(__x86_64__) && defined(__linux__)
   unsigned eax = 0, ebx = 0, ecx = 0, edx = 0;
-  constexpr unsigned kTilesOfBytes = 1U << 24 | 1U << 25;
-  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (edx & kTilesOfBytes) != kTilesOfBytes) return false;
+  constexpr unsigned kTiles = 1U << 22 | 1U << 24 | 1U << 25;  // of bf16 numbers, at all, of bytes
+  if (__get_cpuid_count(7, 0, &eax, &ebx, &ecx, &edx) == 0 || (edx & kTiles) != kTiles) return false;
+  constexpr unsigned kRoundsToBf16 = 1U << 5;
+  if (__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) == 0 || (eax & kRoundsToBf16) == 0) return false;
   constexpr long kRequestPermission = 0x1023,
                  kTileData = 18;  // of <asm/prctl.h>, which older systems have without them
   return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;

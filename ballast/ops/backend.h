@@ -22,8 +22,8 @@ struct Backend {
   std::string_view name;
   std::string_view summary;
   Result<std::shared_ptr<Device>> (*open_device)();  // where its tensors live
-  std::string_view (*level)();                       // the instruction set chosen at run time: "avx512", "scalar"
-  // What products with weights in blocks of this type are computed with: "f32", "integers, avx2".
+  std::string_view (*level)();                       // the instruction set chosen at run time: "amx", "scalar"
+  // What products with bf16 weights, or weights in blocks of this type, are computed with: "f32", "integers, avx2".
   std::string_view (*block_arithmetic)(DType, Numerics);
   // Adds its implementations to a registry that has none: Registry::add_builtin, Registry::add_routine. What it does
   // not add is refused where it is called.

@@ -59,7 +59,7 @@ class Context {
   RandomStream* random = nullptr;
   // The type that products round their operands to; sums stay f32. kF32: none of it.
   DType product_dtype = DType::kF32;
-  // Of products with weights in blocks.
+  // Of products with weights in blocks or in bf16.
   Numerics numerics = Numerics::kFast;
 
   // Names what the next functional computes: ops::linear(context.at("attention.qkv"), ...). The text must live until

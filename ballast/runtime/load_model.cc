@@ -183,7 +183,8 @@ Result<std::unique_ptr<ParamStore>> open_store(const ModelSource& source, std::s
 std::vector<DType> block_types_of(const ParamSource& source) {
   std::vector<DType> types;
   for (const TensorInfo& info : source.params()) {
-    if (is_block(info.dtype) && std::ranges::find(types, info.dtype) == types.end()) types.push_back(info.dtype);
+    const bool has_numerics = is_block(info.dtype) || info.dtype == DType::kBF16;
+    if (has_numerics && std::ranges::find(types, info.dtype) == types.end()) types.push_back(info.dtype);
   }
   return types;
 }

@@ -31,7 +31,7 @@ struct LoadOptions {
   std::string backend{};                                         // empty: the default
   const Backend* own_backend = nullptr;                          // instead; must outlive the model
   unsigned threads = 0;                                          // 0: as many as the machine has
-  Numerics numerics = Numerics::kFast;                           // of products with weights in blocks
+  Numerics numerics = Numerics::kFast;                           // of products with quantised or bf16 weights
   std::optional<uint64_t> param_budget{};                        // bytes; wins over the config
   std::optional<double> param_budget_fraction{};                 // of all parameters; the same
   std::vector<std::pair<std::string, std::string>> overrides{};  // functional and policy; win over the config
@@ -45,7 +45,7 @@ struct LoadReport {
   std::vector<std::string> unused;  // tensors of the file that the model did not ask for
   uint64_t param_bytes = 0;
   size_t params = 0;
-  std::vector<DType> block_types;  // of the parameters, each once
+  std::vector<DType> block_types;  // quantised types of the parameters and bf16, each once
   size_t narrowed = 0;             // tensors stored as f64, which are computed with as f32
 };
 

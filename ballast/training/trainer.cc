@@ -133,6 +133,7 @@ Status Trainer::State::prepare() {
   const bool mixed = config.train.precision == "bf16";
   scaler = GradScaler({.init_scale = kMixedScale, .enabled = mixed});
   context.product_dtype = mixed ? DType::kBF16 : DType::kF32;
+  context.numerics = mixed ? Numerics::kFast : Numerics::kExact;  // gradients are those of what was computed
   random.seed = config.train.seed;
   if (data.evaluation != nullptr) {
     BALLAST_CHECK(model->check_layout(data.evaluation->layout()));

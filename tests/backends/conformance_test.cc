@@ -110,9 +110,10 @@ class Conformance : public ::testing::TestWithParam<Subject> {
     EXPECT_GT(count, 0U) << "add cases for " << GetParam().functional << " to tests/support/conformance_cases.cc";
   }
 
-  // How products are computed matters to weights in blocks alone.
+  // How products are computed matters to weights in blocks and in bf16 alone.
+  bool has_numerics() const { return is_block(param_dtype()) || param_dtype() == DType::kBF16; }
   std::vector<Numerics> all_numerics() const {
-    if (!is_block(param_dtype())) return {Numerics::kFast};
+    if (!has_numerics()) return {Numerics::kFast};
     return {Numerics::kExact, Numerics::kFast};
   }
 
@@ -146,9 +147,11 @@ TEST_P(Conformance, ComesWithinTheToleranceOfTheReferenceInF64) {
   });
 }
 
-// For weights of about 1 in size: each of k activations, at most 1, is rounded by at most 1 / (2 * 127 * 128).
+// For weights of about 1 in size: each of k activations, at most 1, is rounded by at most 1 / (2 * 127 * 128), or by
+// 2^-18 for bf16 weights.
 TEST_P(Conformance, FastProductsComeWithinTheRoundingOfActivations) {
-  if (!is_block(param_dtype())) GTEST_SKIP() << "the same as exact";
+  if (!has_numerics()) GTEST_SKIP() << "the same as exact";
+  const double rounding = is_block(param_dtype()) ? 1.0 / (2 * 127 * 128) : std::ldexp(1, -18);
   for_each_case([&](const ConformanceCase& test) {
     const auto store = testing::make_store(make_params(test, param_dtype()));
     Lab exact_lab;
@@ -161,7 +164,8 @@ TEST_P(Conformance, FastProductsComeWithinTheRoundingOfActivations) {
     const auto values = testing::values_of(*result);
     const double terms = test.inputs.empty() ? 0 : static_cast<double>(test.inputs[0].back());
     for (size_t i = 0; i < values.size(); ++i) {
-      ASSERT_TRUE(std::abs(values[i] - expected[i]) <= test.tolerance + 2 * terms / (2 * 127 * 128)) << i;
+      const double scale = is_block(param_dtype()) ? 1 : std::max(1.0, std::abs(expected[i]));
+      ASSERT_TRUE(std::abs(values[i] - expected[i]) <= test.tolerance * scale + 2 * terms * rounding) << i;
     }
   });
 }

@@ -33,7 +33,7 @@ INSTANTIATE_TEST_SUITE_P(Every, GgufFamilies, ::testing::ValuesIn(recorded_ggufs
 TEST_P(GgufFamilies, LogitsAreThoseOfTransformersOnEveryBackend) {
   const RecordedDecoder decoder = recorded();
   for (const Backend* backend : all_backends()) {
-    const auto model = load({.backend = std::string(backend->name)});
+    const auto model = load({.backend = std::string(backend->name), .numerics = Numerics::kExact});
     EXPECT_THAT(model->report().unused, ::testing::IsEmpty());
     double largest = 0;
     for (const RecordedInput& input : decoder.inputs) {
@@ -90,7 +90,7 @@ std::string family_path(const std::string& name) { return test_file_path("gguf_m
 std::unique_ptr<LoadedModel> load_written(const TempFolder& folder, const WritePlan& plan) {
   const auto report = write_archive(folder.path("model.gguf"), *find_format("gguf"), plan, {});
   EXPECT_TRUE(report) << (report ? "" : report.error().message);
-  return load_or_die(folder.path("model.gguf"));
+  return load_or_die(folder.path("model.gguf"), {.numerics = Numerics::kExact});
 }
 
 void expect_recorded_logits(LoadedModel& model, const RecordedDecoder& decoder) {

@@ -2,6 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <map>
 
 #include "ballast/archive/open.h"
@@ -17,6 +18,8 @@ namespace {
 
 // The recordings are f32 themselves, up to 2e-5 away from f64; a wrong epsilon shows from 6e-4 on.
 constexpr double kDecoderTolerance = 1e-4;
+// Of activations as two bf16 numbers: the low one is rounded by up to 2^-18 of the whole, in every product.
+constexpr double kSplitTolerance = 5e-4;
 
 std::vector<std::string> decoder_names() {
   std::vector<std::string> names;
@@ -37,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(Every, HfDecoder, ::testing::ValuesIn(decoder_names()),
 
 TEST_P(HfDecoder, LogitsAreThoseOfTransformersOnEveryBackend) {
   for (const Backend* backend : all_backends()) {
-    const auto model = load({.backend = std::string(backend->name)});
+    const auto model = load({.backend = std::string(backend->name), .numerics = Numerics::kExact});
     EXPECT_THAT(model->report().unused, ::testing::IsEmpty());
     double largest = 0;
     for (const RecordedInput& input : recorded().inputs) {
@@ -48,6 +51,24 @@ TEST_P(HfDecoder, LogitsAreThoseOfTransformersOnEveryBackend) {
       largest = std::max(largest, here);
     }
     RecordProperty("largest_" + std::string(backend->name), std::to_string(largest));
+  }
+}
+
+// Whose weights are bf16: there, and only there, fast products may differ from exact ones.
+TEST_P(HfDecoder, FastLogitsStayNearThoseOfTransformers) {
+  const auto fast = load(), exact = load({.numerics = Numerics::kExact});
+  const auto archive = open_archive(recorded().path);
+  ASSERT_TRUE(archive);
+  const bool has_bf16 =
+      std::ranges::any_of(archive->tensors(), [](const TensorInfo& info) { return info.dtype == DType::kBF16; });
+  for (const RecordedInput& input : recorded().inputs) {
+    const auto logits = fast->forward(TokenInput{input.ids}), precise = exact->forward(TokenInput{input.ids});
+    ASSERT_TRUE(logits && precise);
+    EXPECT_LE(recorded().logit_distance(*logits, input), has_bf16 ? kSplitTolerance : kDecoderTolerance);
+    if (has_bf16) continue;
+    EXPECT_EQ(
+        std::memcmp(host_data<const float>(*logits), host_data<const float>(*precise), logits->count() * sizeof(float)),
+        0);
   }
 }
 
@@ -66,7 +87,7 @@ class HiddenStates final : public TraceSink {
 
 TEST_P(HfDecoder, HiddenStatesAreThoseOfTransformers) {
   size_t compared = 0;
-  const auto model = load();
+  const auto model = load({.numerics = Numerics::kExact});
   for (const RecordedInput& input : recorded().inputs) {
     if (input.hidden.empty()) continue;
     HiddenStates states;

@@ -4,9 +4,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 
+#include "ballast/archive/open.h"
 #include "ballast/backends/cpu/cpu.h"
+#include "tests/support/test_files.h"
 
 namespace ballast::testing {
 namespace {
@@ -50,6 +53,28 @@ TEST(OutputDigests, OfEveryRecordedLevelOfTheCpuAreThoseRecorded) {
     else expect_recorded(section, recorded[section], computed);
   }
   use_cpu_level("");
+}
+
+// Of "FILE logits" and the like, and of training in bf16.
+bool computes_with_bf16(const std::string& name) {
+  if (name.starts_with("training ")) return name.find("bf16") != std::string::npos;
+  const auto archive = open_archive(test_file_path(name.substr(0, name.rfind(' '))));
+  return archive &&
+         std::ranges::any_of(archive->tensors(), [](const TensorInfo& info) { return info.dtype == DType::kBF16; });
+}
+
+// Tiles multiply bf16 weights, unless products are exact, and nothing else.
+TEST(OutputDigests, OfTilesDifferFromThoseOfAvx512OnlyForBf16) {
+  const DigestSections recorded = read_recorded_digests();
+  ASSERT_EQ(recorded.count("cpu amx"), 1U);
+  ASSERT_EQ(recorded.count("cpu avx512"), 1U);
+  const OutputDigests &tiles = recorded.at("cpu amx"), &vectors = recorded.at("cpu avx512");
+  ASSERT_EQ(tiles.size(), vectors.size());
+  for (const auto& [name, digest] : vectors) {
+    const bool may_differ = name.find(" exact") == std::string::npos && computes_with_bf16(name);
+    if (may_differ || name == "math") continue;
+    EXPECT_EQ(tiles.at(name), digest) << name;
+  }
 }
 
 TEST(OutputDigests, AreComparedByBitsOnlyWhereTheMathOfTheMachineIsTheSame) {

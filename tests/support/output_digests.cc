@@ -89,14 +89,18 @@ class DigestedModels {
 
   OutputDigests take() {
     for (const auto& entry : std::filesystem::directory_iterator(test_file_path("hf"))) {
-      if (entry.is_directory()) add_file("hf/" + entry.path().filename().string());
+      if (!entry.is_directory()) continue;
+      const std::string name = "hf/" + entry.path().filename().string();
+      add_file(name);
+      if (name.ends_with("bf16")) add_file(name, {.numerics = Numerics::kExact}, " exact");  // there are two ways
     }
     for (const RecordedGguf& file : recorded_ggufs()) add_file(below_data(file.path));
     for (const auto& entry : std::filesystem::directory_iterator(test_file_path("gguf/tiny"))) {
       if (entry.path().extension() != ".gguf") continue;
       add_file(below_data(entry.path()));
-      if (entry.path().filename().string().find(".q") == std::string::npos) continue;
-      add_file(below_data(entry.path()), {.numerics = Numerics::kExact}, " exact");  // quantised: there are two ways
+      const std::string file = entry.path().filename().string();
+      if (file.find(".q") == std::string::npos && file.find(".bf16") == std::string::npos) continue;
+      add_file(below_data(entry.path()), {.numerics = Numerics::kExact}, " exact");
     }
     for (const char* name : {"gpt_12layer", "gpt_base", "gpt_micro", "gpt_wide", "ministral_linear", "ministral_yarn"})
       add_file(fmt::format("gptrs/{}/model.gptrs", name));

@@ -64,15 +64,17 @@ void ops_json(JsonWriter& json) {
   json.end_array();
 }
 
+// The types that --numerics matters to.
 std::vector<DType> computed_block_types() {
   std::vector<DType> types;
   for (const DTypeInfo& info : all_dtypes()) {
     if (can_dequantize(info.dtype)) types.push_back(info.dtype);
   }
+  types.push_back(DType::kBF16);
   return types;
 }
 
-// What a backend multiplies weights in blocks with, and which types so; in the order of the dtype table.
+// What a backend multiplies weights with, and which types so.
 struct BlockArithmetic {
   std::string_view arithmetic;
   std::vector<std::string_view> types;
@@ -95,7 +97,7 @@ void print_backends(Console& console) {
     table.add_row(Cell(backend->name, Paint::kBold), backend->level(), backend->summary);
   }
   table.append_to(console.out(), console.output());
-  console.out() += "\nArithmetic for quantised weights:\n";
+  console.out() += "\nArithmetic for quantised and bf16 weights:\n";
   Table blocks({{"backend"}, {"--numerics"}, {"arithmetic"}, {"types", Align::kLeft, true}});
   for (const Backend* backend : all_backends()) {
     for (const Numerics numerics : {Numerics::kFast, Numerics::kExact}) {
@@ -181,7 +183,7 @@ RunCommand add_backends(CLI::App& program, Console& console) {
                   {"backends", "List compute backends",
                    "The first is the default; --backend chooses another. The level is the instruction set used on this "
                    "machine. The\n"
-                   "second table shows the arithmetic for quantised weights with either --numerics.\n\n"
+                   "second table shows the arithmetic for quantised and bf16 weights with either --numerics.\n\n"
                    "Examples:\n  ballast backends\n  ballast backends --json\n",
                    print_backends, backends_json});
 }

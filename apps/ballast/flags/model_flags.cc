@@ -98,7 +98,7 @@ void add_model_flags(Command& command, ModelFlags& flags) {
   command.text("--backend", "NAME", flags.load.backend, "Compute with this backend; `ballast backends` lists them");
   command.threads(flags.load.threads);
   command.choice("--numerics", "HOW", flags.load.numerics, {{"fast", Numerics::kFast}, {"exact", Numerics::kExact}},
-                 "Arithmetic for quantised weights: fast (integer, default) or exact (f32)");
+                 "Arithmetic for quantised and bf16 weights: fast (default) or exact (f32)");
   command.text("--param-budget", "SIZE", flags.budget, "Limit the memory for parameters: 64MiB, or 25%");
   command.texts("--override", "FUNCTIONAL=POLICY", flags.overrides,
                 "Choose an implementation: force=NAME or benchmark; `ballast ops` lists them");
@@ -215,8 +215,10 @@ Status RunningModel::finish(Console& console) {
     text += fmt::format("waits       {} for the disk, {:.3f} s\n", grouped(stats.waits), stats.wait_seconds);
   }
   for (const DType dtype : report.block_types) {
-    text += fmt::format("blocks      {} times activations: {}\n", dtype_name(dtype),
-                        model_->backend().block_arithmetic(dtype, model_->context().numerics));
+    // Of bf16, only weights [out, in] are computed in a way of their own.
+    text +=
+        fmt::format("weights     {}{} times activations: {}\n", dtype_name(dtype), is_block(dtype) ? "" : " [out, in]",
+                    model_->backend().block_arithmetic(dtype, model_->context().numerics));
   }
   text += fmt::format("activations {}\n", human_size(model_->workspace().peak_bytes()));
   text += fmt::format("process     peak {}\n", human_size(process_peak()));

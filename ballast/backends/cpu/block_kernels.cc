@@ -152,6 +152,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include <atomic>
 
+#include "ballast/backends/cpu/tile_level.h"
 #include "ballast/io/processor.h"
 
 namespace ballast::cpu {
@@ -170,8 +171,8 @@ bool uses_dot() {
   return has && most_allowed.load(std::memory_order_relaxed) <= ByteInstructions::kDotProducts;
 }
 bool uses_tiles() {
-  static const bool has = has_dot_products() && may_use_tiles();
-  return has && most_allowed.load(std::memory_order_relaxed) == ByteInstructions::kTiles;
+  static const bool has = has_dot_products();
+  return has && level_has_tiles() && most_allowed.load(std::memory_order_relaxed) == ByteInstructions::kTiles;
 }
 
 // With fewer rows, unpacking weights for tiles costs more than vectors need to multiply them.

@@ -4,6 +4,7 @@
 #include "ballast/backends/cpu/gradients.h"
 #include "ballast/backends/cpu/kernels.h"
 #include "ballast/backends/cpu/targets.h"
+#include "ballast/backends/cpu/tile_level.h"
 // After targets.h.
 #include <hwy/highway.h>
 
@@ -27,26 +28,41 @@ int64_t best_of(int64_t targets) { return targets & -targets; }
 
 int64_t runnable_targets() { return hwy::SupportedTargets() & HWY_TARGETS; }
 
-std::string_view chosen_level() { return level_name(best_of(runnable_targets())); }
+// AVX-512 with tiles is a level of its own, because products with bf16 weights have other bits there.
+constexpr std::string_view kTileLevel = "amx";
+bool may_have_tiles(int64_t target) { return target == HWY_AVX3 && cpu::machine_has_tiles(); }
+
+std::string_view chosen_level() {
+  const int64_t target = best_of(runnable_targets());
+  return may_have_tiles(target) && cpu::level_has_tiles() ? kTileLevel : level_name(target);
+}
 
 std::string_view block_arithmetic(DType dtype, Numerics numerics) {
-  return numerics == Numerics::kFast ? cpu::block_instructions(dtype) : "f32";
+  if (numerics == Numerics::kExact) return "f32";
+  if (dtype == DType::kBF16) return chosen_level() == kTileLevel ? "bf16 in two parts, amx" : "f32";
+  return cpu::block_instructions(dtype);
 }
 
 }  // namespace
 
 std::vector<std::string_view> cpu_levels() {
   std::vector<std::string_view> levels;
-  for (int64_t rest = runnable_targets(); rest != 0; rest &= rest - 1) levels.push_back(level_name(best_of(rest)));
+  for (int64_t rest = runnable_targets(); rest != 0; rest &= rest - 1) {
+    if (may_have_tiles(best_of(rest))) levels.push_back(kTileLevel);
+    levels.push_back(level_name(best_of(rest)));
+  }
   return levels;
 }
 
 bool use_cpu_level(std::string_view level) {
   hwy::SetSupportedTargetsForTest(0);  // back to what the machine has
   hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  cpu::use_tiles(true);
   if (level.empty()) return true;
   for (int64_t rest = runnable_targets(); rest != 0; rest &= rest - 1) {
-    if (level_name(best_of(rest)) != level) continue;
+    const bool has_tiles = level == kTileLevel && may_have_tiles(best_of(rest));
+    if (level_name(best_of(rest)) != level && !has_tiles) continue;
+    cpu::use_tiles(has_tiles);
     hwy::SetSupportedTargetsForTest(best_of(rest));
     hwy::GetChosenTarget().Update(hwy::SupportedTargets());
     return true;

@@ -1,4 +1,5 @@
 // Products with weights. Few rows stream the weight as it lies; many rows go through panels that stay in the cache.
+#include "ballast/backends/cpu/bf16_tiles.h"
 #include "ballast/backends/cpu/block_kernels.h"
 #include "ballast/backends/cpu/kernels.h"
 #include "ballast/backends/cpu/targets.h"
@@ -251,11 +252,15 @@ struct Grid {
   size_t m, begin, end;
   size_t rows, columns;  // of a part
   size_t across = divide_up(end - begin, columns);
-  size_t count = across * divide_up(m, rows);
+  size_t down = divide_up(m, rows);
+  size_t count = across * down;
 
-  Part part(size_t index) const {
-    const size_t row = index / across * rows;
-    const size_t column = begin + index % across * columns;
+  // Side by side, or, to read each weight for all rows in a row, one below the other.
+  Part part(size_t index) const { return at(index / across, index % across); }
+  Part part_below(size_t index) const { return at(index % down, index / down); }
+
+  Part at(size_t i, size_t j) const {
+    const size_t row = i * rows, column = begin + j * columns;
     return {row, smaller(m, row + rows), column, smaller(end, column + columns)};
   }
 };
@@ -328,6 +333,48 @@ void multiply_by_integers(const GemmTile<float>& tile, ThreadPool& pool) {
   });
 }
 
+// ---------------------------------------------------------------- bf16 weights, by tiles
+// Few rows read long pieces of the weight. Of many, a part is a block whose activations and sums stay in a cache; parts
+// become narrower until there are some for each thread, because shorter ones would read the weight more often.
+Grid make_tile_grid(size_t m, size_t outputs, size_t threads) {
+  constexpr size_t kNarrowest = 64;
+  const auto width = [&](size_t pieces) { return larger(1, divide_up(divide_up(outputs, pieces), kPanel)) * kPanel; };
+  if (m <= kDirectRows) return {m, 0, outputs, larger(1, m), width(threads == 1 ? 1 : 4 * threads)};
+  const size_t down = divide_up(m, kMostRows);
+  const size_t rows = divide_up(divide_up(m, down), 16) * 16;
+  const size_t across = threads == 1 ? 1 : divide_up(3 * threads, down);
+  return {m, 0, outputs, rows, larger(kNarrowest, smaller(kMostOutputs, width(across)))};
+}
+
+void split_rows(const GemmTile<float>& tile, ThreadPool& pool) {
+  const size_t least = tile.m <= kDirectRows ? 512 : 32;  // steps worth waking a thread for
+  const size_t steps = split_groups_of(tile.m) * split_steps_of(tile.k);
+  pool.for_ranges(steps, larger(least, divide_up(steps, 2 * pool.size())), [&](size_t from, size_t to) HWY_ATTR {
+    split_activations({tile.a, tile.a_stride, tile.m, tile.k, from, to, tile.scratch});
+  });
+}
+
+void multiply_by_bf16_tiles(const GemmTile<float>& tile, ThreadPool& pool) {
+  if (!tile.is_prepared) split_rows(tile, pool);
+  const Grid grid = make_tile_grid(tile.m, tile.count, pool.size());
+  pool.for_ranges(grid.count, 1, [&](size_t from, size_t to) HWY_ATTR {
+    for (size_t index = from; index < to; ++index) {
+      const Part part = grid.part_below(index);
+      multiply_bf16_tiles({.w = tile.w.data,
+                           .a = tile.scratch,
+                           .m = tile.m,
+                           .k = tile.k,
+                           .c = tile.c + tile.begin,
+                           .c_stride = tile.c_stride,
+                           .row_begin = part.row_begin,
+                           .row_end = part.row_end,
+                           .begin = part.begin,
+                           .end = part.end});
+      finish_tile(tile, part.row_begin, part.row_end, tile.begin + part.begin, part.end - part.begin);
+    }
+  });
+}
+
 // ---------------------------------------------------------------- doors
 void gemm(const GemmTile<float>& tile, ThreadPool& pool) {
   const bool across = tile.layout == WeightLayout::kOutIn;
@@ -339,6 +386,7 @@ void gemm(const GemmTile<float>& tile, ThreadPool& pool) {
     else multiply_in_parts(tile, begin, end, pool);
     return;
   }
+  if (is_by_bf16_tiles(tile)) return multiply_by_bf16_tiles(tile, pool);
   if (!across && tile.m <= kStreamRows) {
     pool.for_ranges(end, stream_grain(end, pool.size()),
                     [&](size_t from, size_t to) HWY_ATTR { stream_product(tile, from, to); });
@@ -383,6 +431,7 @@ HWY_EXPORT(batched_matmul);
 
 void gemm(const GemmTile<float>& tile, ThreadPool& pool) { HWY_DYNAMIC_DISPATCH(gemm)(tile, pool); }
 uint64_t gemm_scratch(const GemmTile<float>& tile) {
+  if (is_by_bf16_tiles(tile)) return split_bytes(tile.m, tile.k);
   if (tile.numerics != Numerics::kFast || !multiplies_blocks(tile.w.dtype)) return 0;
   return rounded_bytes(rounded_form(tile.w.dtype, tile.m, tile.w.packed), tile.m, tile.k);
 }

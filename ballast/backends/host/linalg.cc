@@ -120,6 +120,8 @@ Status multiply(Context& context, const Param& weight, const RowRange& rows, Gem
   tile.numerics = context.numerics;
   BALLAST_TRY(const std::optional<Lease> packed, packed_blocks(context, weight, wanted, tile));
   tile.w.packed = packed.has_value();
+  BALLAST_TRY(const bool rounds, rounds_products(context));
+  if (rounds) tile.w.dtype = DType::kBF16;  // what product_weight makes of it
   const auto scratch_bytes = kernels<T>(context).gemm_scratch;
   BALLAST_TRY(Tensor scratch,
               context.workspace().make({scratch_bytes != nullptr ? scratch_bytes(tile) : 0}, DType::kU8));

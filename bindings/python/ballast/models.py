@@ -404,8 +404,8 @@ def load(
 
     Parameters are read when they are first used. ``param_budget`` bounds the memory that they take at a time: "2GiB",
     "25%" of them, or a number of bytes. ``device`` is a compute backend, ``threads`` how many it uses (0: all). ``exact``
-    computes with quantised weights in f32. ``max_sequences`` texts are computed in one pass, with at most ``cache_bytes``
-    for their past (0: as much as there is).
+    computes with quantised and bf16 weights in f32. ``max_sequences`` texts are computed in one pass, with at most
+    ``cache_bytes`` for their past (0: as much as there is).
 
     >>> with load("models/default") as model:
     ...     model.kind
