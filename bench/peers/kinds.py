@@ -79,6 +79,10 @@ class Work:
     def amount(self, work):
         return None
 
+    def preparing_seconds(self):
+        """A guess of what comes before turns, beside what every row takes."""
+        return 0
+
 
 # ---------------------------------------------------------------- text
 
@@ -95,6 +99,9 @@ class Text(Work):
     def work(self, files, threads, **more):
         return {"kind": self.kind, "threads": threads, "path": str(files.text(self.model, self.type)), "type": self.type,
                 "prompt": self.prompt, **more}
+
+    def preparing_seconds(self):
+        return model_files.guessed_weight_bytes(self.shape(), self.type) / 3e8  # PyTorch's file is converted
 
     def compare(self, ours, theirs, work):
         steps = 3 if self.kind == "decode" else 0
@@ -131,6 +138,10 @@ class Decode(Text):
     def seconds(self):
         size = model_files.guessed_weight_bytes(self.shape(), self.type)
         return self.steps * (size + model_files.cache_bytes_of_step(self.shape(), self.prompt)) / 8e9
+
+    def preparing_seconds(self):
+        """Everyone reads the prompt to begin with and to be compared."""
+        return super().preparing_seconds() + 6 * model_files.flop_of_prompt(self.shape(), self.prompt) / 3e11
 
 
 @dataclass
@@ -209,6 +220,9 @@ class FirstToken(Text):
 
     def compare(self, ours, theirs, work):
         return {}
+
+    def preparing_seconds(self):
+        return 0
 
     def seconds(self):
         return 0.5
@@ -337,7 +351,7 @@ class TrainingStep(Work):
 class Tokenize(Work):
     vocabulary: str = ""
     text: str = ""  # "prose" or "code"
-    size: int = 4 << 20
+    size: int = 2 << 20
     kind: ClassVar[str] = "tokenizer"
     unit: ClassVar[str] = "MiB/s"
     text_bytes: float = field(default=0, init=False)
@@ -368,7 +382,7 @@ class Tokenize(Work):
         return {name: {"difference": 0, "bound": 0} for name in theirs}
 
     def seconds(self):
-        return 2
+        return 1
 
 
 # ---------------------------------------------------------------- storage

@@ -242,7 +242,8 @@ class Run:
         if left == 0:
             return 0
         seconds = row.kind.seconds() / min(row.threads, 8) + 0.5  # the half is that of a limit
-        return 10 + seconds * 3 * (left + 3)  # loading; Ballast and two others; warming up and comparing
+        # Starting everyone; Ballast and two others; warming up, choosing settings and comparing.
+        return 10 + row.kind.preparing_seconds() + seconds * 3 * (left + 4)
 
     def results(self):
         guesses = [self.guess(row) for row in self.rows]
