@@ -1,5 +1,5 @@
 """The Python environments and caches of the scripts, made once and kept outside the tree."""
-import hashlib, os, platform, shutil, subprocess, sys
+import hashlib, json, os, platform, shutil, subprocess, sys
 from pathlib import Path
 
 
@@ -31,12 +31,24 @@ def run_logged(words, log, what, **options):
             raise CannotRun(f"{what} failed; see {log}")
 
 
+def pins(requirements):
+    """What these files name; comments and the order of lines install nothing."""
+    lines = (line.split(" #", 1)[0].strip() for file in requirements for line in file.read_text().splitlines())
+    return sorted({line for line in lines if line and not line.startswith("#")})
+
+
+def environment_folder(cache, version, requirements, from_source, variables):
+    """Named by all that makes an environment what it is."""
+    made_of = json.dumps([version, pins(requirements), sorted(from_source), variables], sort_keys=True)
+    return cache / f"venv-{key_of(made_of.encode())}"
+
+
 def make_environment(cache, *requirements, python=sys.executable, from_source=(), variables={}):
     """The folder of an environment of this Python with the packages of these files, which is made first where it is missing.
 
     Those of `from_source` are compiled, with these environment variables."""
-    version = subprocess.check_output([python, "-c", "import sys; print(sys.version, end='')"])
-    venv = cache / f"venv-{key_of(version, *requirements)}"
+    version = subprocess.check_output([python, "-c", "import sys; print(sys.version, end='')"], text=True)
+    venv = environment_folder(cache, version, requirements, from_source, variables)
     if not (venv / "complete").exists():
         shutil.rmtree(venv, ignore_errors=True)
         run_logged([python, "-m", "venv", venv], cache / "venv.log", "making the Python environment")
@@ -53,7 +65,7 @@ def make_environment(cache, *requirements, python=sys.executable, from_source=()
 
 def enter_environment(cache, *requirements, from_source=(), variables={}):
     """Goes on in the Python that has the packages."""
-    if Path(sys.prefix) == cache / f"venv-{key_of(sys.version.encode(), *requirements)}":
+    if Path(sys.prefix) == environment_folder(cache, sys.version, requirements, from_source, variables):
         return
     if sys.version_info < (3, 11):
         raise CannotRun("the pinned NumPy needs Python 3.11 or newer")
