@@ -1,8 +1,10 @@
 // Times of whole training steps (batch, forward, backward, update), for scripts/bench_peers, which runs the same steps
 // of the peers. Prints {"times_ms": [...], "losses": [...], "allocations": N}: times of the steps
-// that were measured, losses of all steps from the first, and memory asked for while measuring.
+// that were measured, losses of all steps from the first, and memory asked for while measuring. Each step takes the
+// same batch, so that peers that begin with the same weights have the same losses: --weights writes them
+// (.safetensors), and trains nothing.
 //
-// usage: training_bench mlp-sgd|mlp-adam|cnn-adam|gpt-adamw|gpt-adamw-bf16 [--threads N] [--steps N]
+// usage: training_bench mlp-sgd|mlp-adam|cnn-adam|gpt-adamw|gpt-adamw-bf16 [--threads N] [--steps N] [--weights FILE]
 #include <fmt/format.h>
 
 #include <chrono>
@@ -48,9 +50,10 @@ Result<std::shared_ptr<const Dataset>> images(const Shape& item) {
                             column("y", DType::kU32, y, Shape{kExamples}), options);
 }
 
-// Tokens without meaning; the model's vocabulary has 4,096.
+// One batch of tokens without meaning; the model's vocabulary has 4,096.
 class Tokens final : public Dataset {
  public:
+  static constexpr uint64_t kBatch = 8;
   Tokens() {
     layout_ = {.features = FeatureKind::kTokens,
                .feature_shape = Shape{256},
@@ -59,7 +62,7 @@ class Tokens final : public Dataset {
                .classes = 4096};
   }
   const ExampleLayout& layout() const override { return layout_; }
-  uint64_t size() const override { return 64; }
+  uint64_t size() const override { return kBatch; }
   const std::string& name() const override { return name_; }
 
  private:
@@ -88,7 +91,7 @@ Result<Work> make_work(std::string_view name) {
     config.model.kind = "gpt";
     config.model.gpt = {.vocab_size = 4096, .context_length = 256, .embed_dim = 256, .num_layers = 4, .num_heads = 4};
     config.optimizer = {.type = "adamw", .lr = 1e-3, .weight_decay = 0.01};
-    config.train.batch_size = 8;
+    config.train.batch_size = Tokens::kBatch;
     work.data.training = std::make_shared<Tokens>();
     return work;
   }
@@ -110,40 +113,54 @@ Result<Work> make_work(std::string_view name) {
   return work;
 }
 
-Status measure(std::string_view name, unsigned threads, int steps) {
+Result<std::unique_ptr<Trainer>> make_trainer(std::string_view name, unsigned threads) {
   BALLAST_TRY(Work work, make_work(name));
   BALLAST_TRY(auto model, make_trainable(work.config, work.data));
-  BALLAST_TRY(const auto trainer,
-              Trainer::make(work.config, std::move(model), std::move(work.data), {.threads = threads}));
+  return Trainer::make(work.config, std::move(model), std::move(work.data), {.threads = threads});
+}
+
+Status measure(Trainer& trainer, int steps) {
   std::vector<double> times, losses;
   for (int i = 0; i < kWarmUp; ++i) {
-    BALLAST_TRY(const StepRecord step, trainer->advance());
+    BALLAST_TRY(const StepRecord step, trainer.advance());
     losses.push_back(step.loss);
   }
-  const uint64_t allocations = trainer->allocations();
+  const uint64_t allocations = trainer.allocations();
   for (int i = 0; i < steps; ++i) {
     const auto begin = std::chrono::steady_clock::now();
-    BALLAST_TRY(const StepRecord step, trainer->advance());
+    BALLAST_TRY(const StepRecord step, trainer.advance());
     times.push_back(std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - begin).count());
     losses.push_back(step.loss);
   }
   fmt::print("{{\"times_ms\": [{}], \"losses\": [{}], \"allocations\": {}}}\n", fmt::join(times, ", "),
-             fmt::join(losses, ", "), trainer->allocations() - allocations);
+             fmt::join(losses, ", "), trainer.allocations() - allocations);
   return {};
+}
+
+struct Options {
+  std::string name, weights;
+  unsigned threads = 0;
+  int steps = 5;
+};
+
+Status run(const Options& options) {
+  BALLAST_TRY(const auto trainer, make_trainer(options.name, options.threads));
+  return options.weights.empty() ? measure(*trainer, options.steps) : trainer->save_model(options.weights);
 }
 
 }  // namespace
 }  // namespace ballast
 
 int main(int argc, char** argv) {
-  unsigned threads = 0;
-  int steps = 5;
+  ballast::Options options;
+  if (argc > 1) options.name = argv[1];
   for (int i = 2; i + 1 < argc; i += 2) {
     const std::string_view flag = argv[i];
-    if (flag == "--threads") threads = static_cast<unsigned>(std::atoi(argv[i + 1]));
-    if (flag == "--steps") steps = std::atoi(argv[i + 1]);
+    if (flag == "--threads") options.threads = static_cast<unsigned>(std::atoi(argv[i + 1]));
+    if (flag == "--steps") options.steps = std::atoi(argv[i + 1]);
+    if (flag == "--weights") options.weights = argv[i + 1];
   }
-  const ballast::Status status = ballast::measure(argc > 1 ? argv[1] : "", threads, steps);
+  const ballast::Status status = ballast::run(options);
   if (!status) fmt::print(stderr, "training_bench: {}\n", status.error().message);
   return status ? 0 : 2;
 }

@@ -10,10 +10,11 @@ from typing import Callable, ClassVar
 
 from storage import make_cold
 
-from . import ballast, model_files
+from . import ballast, model_files, reference
 
 CLOSE = {"f32": 1e-3, "f16": 0.01, "bf16": 0.05}  # how far logits may be apart: see difference()
-CLOSE_QUANTISED = 0.05  # llama.cpp rounds activations to 8 bits
+CLOSE_QUANTISED = 0.01  # Ballast, to reference.py: llama.cpp rounds activations to 8 bits, and is not judged
+CLOSE_LOSSES = {"f32": 1e-3, "bf16": 0.01}  # of what they move by: see TrainingStep.compare()
 TILES = {"f32": ("f32",), "f16": ("amx-bf16", "f32"), "bf16": ("amx-bf16", "f32")}
 TILES_QUANTISED = ("amx-int8", "vnni", "f32")
 
@@ -58,6 +59,7 @@ class Work:
     items: ClassVar[float] = 1
     limit: ClassVar[tuple] = ()
     variant: ClassVar[str] = ""  # what tells rows of one title apart
+    built: ClassVar[tuple] = ("model_worker",)  # Ballast's programs that it runs
     needs_crate: ClassVar[bool] = False
     threads_of: str = "each"  # or "all": only with as many threads as there are; "one": only with one
 
@@ -73,7 +75,7 @@ class Work:
         return {}
 
     def compare(self, ours, theirs, work):
-        """{name: {"difference", "bound"}} for each peer; raises Disagreement."""
+        """{name: {"difference", "bound"}} for each that is compared; bound None: it is not judged. Raises Disagreement."""
         return {}
 
     def amount(self, work):
@@ -98,7 +100,7 @@ class Text(Work):
 
     def work(self, files, threads, **more):
         return {"kind": self.kind, "threads": threads, "path": str(files.text(self.model, self.type)), "type": self.type,
-                "prompt": self.prompt, **more}
+                "prompt": self.prompt, "cache": str(files.folder), **more}
 
     def preparing_seconds(self):
         return model_files.guessed_weight_bytes(self.shape(), self.type) / 3e8  # PyTorch's file is converted
@@ -106,9 +108,13 @@ class Text(Work):
     def compare(self, ours, theirs, work):
         steps = 3 if self.kind == "decode" else 0
         answer, logits = ours.output(f"logits {self.prompt} {steps}")
-        close = CLOSE.get(self.type, CLOSE_QUANTISED)
-        return {name: judge(name, difference(logits, read_numbers(peer.output(answer["tokens"]))),
-                            max(close, CLOSE.get(peer.keeps, 0))) for name, peer in theirs.items()}
+        others = {name: read_numbers(peer.output(answer["tokens"])) for name, peer in theirs.items()}
+        if self.type in CLOSE:
+            return {name: judge(name, difference(logits, found), max(CLOSE[self.type], CLOSE.get(theirs[name].keeps, 0)))
+                    for name, found in others.items()}
+        exact = reference.logits(Path(work["cache"]), work["path"], answer["tokens"])
+        return {"ballast": judge("ballast", difference(logits, exact), CLOSE_QUANTISED),
+                **{name: {"difference": difference(found, exact), "bound": None} for name, found in others.items()}}
 
 
 @dataclass
@@ -306,6 +312,7 @@ class TrainingStep(Work):
     examples: int = 1
     first_loss: float = 0  # that of guessing
     kind: ClassVar[str] = "training"
+    built: ClassVar[tuple] = ("training_bench",)
 
     @property
     def variant(self):
@@ -324,18 +331,27 @@ class TrainingStep(Work):
         return TILES["bf16" if self.steps_of.endswith("-bf16") else "f32"]
 
     def prepare(self, files, threads):
-        return {"kind": self.kind, "threads": threads, "steps_of": self.steps_of, "count": self.count}
+        return {"kind": self.kind, "threads": threads, "steps_of": self.steps_of, "count": self.count,
+                "weights": str(files.first_weights(self.steps_of))}
 
     def ours(self, programs, work):
         return ballast.EachTime([programs["training_bench"], self.steps_of, "--threads", work["threads"], "--steps", self.count])
 
     def compare(self, ours, theirs, work):
-        """Weights begin as each program makes them, so only this is the same: before the first step, a model guesses."""
-        bound = 0.25  # logits that are not zero add half of their variance
-        checked = {"ballast": judge("ballast", abs(ours.output()["losses"][0] / self.first_loss - 1), bound)}
-        for name, peer in theirs.items():
-            checked[name] = judge(name, abs(peer.output() / self.first_loss - 1), bound)
-        return checked
+        """A model that has learnt nothing guesses. From there on everyone has the same weights and the same batch, so that
+        losses differ by roundings alone: steps multiply those, but one that is wrong moves a loss by as much as it moves."""
+        losses = ours.output()["losses"]
+        # Logits that are not zero add half of their variance.
+        guessing = judge("ballast", abs(losses[0] / self.first_loss - 1), 0.25)
+        bound = CLOSE_LOSSES["bf16" if self.steps_of.endswith("-bf16") else "f32"]
+        return {"ballast beside guessing": guessing,
+                **{name: judge(name, self.distance(losses, peer.output()), bound) for name, peer in theirs.items()}}
+
+    @staticmethod
+    def distance(ours, theirs):
+        """The largest difference of the first losses, in parts of the farthest that theirs went."""
+        moved = max(abs(loss - theirs[0]) for loss in theirs)
+        return max(abs(a - b) for a, b in zip(ours[:len(theirs)], theirs, strict=True)) / moved
 
     def amount(self, work):
         return self.flop
@@ -353,6 +369,7 @@ class Tokenize(Work):
     text: str = ""  # "prose" or "code"
     size: int = 2 << 20
     kind: ClassVar[str] = "tokenizer"
+    built: ClassVar[tuple] = ("tokenizer_bench",)
     unit: ClassVar[str] = "MiB/s"
     text_bytes: float = field(default=0, init=False)
 
@@ -401,6 +418,10 @@ class Storage(Work):
     cold: bool = False
     size_mib: int = 1024
     kind: ClassVar[str] = "storage"
+
+    @property
+    def built(self):
+        return ("ballast",) if self.ours_words[0] == "ballast" else ("ballast_bench",)
 
     @property
     def needs_crate(self):

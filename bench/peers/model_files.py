@@ -17,8 +17,9 @@ EXPORT = b"1"  # another one where export() makes other files
 
 
 class ModelFiles:
-    def __init__(self, program, llama):
-        self.program, self.llama, self.folder = program, llama, cache_folder("peers")
+    def __init__(self, programs, llama):
+        self.programs, self.llama, self.folder = programs, llama, cache_folder("peers")
+        self.program = programs["ballast"]
 
     # ---------------------------------------------------------------- text
 
@@ -64,6 +65,14 @@ class ModelFiles:
                     "--no-sync"], self.folder / "images.log", f"rounding {network} to bf16")
         shutil.rmtree(folder / "f32")
 
+    # ---------------------------------------------------------------- training
+
+    def first_weights(self, steps_of):
+        """What Ballast's training begins with, as this build makes it."""
+        path = self.folder / f"first-weights-{steps_of}.safetensors"
+        subprocess.run([self.programs["training_bench"], steps_of, "--weights", path], check=True)
+        return path
+
     # ---------------------------------------------------------------- tokenizers
 
     def vocabulary(self, name):
@@ -87,7 +96,6 @@ class ModelFiles:
         path = self.folder / f"{what}-{size}.txt"
         path.write_bytes(getattr(token_texts, what)(size).encode())
         return path
-
 
     # ---------------------------------------------------------------- storage
 
@@ -159,6 +167,8 @@ def export(network, folder):
     torch.onnx.export(model, (one,), folder / "model.onnx", dynamo=False, input_names=["pixels"], output_names=["logits"],
                       dynamic_axes={"pixels": {0: "batch"}})
     pnnx.export(model, str(folder / "model.pt"), (one,), fp16=False)
+    for name in ("model.pt", "model.pnnx.bin", "model.pnnx.onnx", "model.pnnx.param", "model_pnnx.py", "model_ncnn.py"):
+        (folder / name).unlink(missing_ok=True)  # on the way to ncnn's files
     (folder / "amount.json").write_text(json.dumps({"flop": flop_of_image(model, one)}))
 
 

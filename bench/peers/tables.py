@@ -59,7 +59,10 @@ def differences(results):
     for result in results:
         for name, found in result.record.get("agreement", {}).items():
             key = (result.row.kind.kind, getattr(result.row.kind, "type", ""), name)
-            if found["bound"] and found["difference"] >= worst.get(key, {"difference": -1})["difference"]:
+            if found["bound"] != 0 and found["difference"] >= worst.get(key, {"difference": -1})["difference"]:
                 worst[key] = found
-    return [f"{kind} {type}, {name}: {found['difference']:.2g} (at most {found['bound']:g})"
+    def judged(found):
+        return "not judged" if found["bound"] is None else f"at most {found['bound']:g}"
+
+    return [f"{kind} {type}, {name}: {found['difference']:.2g} ({judged(found)})"
             for (kind, type, name), found in worst.items()]

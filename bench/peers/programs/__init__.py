@@ -8,7 +8,8 @@ from .llama_cpp import LlamaCpp
 from .ncnn import Ncnn
 from .onnx_runtime import OnnxRuntime
 from .openvino import OpenVino
-from .pytorch import PyTorchImages, PyTorchText, PyTorchTraining
+from .pytorch import PyTorchImages, PyTorchText
+from .pytorch_training import PyTorchTraining
 from .tokenizer_packages import HuggingFaceTokenizers, Tiktoken
 
 PEERS = (LlamaCpp, PyTorchText, PyTorchImages, PyTorchTraining, OnnxRuntime, OpenVino, Ncnn, Tiktoken, HuggingFaceTokenizers)

@@ -1,5 +1,6 @@
-"""PyTorch, eager, with its fused attention: text, images and training steps."""
-import time
+"""PyTorch, eager, with its fused attention: text and images."""
+import sys
+from pathlib import Path
 
 from .timing import milliseconds_of, pixels_of, some_tokens, stored
 
@@ -12,6 +13,10 @@ class PyTorch:
         self.torch, self.work = torch, work
         torch.set_num_threads(work["threads"])
         torch.manual_seed(1)
+
+    @staticmethod
+    def use_interop():
+        sys.path.append(str(Path(__file__).resolve().parents[3] / "tests/interop"))
 
 
 class PyTorchText(PyTorch):
@@ -60,9 +65,7 @@ class PyTorchImages(PyTorch):
 
     def __init__(self, work, setting):
         super().__init__(work)
-        import sys
-        from pathlib import Path
-        sys.path.append(str(Path(__file__).resolve().parents[3] / "tests/interop"))
+        self.use_interop()
         import torch_weights
         torch = self.torch
         dtype = torch.bfloat16 if work["type"] == "bf16" else torch.float32
@@ -83,69 +86,3 @@ class PyTorchImages(PyTorch):
 
     def output(self):
         return stored(self.forward())
-
-
-class PyTorchTraining(PyTorch):
-    settings = ("fused optimiser", "plain optimiser")
-
-    @staticmethod
-    def takes(work):
-        return work["kind"] == "training"
-
-    def __init__(self, work, setting):
-        super().__init__(work)
-        name, self.fused = work["steps_of"], setting == "fused optimiser"
-        self.autocast = name.endswith("-bf16")
-        self.step = self.language_model() if name.startswith("gpt") else self.classifier(name)
-        self.first_loss = self.step()
-        for _ in range(2):
-            self.step()
-
-    def classifier(self, name):
-        torch, nn = self.torch, self.torch.nn
-        if name.startswith("mlp"):
-            model, shape = nn.Sequential(nn.Linear(784, 128), nn.ReLU(), nn.Linear(128, 10)), (64, 784)
-        else:
-            model, shape = nn.Sequential(nn.Conv2d(1, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2),
-                                         nn.Flatten(), nn.Linear(9216, 128), nn.ReLU(), nn.Linear(128, 10)), (64, 1, 28, 28)
-        x, y = torch.rand(shape), torch.randint(0, 10, (64,))
-        optimizer = (torch.optim.SGD(model.parameters(), lr=0.01, fused=self.fused) if name.endswith("sgd")
-                     else torch.optim.Adam(model.parameters(), lr=1e-3, fused=self.fused))
-        return lambda: self.update(optimizer, lambda: nn.functional.cross_entropy(model(x), y))
-
-    def language_model(self):
-        import transformers
-        from peers.torch_from_gguf import FUSED_GELU
-        torch = self.torch
-        config = transformers.GPT2Config(vocab_size=4096, n_positions=256, n_embd=256, n_layer=4, n_head=4, embd_pdrop=0,
-                                         resid_pdrop=0, attn_pdrop=0, tie_word_embeddings=False,
-                                         activation_function=FUSED_GELU)
-        model = transformers.GPT2LMHeadModel(config).train()
-        ids, targets = torch.randint(0, 4096, (8, 256)), torch.randint(0, 4096, (8, 256))
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=self.fused)
-
-        def loss():
-            with torch.autocast("cpu", torch.bfloat16, enabled=self.autocast):
-                logits = model(ids, use_cache=False).logits
-            return torch.nn.functional.cross_entropy(logits.float().view(-1, 4096), targets.view(-1))
-        return lambda: self.update(optimizer, loss)
-
-    def update(self, optimizer, loss_of):
-        optimizer.zero_grad(set_to_none=True)
-        loss = loss_of()
-        loss.backward()
-        optimizer.step()
-        return loss.item()
-
-    def turn(self):
-        times = []
-        for _ in range(self.work["count"]):
-            start = time.perf_counter()
-            self.step()
-            times.append((time.perf_counter() - start) * 1e3)
-        times.sort()
-        return {"ms": times[len(times) // 2]}
-
-    def output(self):
-        """The loss of the first step."""
-        return self.first_loss
