@@ -1,18 +1,15 @@
-"""Rounds in which everyone has a turn, and results that stay: a run that was cut off goes on where it was."""
-import json, os, re, statistics, subprocess, sys, time
+"""Rounds in which everyone has a turn."""
+import json, re, statistics, subprocess, sys, time
 from dataclasses import dataclass
-from pathlib import Path
 
-from environment import CannotRun, key_of, machine
-from llama_source import llama_key
+from environment import CannotRun
 
-from .disturbance import MOST_OF_A_CORE, Disturbed, Watch
+from .disturbance import Disturbed, Watch
 from .kinds import Disagreement, Work
 from .programs import PEERS
-from .rust_program import crate_key
+from .records import is_quiet
 from .worker import PeerWorker, WorkerFailed
 
-ROOT = Path(__file__).resolve().parents[2]
 OURS = "ballast"
 NO_PROGRAMS = ("limit", "others")  # what a round has beside turns
 SETTING_TURNS = 3
@@ -36,14 +33,19 @@ class Row:
         return re.sub(r"[^a-z0-9]+", "-", f"{self.kind.title} {self.kind.variant} {self.threads}".lower()).strip("-")
 
     def words(self):
+        """As it is shown."""
         return f"{self.kind.title}, {self.threads} threads".lower()
+
+    def matches(self, words):
+        """Those of what is shown, or the name of its kind."""
+        return all(word.lower() in f"{self.kind.kind}: {self.words()}" for word in words)
 
 
 class Result:
     """What was measured of a row: medians of the rounds."""
 
-    def __init__(self, row, record):
-        self.row, self.record = row, record
+    def __init__(self, row, record, of_this_build=True):
+        self.row, self.record, self.of_this_build = row, record, of_this_build
 
     def milliseconds(self, name=OURS):
         return statistics.median(turns[name]["ms"] for turns in self.record["rounds"])
@@ -76,47 +78,6 @@ class Result:
         return self.row.kind.target(self) if self.row.kind.target else ("", "", None)
 
 
-def everything_that_measures(programs, requirements):
-    """What results depend on: programs, peers, this harness with what makes its models and texts, and the processor."""
-    scripts = [*(ROOT / "bench").glob("*.py"), *(ROOT / "bench/peers").rglob("*.py"), *(ROOT / "tests/interop").glob("*.py")]
-    return [*(programs[name] for name in BUILT), *requirements, *sorted(scripts), llama_key().encode(), crate_key().encode(),
-            json.dumps(machine()).encode()]
-
-
-class Records:
-    """A file for each row, written after each round. Rows measured with other programs are measured again, and so are,
-    where only quiet ones count, rounds in which others used the machine."""
-
-    def __init__(self, folder, programs, requirements, only_quiet):
-        self.folder, self.only_quiet = folder, only_quiet
-        folder.mkdir(parents=True, exist_ok=True)
-        self.key = key_of(*everything_that_measures(programs, requirements))
-
-    def path(self, row):
-        return self.folder / f"{row.slug()}.json"
-
-    def load(self, row):
-        try:
-            record = json.loads(self.path(row).read_text())
-        except (FileNotFoundError, json.JSONDecodeError):
-            record = {}
-        if record.get("programs") != self.key:
-            record = {"programs": self.key, "title": row.title(), "threads": row.threads, "rounds": [], "settings": {}}
-        if self.only_quiet:
-            record["rounds"] = [turns for turns in record["rounds"] if is_quiet(turns)]
-        return record
-
-    def store(self, row, record):
-        path = self.path(row)
-        unfinished = path.with_suffix(".unfinished")
-        unfinished.write_text(json.dumps(record, indent=1) + "\n")
-        os.replace(unfinished, path)
-
-
-def is_quiet(turns):
-    return turns["others"]["cores"] <= MOST_OF_A_CORE
-
-
 class Measuring:
     def __init__(self, programs, files, records, rounds):
         self.programs, self.files, self.records, self.rounds = programs, files, records, rounds
@@ -135,16 +96,17 @@ class Measuring:
             self.without[name] = True
         return None
 
-    def open_peer(self, peer, work, known):
-        """With the fastest of its settings, or the one that an earlier round had; warm."""
+    def open_peer(self, peer, work, known, turns):
+        """With the fastest of its settings, by the best of so many turns, or the one that an earlier round had; warm."""
         settings = [known] if known in peer.settings else peer.settings
         best, least = None, float("inf")
         for setting in settings:
             worker = None
             try:
                 worker = PeerWorker(peer, work, setting)
-                worker.turn()
-                milliseconds = self.best_turn(worker, least) if len(settings) > 1 else 0
+                milliseconds = worker.turn()["ms"]
+                if len(settings) > 1 and turns:
+                    milliseconds = self.best_turn(worker, least, turns)
             except BaseException:
                 self.close_all([c for c in (worker, best) if c])
                 raise
@@ -155,16 +117,16 @@ class Measuring:
         return best
 
     @staticmethod
-    def best_turn(worker, to_beat):
+    def best_turn(worker, to_beat, turns):
         """Of a few; of one where that is far too slow."""
         least = float("inf")
-        for _ in range(SETTING_TURNS):
+        for _ in range(turns):
             least = min(least, worker.turn()["ms"])
             if least > HOPELESS * to_beat:
                 break
         return least
 
-    def open_all(self, row, work, record):
+    def open_all(self, row, work, record, turns=SETTING_TURNS):
         contenders = {}
         try:
             contenders[OURS] = row.kind.ours(self.programs, work)
@@ -174,7 +136,7 @@ class Measuring:
                 other.turn()
             for peer in PEERS:
                 if peer.takes(work):
-                    contenders[peer.name] = self.open_peer(peer, work, record["settings"].get(peer.name))
+                    contenders[peer.name] = self.open_peer(peer, work, record["settings"].get(peer.name), turns)
         except BaseException:
             self.close_all(contenders.values())
             raise
@@ -185,18 +147,24 @@ class Measuring:
         for contender in contenders:
             contender.close()
 
+    def round_of(self, row, contenders, record, number):
+        """Everyone's turn, the limit, and what others used; another one begins each round."""
+        names = list(contenders)
+        watch = Watch(c.process.pid for c in contenders.values() if hasattr(c, "process"))
+        first = number % len(names)
+        turns = {name: contenders[name].turn() for name in names[first:] + names[:first]}
+        turns = {name: turns[name] for name in names}
+        limit = self.limit(row.kind.limit, row.threads)
+        if limit:
+            record["limit"], turns["limit"] = limit[0], {"per_s": limit[1]}
+        turns["others"] = {"cores": watch.cores_of_others()}
+        return turns
+
     def take_turns(self, row, contenders, record):
-        """Another one begins each round. Where only quiet rounds count, others are taken again, as often as there are rounds."""
-        names, disturbed = list(contenders), 0
+        """Where only quiet rounds count, others are taken again, as often as there are rounds."""
+        disturbed = 0
         while len(record["rounds"]) < self.rounds:
-            watch = Watch(c.process.pid for c in contenders.values() if hasattr(c, "process"))
-            first = len(record["rounds"]) % len(names)
-            turns = {name: contenders[name].turn() for name in names[first:] + names[:first]}
-            turns = {name: turns[name] for name in names}
-            limit = self.limit(row.kind.limit, row.threads)
-            if limit:
-                record["limit"], turns["limit"] = limit[0], {"per_s": limit[1]}
-            turns["others"] = {"cores": watch.cores_of_others()}
+            turns = self.round_of(row, contenders, record, len(record["rounds"]))
             if self.records.only_quiet and not is_quiet(turns):
                 disturbed += 1
                 if disturbed > self.rounds:
@@ -208,64 +176,119 @@ class Measuring:
     def measure(self, row):
         """The Result of a row, measured as far as it was not; raises one of FAILURES."""
         record = self.records.load(row)
-        work = row.kind.prepare(self.files, row.threads)
         if len(record["rounds"]) < self.rounds:
             start = time.monotonic()
-            contenders = self.open_all(row, work, record)
             try:
-                record["settings"] = {name: c.setting for name, c in contenders.items() if c.setting}
-                theirs = {name: c for name, c in contenders.items() if name != OURS}
-                record["agreement"] = row.kind.compare(contenders[OURS], theirs, work)
-                record["items"], record["amount"] = row.kind.items, row.kind.amount(work)
-                record["date"] = time.strftime("%Y-%m-%d")
-                self.take_turns(row, contenders, record)
-            finally:
-                self.close_all(contenders.values())
+                self.measure_rounds(row, record)
+            except Disagreement as error:
+                self.records.store(row, {**record, "rounds": [], "failed": str(error)})
+                raise
             record["seconds"] = record.get("seconds", 0) + time.monotonic() - start
             self.records.store(row, record)
+        return Result(row, record)
+
+    def measure_rounds(self, row, record):
+        record.pop("failed", None)
+        work = row.kind.prepare(self.files, row.threads)
+        contenders = self.open_all(row, work, record)
+        try:
+            record["settings"] = {name: c.setting for name, c in contenders.items() if c.setting}
+            record["agreement"] = self.compare(row, contenders, work)
+            record["items"], record["amount"] = row.kind.items, row.kind.amount(work)
+            self.take_turns(row, contenders, record)
+        finally:
+            self.close_all(contenders.values())
+
+    @staticmethod
+    def compare(row, contenders, work):
+        return row.kind.compare(contenders[OURS], {name: c for name, c in contenders.items() if name != OURS}, work)
+
+    def check(self, row):
+        """Makes what a row needs, starts everyone with each setting for a turn and compares; keeps nothing."""
+        work = row.kind.prepare(self.files, row.threads)
+        contenders = self.open_all(row, work, {"settings": {}}, turns=0)
+        try:
+            record = {"settings": {}, "agreement": self.compare(row, contenders, work), "items": row.kind.items,
+                      "amount": row.kind.amount(work)}
+            record["rounds"] = [self.round_of(row, contenders, record, 0)]
+        finally:
+            self.close_all(contenders.values())
         return Result(row, record)
 
 
 FAILURES = (Disagreement, Disturbed, WorkerFailed, CannotRun, subprocess.CalledProcessError)
 
 
+def kept_results(records, rows, rounds):
+    """(Results of what is measured, [(row, why it is not)])."""
+    found, missing = [], []
+    for row in rows:
+        record = records.read(row)
+        if record and len(record["rounds"]) >= rounds:
+            found.append(Result(row, record, records.is_current(row, record)))
+        else:
+            missing.append((row, record.get("failed", "") if record else ""))
+    return found, missing
+
+
+def guessed_seconds(row, rounds):
+    """Of so many rounds of a row."""
+    if rounds <= 0:
+        return 0
+    seconds = row.kind.seconds() / min(row.threads, 8) + 0.5  # the half is that of a limit
+    # Starting everyone; Ballast and two others; warming up, choosing settings and comparing.
+    return 10 + row.kind.preparing_seconds() + seconds * 3 * (rounds + 4)
+
+
 class Run:
     """Rows one after the other, with what is left said; a row that fails does not end the others."""
 
-    def __init__(self, measuring, rows):
-        self.measuring, self.rows, self.failures = measuring, rows, []
+    def __init__(self, measuring, rows, minutes=None):
+        """Within so many minutes, what another build measured comes last."""
+        self.measuring, self.failures = measuring, []
+        self.rows = rows if minutes is None else sorted(rows, key=measuring.records.is_of_other_build)
+        self.end = None if minutes is None else time.monotonic() + 60 * minutes
 
     def guess(self, row):
         """Seconds of what of a row is left to do."""
-        record = self.measuring.records.load(row)
-        left = max(0, self.measuring.rounds - len(record["rounds"]))
-        if left == 0:
-            return 0
-        seconds = row.kind.seconds() / min(row.threads, 8) + 0.5  # the half is that of a limit
-        # Starting everyone; Ballast and two others; warming up, choosing settings and comparing.
-        return 10 + row.kind.preparing_seconds() + seconds * 3 * (left + 4)
+        return guessed_seconds(row, self.measuring.rounds - len(self.measuring.records.load(row)["rounds"]))
 
-    def results(self):
+    def fits(self, seconds):
+        return self.end is None or time.monotonic() + seconds <= self.end
+
+    def measure(self):
         guesses = [self.guess(row) for row in self.rows]
         say(f"{len(self.rows)} rows, {sum(g == 0 for g in guesses)} of them measured before; "
             f"{self.measuring.rounds} rounds each; about {sum(guesses) / 60:.0f} minutes (a first guess), and the time to make "
             "what is missing in the cache")
         spent = guessed = 0
-        found = []
+        for i, row in enumerate(self.rows):
+            start, pace = time.monotonic(), spent / guessed if guessed else 1
+            if not guesses[i] or not self.fits(guesses[i] * pace) or (result := self.result(i, row)) is None:
+                continue
+            spent, guessed = spent + time.monotonic() - start, guessed + guesses[i]
+            left = sum(guesses[i + 1:]) * spent / guessed
+            self.say_of(i, f"{row.words()}: {self.summary(result)}; {left / 60:.0f} minutes left")
+
+    def say_of(self, i, text):
+        say(f"[{i + 1}/{len(self.rows)}] {text}")
+
+    def result(self, i, row, checks=False):
+        try:
+            return self.measuring.check(row) if checks else self.measuring.measure(row)
+        except FAILURES as error:
+            self.failures.append((row, str(error)))
+            self.say_of(i, f"FAILED: {row.words()}: {error}")
+            return None
+
+    def check(self):
+        """Whether rows can be measured, and agree; their times mean nothing."""
         for i, row in enumerate(self.rows):
             start = time.monotonic()
-            try:
-                result = self.measuring.measure(row)
-            except FAILURES as error:
-                self.failures.append((row, str(error)))
-                say(f"[{i + 1}/{len(self.rows)}] FAILED: {row.words()}: {error}")
-                continue
-            found.append(result)
-            if guesses[i]:
-                spent, guessed = spent + time.monotonic() - start, guessed + guesses[i]
-            left = sum(guesses[i + 1:]) * (spent / guessed if guessed else 1)
-            say(f"[{i + 1}/{len(self.rows)}] {row.words()}: {self.summary(result)}; {left / 60:.0f} minutes left")
-        return found
+            if (result := self.result(i, row, checks=True)) is not None:
+                apart = ", ".join(f"{name} {found['difference']:.2g}" for name, found in result.record["agreement"].items())
+                self.say_of(i, f"{row.words()}: {self.summary(result)}; differences: {apart or 'none'}; "
+                               f"{time.monotonic() - start:.0f} s")
 
     @staticmethod
     def summary(result):

@@ -42,6 +42,7 @@ class Sequences(Text):
     sequences: int = 1
     steps: int = 16
     kind: ClassVar[str] = "sequences"
+    built: ClassVar[tuple] = ("ballast",)
 
     @property
     def title(self):
