@@ -44,4 +44,12 @@ Status check_output_path(const std::string& path, bool overwrite) {
       fmt::format("{}: {}", folder.string(), std::error_code(errno, std::generic_category()).message()));
 }
 
+bool is_same_place(const std::string& a, const std::string& b) {
+  std::error_code failure;
+  if (fs::equivalent(a, b, failure)) return true;
+  const fs::path first = fs::weakly_canonical(fs::absolute(a, failure), failure);
+  const fs::path second = fs::weakly_canonical(fs::absolute(b, failure), failure);
+  return !first.empty() && first == second;
+}
+
 }  // namespace ballast

@@ -11,4 +11,7 @@ namespace ballast {
 // created. kExists where a file is there and `overwrite` is off. Nothing is created.
 Status check_output_path(const std::string& path, bool overwrite);
 
+// Whether both name one file: the one that is there, or the one that either would create.
+bool is_same_place(const std::string& a, const std::string& b);
+
 }  // namespace ballast

@@ -94,6 +94,8 @@ struct TokenizerPlace {
 
 Result<std::optional<TokenizerPlace>> find_place(const ModelSource& model) {
   using Place = std::optional<TokenizerPlace>;
+  // What stands beside a file that is not there is the tokenizer of another model.
+  if (model.files() != nullptr && !model.is_folder()) BALLAST_CHECK(model.first_file());
   const bool weights_have_it = is_gguf(model);
   if (weights_have_it && !model.is_folder()) return Place({.in_weights = true});
   if (model.files() == nullptr) return Place();

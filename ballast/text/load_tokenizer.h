@@ -16,7 +16,7 @@ namespace ballast {
 Result<Tokenizer> load_tokenizer(const std::string& path);
 
 // The tokenizer of a model: the vocabulary of a GGUF file, else what stands beside the weights, or the one GGUF file of
-// a folder. kNotFound where there is none.
+// a folder. kNotFound where there is none, or no model.
 Result<Tokenizer> find_tokenizer(const ModelSource& model);
 
 // Where that is; nullopt where there is none.

@@ -116,7 +116,7 @@ TEST(Usage, TheOptionParsersOwnWordsNeverAppear) {
       {{"inspect", "a", "--sort"}, "--sort needs a value: --sort KEY"},
       {{"hash", "a", "--threads", "many"}, "--threads: \"many\" is not a whole number"},
       {{"hash", "a", "--threads", "0"}, "--threads: 0 is not between 1 and 1024"},
-      {{"hash", "a", "--threads", "-1"}, "--threads: \"-1\" is not a whole number"},
+      {{"hash", "a", "--threads", "-1"}, "--threads: -1 is below 1"},
       {{"diff", "a", "b", "--rtol", "-1"}, "--rtol: -1 is below 0"},
       {{"diff", "a", "b", "--rtol", "x"}, "--rtol: \"x\" is not a number"},
       {{"convert", "a", "b.safetensors", "--shard-size", "2 parsecs"}, "--shard-size: \"2 parsecs\" is not a size"},

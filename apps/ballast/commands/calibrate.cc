@@ -25,7 +25,7 @@ constexpr uint64_t kCalibrationWindow = 512;
 // The text in windows that do not overlap, so that every token counts once.
 Result<Perplexity> read_through(const TextModel& model, const std::string& text_path, Console& console) {
   const auto tokenizer = model.tokenizer();
-  if (!tokenizer) return with_tokenizer_advice(tokenizer.error());
+  if (!tokenizer) return with_tokenizer_advice(tokenizer.error(), TokenizerAdvice::kNothing);
   BALLAST_TRY(const std::string text, read_text_input(text_path, kMostCalibrationBytes));
   BALLAST_TRY(const std::vector<TokenId> tokens, (*tokenizer)->encode(text));
   ProgressBar bar(console.errors(), ProgressUnit::kTokens);
@@ -58,7 +58,7 @@ void add_calibration_flags(Command& command, CalibrationFlags& flags) {
                                  "Run the model on this text and spend precision where the text needs it");
   command.text("--imatrix", "FILE", flags.imatrix, "Read the importance matrix from a GGUF file instead")
       .excludes(text);
-  command.text("--save-imatrix", "FILE", flags.save, "Save the importance matrix of --calibrate as a GGUF file")
+  command.written_file("--save-imatrix", flags.save, "Save the importance matrix of --calibrate as a GGUF file")
       .needs(text);
 }
 

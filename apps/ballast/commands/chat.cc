@@ -43,7 +43,8 @@ Result<TextModel> open_text(const ChatFlags& flags, const RunningModel& running)
 }
 
 Result<Conversation> make_conversation(const ChatFlags& flags, const TextModel& text) {
-  if (const auto tokenizer = text.tokenizer(); !tokenizer) return with_tokenizer_advice(tokenizer.error());
+  if (const auto tokenizer = text.tokenizer(); !tokenizer)
+    return with_tokenizer_advice(tokenizer.error(), TokenizerAdvice::kTokenizer);
   ConversationOptions options = text.chat_options();
   options.generate.sampling = settle_sampling(options.generate.sampling, flags.sampling);
   options.generate.max_tokens = flags.max_tokens;

@@ -423,8 +423,8 @@ RunCommand add_checkpoints(CLI::App& program, Console& console) {
   command->count("--keep-every", "N", flags->keep_every, "Keep those whose step is a multiple of N", 1);
   command->flag("--with-state", flags->with_state,
                 "Also export the training state, under names that begin with state.");
-  command->text("--optimizer", "FILE", flags->optimizer,
-                "Also export the optimizer state as a Burn record; weights must be .bpk");
+  command->written_file("--optimizer", flags->optimizer,
+                        "Also export the optimizer state as a Burn record; weights must be .bpk");
   add_container_flag(*command, flags->output);
   add_output_flags(*command, flags->output);
   command->json(flags->json);

@@ -31,7 +31,6 @@ struct EmbedFlags {
   std::vector<std::string> texts;
   std::string file;
   std::string out;
-  bool overwrite = false;
   bool similarity = false;
   bool json = false;
 };
@@ -93,7 +92,7 @@ Result<EmbedResult> embed_texts(const EmbedFlags& flags, const Embedder& embedde
   if (flags.out.empty()) return result;
   BALLAST_TRY(const Tensor vectors, embedder.model().workspace().from(result.vectors, {texts.size(), result.width}));
   const NamedTensor named{"embeddings", vectors};
-  BALLAST_CHECK(write_tensors(flags.out, std::span(&named, 1), flags.overwrite));
+  BALLAST_CHECK(write_tensors(flags.out, std::span(&named, 1), flags.model.overwrite));
   return result;
 }
 
@@ -190,12 +189,13 @@ void print_remarks(const EmbedFlags& flags, const EmbedResult& result, uint64_t 
 }
 
 int embed(const EmbedFlags& flags, Console& console) {
-  if (const Status status = check_destination(flags.out, flags.overwrite); !status)
-    return console.fail(status.error(), flags.json);
+  for (const Status& status :
+       {check_destination(flags.out, flags.model.overwrite), check_profile(flags.model, flags.out)})
+    if (!status) return console.fail(status.error(), flags.json);
   auto running = RunningModel::load(flags.model);
   if (!running) return console.fail(running.error(), flags.json);
   const auto embedder = Embedder::of((*running)->shared_model(), (*running)->source(), {.tokenizer = flags.tokenizer});
-  if (!embedder) return console.fail(with_tokenizer_advice(embedder.error()), flags.json);
+  if (!embedder) return console.fail(with_tokenizer_advice(embedder.error(), TokenizerAdvice::kTokenizer), flags.json);
   const auto result = embed_texts(flags, *embedder);
   if (!result) return console.fail(result.error(), flags.json);
   if (flags.json) console.out() += embed_json(*result, flags.similarity);
@@ -224,8 +224,7 @@ RunCommand add_embed(CLI::App& program, Console& console) {
   command.texts("--text", "TEXT", flags->texts, "Embed this text; may be repeated");
   command.text("--file", "FILE", flags->file, "Embed each line of this file; - reads standard input");
   command.text("--tokenizer", "FILE", flags->tokenizer, "Use this tokenizer (default: the model's own)");
-  command.text("--out", "FILE", flags->out, "Store the vectors: .npy, .npz, .safetensors or .gten");
-  command.flag("--overwrite", flags->overwrite, "Replace an existing --out file");
+  command.written_file("--out", flags->out, "Store the vectors: .npy, .npz, .safetensors or .gten");
   command.flag("--similarity", flags->similarity, "Print the cosine similarity of every pair");
   add_model_flags(command, flags->model);
   command.json(flags->json);

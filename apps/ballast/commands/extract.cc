@@ -117,10 +117,16 @@ Result<ConvertReport> extract_each(const ExtractFlags& flags, const WritePlan& p
   BALLAST_TRY(StagingFolder staging, StagingFolder::create(flags.each, std::move(place)));
   for (size_t i = 0; i < tensors.size(); ++i) {
     BALLAST_TRY(const std::string name, safe_file_name(tensors[i].name));
-    BALLAST_TRY(ConvertReport part,
-                convert_plan(bare_array(plan, i), staging.path() + "/" + name + ".npy", npy, options));
-    add_up(total, std::move(part), tensors[i].name);
-    total.written.files.push_back((std::filesystem::path(flags.each) / (name + ".npy")).string());
+    const std::string hidden = staging.path() + "/" + name + ".npy";
+    const std::string shown = (std::filesystem::path(flags.each) / (name + ".npy")).string();
+    auto part = convert_plan(bare_array(plan, i), hidden, npy, options);
+    if (!part) {
+      std::string& text = part.error().message;
+      if (const size_t at = text.find(hidden); at != std::string::npos) text.replace(at, hidden.size(), shown);
+      return std::move(part).error();
+    }
+    add_up(total, *std::move(part), tensors[i].name);
+    total.written.files.push_back(shown);
   }
   BALLAST_CHECK(staging.publish());
   return total;
@@ -198,7 +204,8 @@ RunCommand add_extract(CLI::App& program, Console& console) {
   const Flag out =
       command.text("-o,--output", "OUT", flags->output.path,
                    "Output file; its extension determines the format unless --to does; - is standard output");
-  command.text("--each", "DIR", flags->each, "Write one .npy file per tensor into this new folder").excludes(out);
+  command.written_folder("--each", "DIR", flags->each, "Write one .npy file per tensor into this new folder")
+      .excludes(out);
   command.patterns("--only", flags->only, "Extract tensors whose name matches; may be repeated");
   command.patterns("--exclude", flags->exclude, "Skip tensors whose name matches; may be repeated");
   add_output_flags(command, flags->output);

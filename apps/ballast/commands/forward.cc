@@ -26,7 +26,6 @@ struct ForwardFlags {
   std::vector<std::string> images;  // without a flag
   uint64_t top = 0;                 // 0: five of one input, the best of each of several images
   std::string out;
-  bool overwrite = false;
   bool json = false;
 };
 
@@ -102,12 +101,12 @@ Result<ForwardResult> run(const ForwardFlags& flags, RunningModel& running) {
   const auto labels = running.model().class_names();
   if (running.model().as_image_classifier() != nullptr || !labels.empty())
     result.labels.assign(labels.begin(), labels.end());
-  else if (auto tokenizer = tokenizer_for(flags.input.tokenizer, running.source()))
+  else if (auto tokenizer = tokenizer_for(flags.input.tokenizer, running.source(), TokenizerAdvice::kTokenizer))
     result.tokenizer = std::move(*tokenizer);
   if (!flags.out.empty()) {
     BALLAST_TRY(Tensor all, running.model().workspace().from(result.values, Dims(result.shape)));
     const NamedTensor named{result.has_rows ? "logits" : "states", std::move(all)};
-    BALLAST_CHECK(write_tensors(flags.out, std::span(&named, 1), flags.overwrite));
+    BALLAST_CHECK(write_tensors(flags.out, std::span(&named, 1), flags.model.overwrite));
   }
   return result;
 }
@@ -189,8 +188,9 @@ void print_forward(const ForwardResult& result, Console& console) {
 }
 
 int forward(const ForwardFlags& flags, Console& console) {
-  if (const Status status = check_destination(flags.out, flags.overwrite); !status)
-    return console.fail(status.error(), flags.json);
+  for (const Status& status :
+       {check_destination(flags.out, flags.model.overwrite), check_profile(flags.model, flags.out)})
+    if (!status) return console.fail(status.error(), flags.json);
   auto running = RunningModel::load(flags.model);
   if (!running) return console.fail(running.error(), flags.json);
   const auto result = run(flags, **running);
@@ -225,8 +225,7 @@ RunCommand add_forward(CLI::App& program, Console& console) {
   command.optional_texts("IMAGE", flags->images, "PNG or JPEG files, or folders of them, for an image model");
   add_input_flags(command, flags->input);
   command.count("--top", "N", flags->top, "Show the N best entries of each output (5; 1 for several images)", 1);
-  command.text("--out", "FILE", flags->out, "Store all outputs: .gten, .npz or .safetensors");
-  command.flag("--overwrite", flags->overwrite, "Replace an existing --out file");
+  command.written_file("--out", flags->out, "Store all outputs: .gten, .npz, .npy or .safetensors");
   add_model_flags(command, flags->model);
   command.json(flags->json);
   command.footer(kForwardFooter);

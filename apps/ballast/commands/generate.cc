@@ -169,7 +169,8 @@ Status check_tokenizer(const GenerateFlags& flags, const std::vector<FilePrompt>
                             ? flags.tokens.empty()
                             : std::ranges::any_of(prompts, [](const auto& p) { return p.tokens.empty(); });
   const auto tokenizer = text.tokenizer();
-  return has_text && !tokenizer ? Status(with_tokenizer_advice(tokenizer.error())) : Status();
+  return has_text && !tokenizer ? Status(with_tokenizer_advice(tokenizer.error(), TokenizerAdvice::kTokenizerOrTokens))
+                                : Status();
 }
 
 Result<int> run_generate(const GenerateFlags& flags, Console& console) {

@@ -47,7 +47,7 @@ Result<MeasuredText> measure_file(PerplexityFlags& flags, RunningModel& running,
   BALLAST_TRY(const TextModel model,
               TextModel::of(running.shared_model(), running.source(), {.tokenizer = flags.tokenizer}));
   const auto tokenizer = model.tokenizer();
-  if (!tokenizer) return with_tokenizer_advice(tokenizer.error());
+  if (!tokenizer) return with_tokenizer_advice(tokenizer.error(), TokenizerAdvice::kTokenizer);
   BALLAST_TRY(const std::string text, read_text_input(flags.file, kMostMeasuredBytes));
   BALLAST_TRY(std::vector<TokenId> tokens, (*tokenizer)->encode(text));
   MeasuredText measured;

@@ -145,7 +145,10 @@ Status tokenize(const TokenizeFlags& flags, Console& console) {
   std::string model = flags.model;
   if (flags.tokenizer.empty())
     BALLAST_CHECK(assign(model, model.empty() ? default_model_path() : resolve_model_name(model)));
-  BALLAST_TRY(const Tokenizer tokenizer, tokenizer_for(flags.tokenizer, ModelSource(model)));
+  const ModelSource source(model);
+  // A tokenizer beside something that is no model says nothing of it.
+  if (flags.tokenizer.empty() && !source.is_folder()) BALLAST_CHECK(source.archive());
+  BALLAST_TRY(const Tokenizer tokenizer, tokenizer_for(flags.tokenizer, source, TokenizerAdvice::kTokenizer));
   for (const std::string& note : tokenizer.notes()) console.remark(fmt::format("note: {}\n", note));
   return flags.decode.empty() ? encode(flags, tokenizer, console) : decode(flags, tokenizer, console);
 }

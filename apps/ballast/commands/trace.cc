@@ -20,7 +20,6 @@ struct TraceFlags {
   ModelFlags model;
   InputFlags input;
   std::string out;
-  bool overwrite = false;
   bool json = false;
 };
 
@@ -55,7 +54,7 @@ Result<Recorder> record(const TraceFlags& flags, RunningModel& running) {
   auto output = running.model().forward(input);
   running.model().context().trace = nullptr;
   if (!output) return std::move(output).error();
-  if (!flags.out.empty()) BALLAST_CHECK(write_tensors(flags.out, recorder.steps(), flags.overwrite));
+  if (!flags.out.empty()) BALLAST_CHECK(write_tensors(flags.out, recorder.steps(), flags.model.overwrite));
   return recorder;
 }
 
@@ -85,8 +84,9 @@ void print_trace(const Recorder& recorder, Console& console) {
 }
 
 int trace(const TraceFlags& flags, Console& console) {
-  if (const Status status = check_destination(flags.out, flags.overwrite); !status)
-    return console.fail(status.error(), flags.json);
+  for (const Status& status :
+       {check_destination(flags.out, flags.model.overwrite, Tensors::kSeveral), check_profile(flags.model, flags.out)})
+    if (!status) return console.fail(status.error(), flags.json);
   auto running = RunningModel::load(flags.model);
   if (!running) return console.fail(running.error(), flags.json);
   const auto recorder = record(flags, **running);
@@ -114,8 +114,7 @@ RunCommand add_trace(CLI::App& program, Console& console) {
   command.optional_path("MODEL", flags->model.path,
                         "Model file or folder (default: the model that comes with Ballast)");
   add_input_flags(command, flags->input);
-  command.text("--out", "FILE", flags->out, "Store the values: .gten, .npz or .safetensors");
-  command.flag("--overwrite", flags->overwrite, "Replace an existing --out file");
+  command.written_file("--out", flags->out, "Store the values: .gten, .npz or .safetensors");
   add_model_flags(command, flags->model);
   command.json(flags->json);
   command.footer(kTraceFooter);

@@ -10,25 +10,30 @@ namespace ballast::cli {
 
 namespace {
 
-Result<const FormatDriver*> format_to_write(const std::string& path) {
+// Formats of plain tensors: the others hold models, whose config is missing here. NumPy's file holds one array.
+Result<const FormatDriver*> format_to_write(const std::string& path, Tensors count) {
   const FormatDriver* format = format_for_extension(path);
-  if (format != nullptr && format->plan_write != nullptr) return format;
+  const std::string_view name = format != nullptr ? format->name : "";
+  if (name == "gptrs-tensors" || name == "npz" || name == "safetensors") return format;
+  if (name == "npy" && count == Tensors::kOne) return format;
   return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("{}: unknown extension; use .gten, .npz, .npy or .safetensors", path));
+                    fmt::format("{}: the result is stored as .gten, .npz{}", path,
+                                count == Tensors::kOne ? ", .npy or .safetensors" : " or .safetensors"));
 }
 
 }  // namespace
 
-Status check_destination(const std::string& path, bool overwrite) {
+Status check_destination(const std::string& path, bool overwrite, Tensors count) {
   if (path.empty()) return {};
-  BALLAST_CHECK(format_to_write(path));
+  BALLAST_CHECK(format_to_write(path, count));
   AtomicFiles files({.overwrite = overwrite});
   if (auto sink = files.add(path, 0); !sink) return std::move(sink).error();
   return {};
 }
 
 Status write_tensors(const std::string& path, std::span<const NamedTensor> tensors, bool overwrite) {
-  BALLAST_TRY(const FormatDriver* format, format_to_write(path));
+  BALLAST_TRY(const FormatDriver* format,
+              format_to_write(path, tensors.size() == 1 ? Tensors::kOne : Tensors::kSeveral));
   // NumPy's file of one array has no name for it.
   const bool is_bare = format->name == "npy" && tensors.size() == 1;
   WritePlan plan;

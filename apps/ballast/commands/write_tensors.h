@@ -1,4 +1,4 @@
-// Tensors that a model made, as a file of any format.
+// Tensors that a model made, as a file.
 #pragma once
 
 #include <span>
@@ -13,10 +13,13 @@ struct NamedTensor {
   Tensor tensor;
 };
 
-// Whether write_tensors could write there; empty is yes. For telling it before the work is done.
-Status check_destination(const std::string& path, bool overwrite);
+enum class Tensors : unsigned char { kOne, kSeveral };
 
-// The extension of `path` names the format. Whole or not at all; in the given order where the format keeps one.
+// Whether write_tensors could write there; empty is yes. For telling it before the work is done.
+Status check_destination(const std::string& path, bool overwrite, Tensors count = Tensors::kOne);
+
+// The extension of `path` names the format: .gten, .npz, .safetensors, and for one tensor .npy. Whole or not at all; in
+// the given order where the format keeps one.
 Status write_tensors(const std::string& path, std::span<const NamedTensor> tensors, bool overwrite);
 
 }  // namespace ballast::cli

@@ -16,15 +16,22 @@ namespace ballast::cli {
 
 namespace {
 
+bool is_negative_whole(std::string_view text) {
+  return text.size() > 1 && text.front() == '-' && text.find_first_not_of("0123456789", 1) == std::string_view::npos;
+}
+
 // The parser's own conversion takes -1 for the largest number there is.
 std::string check_count(const std::string& text, uint64_t least, uint64_t most) {
   uint64_t value = 0;
   const char* const end = text.data() + text.size();
   const auto [stop, failure] = std::from_chars(text.data(), end, value);
-  if (failure != std::errc() || stop != end) return fmt::format("\"{}\" is not a whole number", text);
-  if (value >= least && value <= most) return {};
-  if (most == UINT64_MAX) return fmt::format("{} is below {}", value, least);
-  return fmt::format("{} is not between {} and {}", value, least, most);
+  const bool too_large = failure == std::errc::result_out_of_range && stop == end;
+  if (is_negative_whole(text)) return fmt::format("{} is below {}", text, least);
+  if (!too_large && (failure != std::errc() || stop != end)) return fmt::format("\"{}\" is not a whole number", text);
+  if (!too_large && value >= least && value <= most) return {};
+  if (most != UINT64_MAX) return fmt::format("{} is not between {} and {}", text, least, most);
+  return too_large ? fmt::format("{} is too large: at most {}", text, most)
+                   : fmt::format("{} is below {}", text, least);
 }
 
 std::string check_real(const std::string& text, double least) {
@@ -33,6 +40,19 @@ std::string check_real(const std::string& text, double least) {
   const auto [stop, failure] = std::from_chars(text.data(), end, value);
   if (failure != std::errc() || stop != end || std::isnan(value)) return fmt::format("\"{}\" is not a number", text);
   return value >= least ? "" : fmt::format("{} is below {}", text, least);
+}
+
+std::string refuse_empty_value(const std::string& text) { return text.empty() ? "the value is empty" : ""; }
+
+std::string refuse_empty_path(const std::string& text) { return text.empty() ? "the path is empty" : ""; }
+
+std::string refuse_stream(const std::string& path, std::string_view kind) {
+  if (path == "-") return fmt::format("writes a {0}, not standard output; ./- is a {0} named \"-\"", kind);
+  return refuse_empty_path(path);
+}
+
+bool may_be_empty(const std::string& placeholder) {
+  return placeholder == "TEXT" || placeholder == "KEY" || placeholder == "IDS";
 }
 
 }  // namespace
@@ -67,15 +87,15 @@ Command::Command(CLI::App& program, const std::string& name, const std::string& 
     : app_(*program.add_subcommand(name, summary)) {}
 
 Flag Command::path(const std::string& name, std::string& path, const std::string& help) {
-  return Flag(app_.add_option(name, path, help)->required()->option_text(" "));
+  return Flag(app_.add_option(name, path, help)->required()->option_text(" ")->check(refuse_empty_path));
 }
 
 Flag Command::paths(const std::string& name, std::vector<std::string>& paths, const std::string& help) {
-  return Flag(app_.add_option(name, paths, help)->required()->option_text("..."));
+  return Flag(app_.add_option(name, paths, help)->required()->option_text("...")->check(refuse_empty_path));
 }
 
 Flag Command::optional_path(const std::string& name, std::string& path, const std::string& help) {
-  return Flag(app_.add_option(name, path, help)->option_text(" "));
+  return Flag(app_.add_option(name, path, help)->option_text(" ")->check(refuse_empty_path));
 }
 
 Flag Command::optional_texts(const std::string& name, std::vector<std::string>& texts, const std::string& help) {
@@ -88,12 +108,29 @@ Flag Command::flag(const std::string& name, bool& value, const std::string& help
 
 Flag Command::text(const std::string& name, const std::string& placeholder, std::string& value,
                    const std::string& help) {
-  return Flag(app_.add_option(name, value, help)->option_text(placeholder));
+  CLI::Option* const option = app_.add_option(name, value, help)->option_text(placeholder);
+  if (!may_be_empty(placeholder)) option->check(refuse_empty_value);
+  return Flag(option);
+}
+
+Flag Command::written_file(const std::string& name, std::string& path, const std::string& help) {
+  return Flag(app_.add_option(name, path, help)->option_text("FILE")->check([](const std::string& given) {
+    return refuse_stream(given, "file");
+  }));
+}
+
+Flag Command::written_folder(const std::string& name, const std::string& placeholder, std::string& path,
+                             const std::string& help) {
+  return Flag(app_.add_option(name, path, help)->option_text(placeholder)->check([](const std::string& given) {
+    return refuse_stream(given, "folder");
+  }));
 }
 
 Flag Command::texts(const std::string& name, const std::string& placeholder, std::vector<std::string>& values,
                     const std::string& help) {
-  return Flag(app_.add_option(name, values, help)->option_text(placeholder)->allow_extra_args(false));
+  CLI::Option* const option = app_.add_option(name, values, help)->option_text(placeholder)->allow_extra_args(false);
+  if (!may_be_empty(placeholder)) option->check(refuse_empty_value);
+  return Flag(option);
 }
 
 Flag Command::count(const std::string& name, const std::string& placeholder, uint64_t& value, const std::string& help,
@@ -124,7 +161,7 @@ Flag Command::seed(const std::string& name, uint64_t& value, bool& random, const
 Flag Command::size(const std::string& name, uint64_t& bytes, const std::string& help) {
   const auto in_bytes = [](std::string& text) -> std::string {
     const auto size = parse_size(text);
-    if (!size) return fmt::format("\"{}\" is not a size; write 500MB or 2GiB", text);
+    if (!size) return fmt::format("\"{}\" is not a size of one byte or more; write 500MB or 2GiB", text);
     text = std::to_string(*size);
     return "";
   };

@@ -45,8 +45,13 @@ class Command {
   Flag optional_texts(const std::string& name, std::vector<std::string>& texts, const std::string& help);
 
   Flag flag(const std::string& name, bool& value, const std::string& help);
-  // `placeholder` is what help shows for the value: FILE, N, REGEX.
+  // `placeholder` is what help shows for the value: FILE, N, REGEX. An empty value is refused, unless it is a
+  // TEXT, the KEY of metadata, or IDS, of which the commands say more.
   Flag text(const std::string& name, const std::string& placeholder, std::string& value, const std::string& help);
+  // A file that the command writes beside its result. "-" is refused: standard output has the result.
+  Flag written_file(const std::string& name, std::string& path, const std::string& help);
+  Flag written_folder(const std::string& name, const std::string& placeholder, std::string& path,
+                      const std::string& help);
   // May be given several times; each takes one value.
   Flag texts(const std::string& name, const std::string& placeholder, std::vector<std::string>& values,
              const std::string& help);

@@ -38,7 +38,7 @@ Result<std::string> read_small_text(const std::string& path) {
 }  // namespace
 
 void HuggingFaceConfig::add_flags(Command& command) {
-  command.text("--write-config", "FILE", write_path_, "Write config.json here (with --adapt gptrs-to-huggingface)");
+  command.written_file("--write-config", write_path_, "Write config.json here (with --adapt gptrs-to-huggingface)");
 }
 
 Status HuggingFaceConfig::prepare(const std::vector<std::string>& adapters, const std::string& source,

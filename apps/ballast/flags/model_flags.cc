@@ -12,6 +12,7 @@
 #include "apps/ballast/output/text.h"
 #include "ballast/base/json.h"
 #include "ballast/io/file.h"
+#include "ballast/io/output_path.h"
 #include "ballast/ops/backend.h"
 #include "ballast/ops/context.h"
 #include "ballast/ops/registry.h"
@@ -28,11 +29,11 @@ namespace fs = std::filesystem;
 Status parse_budget(const std::string& text, LoadOptions& options) {
   const auto refuse = [&] {
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("--param-budget {}: not a size such as 64MiB or a share such as 25%", text));
+                      fmt::format("--param-budget {}: not a size such as 64MiB or a share such as 25%, above 0", text));
   };
   double number = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failure != std::errc() || !(number >= 0)) return refuse();
+  if (failure != std::errc() || !(number > 0)) return refuse();
   const std::string unit(end, static_cast<size_t>(text.data() + text.size() - end));
   if (unit == "%") {
     if (number > 100) return refuse();
@@ -104,7 +105,8 @@ void add_model_flags(Command& command, ModelFlags& flags) {
                 "Choose an implementation: force=NAME or benchmark; `ballast ops` lists them");
   command.text("--config", "FILE", flags.config_path, "Read the model config (JSON) from here, for files without one");
   command.flag("--stats", flags.stats, "Report memory, reads and waits at the end");
-  command.text("--profile", "FILE", flags.profile_path, "Write a timeline of all operations (Chrome trace)");
+  command.written_file("--profile", flags.profile_path, "Write a timeline of all operations (Chrome trace)");
+  command.flag("--overwrite", flags.overwrite, "Replace existing files that the command writes");
 }
 
 // ---------------------------------------------------------------- the default model
@@ -124,15 +126,47 @@ Result<std::string> default_model_path() {
 
 // ---------------------------------------------------------------- profile
 
+namespace {
+
+constexpr std::string_view kProfileBegin = R"({"displayTimeUnit":"ms","traceEvents":[)";
+
+Result<bool> is_profile(const ByteSource& file) {
+  if (file.size() == 0) return true;  // nothing is lost
+  BALLAST_TRY(const ByteVector bytes, read_bytes(file, 0, std::min<uint64_t>(file.size(), kProfileBegin.size())));
+  return as_text(bytes) == kProfileBegin;
+}
+
+}  // namespace
+
+Status check_profile(const ModelFlags& flags, const std::string& out) {
+  const std::string& path = flags.profile_path;
+  if (path.empty()) return {};
+  if (!out.empty() && is_same_place(out, path)) {
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("--profile and --out cannot be one file: {}", path));
+  }
+  BALLAST_CHECK(check_output_path(path, flags.overwrite));
+  const auto file = open_file(path, FileAccess::kPositional);
+  if (!file && file.error().code == ErrorCode::kNotFound) return {};
+  if (!file) return file.error();
+  BALLAST_TRY(const bool ours, is_profile(**file));
+  if (ours) return {};
+  return make_error(ErrorCode::kExists,
+                    fmt::format("{}: exists and is not a profile, so --overwrite does not replace it; name another "
+                                "file, or remove it",
+                                path));
+}
+
 // Gathers what ran when; written as Chrome's trace events, which its about:tracing and Perfetto show.
 class RunningModel::Profile final : public ProfileSink {
  public:
   // Opens the file at once: a path that cannot be written is told before anything runs.
-  static Result<std::unique_ptr<Profile>> open(const std::string& path) {
-    auto profile = std::make_unique<Profile>();
-    BALLAST_TRY(profile->sink_, profile->files_.add(path, 0));
+  static Result<std::unique_ptr<Profile>> open(const ModelFlags& flags) {
+    BALLAST_CHECK(check_profile(flags));
+    auto profile = std::make_unique<Profile>(flags);
+    BALLAST_TRY(profile->sink_, profile->files_.add(flags.profile_path, 0));
     return profile;
   }
+  explicit Profile(const ModelFlags& flags) : flags_(flags), files_({.overwrite = flags.overwrite}) {}
 
   void on_functional(std::string_view name, std::string_view functional, std::string_view implementation,
                      double begin_seconds, double end_seconds) override {
@@ -143,7 +177,7 @@ class RunningModel::Profile final : public ProfileSink {
 
   Status write() {
     JsonWriter json;
-    json.begin_object().key("displayTimeUnit").string("ms").key("traceEvents").begin_array();
+    json.begin_object().key("displayTimeUnit").string("ms").key("traceEvents").begin_array();  // see kProfileBegin
     for (const Event& event : events_) {
       json.begin_object().key("name").string(event.name.empty() ? event.functional : event.name);
       json.key("cat").string(event.functional).key("ph").string("X").key("pid").number(1).key("tid").number(1);
@@ -153,6 +187,7 @@ class RunningModel::Profile final : public ProfileSink {
     }
     json.end_array().end_object();
     BALLAST_CHECK(sink_->write_text(json.take() + '\n'));
+    BALLAST_CHECK(check_profile(flags_));  // something else may have appeared
     return files_.commit();
   }
 
@@ -161,7 +196,8 @@ class RunningModel::Profile final : public ProfileSink {
     std::string name, functional, implementation;
     double begin, duration;  // microseconds
   };
-  AtomicFiles files_{{.overwrite = true}};
+  ModelFlags flags_;
+  AtomicFiles files_;
   ByteSink* sink_ = nullptr;
   std::vector<Event> events_;
   double origin_ = 0;
@@ -186,7 +222,7 @@ Result<std::unique_ptr<RunningModel>> RunningModel::load(const ModelFlags& flags
     BALLAST_TRY(const ByteVector bytes, read_bytes(*source, 0, source->size()));
     options.config_text = std::string(as_text(bytes));
   }
-  if (!flags.profile_path.empty()) BALLAST_CHECK(assign(running->profile_, Profile::open(flags.profile_path)));
+  if (!flags.profile_path.empty()) BALLAST_CHECK(assign(running->profile_, Profile::open(flags)));
   BALLAST_TRY(running->model_, load_model(*running->source_, options));
   running->model_->context().profile = running->profile_.get();
   running->load_seconds_ = seconds_since(start);
@@ -232,18 +268,21 @@ Status RunningModel::finish(Console& console) {
 
 // ---------------------------------------------------------------- tokens
 
-Error with_tokenizer_advice(Error error) {
-  if (error.code == ErrorCode::kNotFound) {
-    error.message +=
-        "; give one with --tokenizer FILE (tokenizer.json, or vocab.json with merges.txt), or token ids with --tokens";
+Error with_tokenizer_advice(Error error, TokenizerAdvice advice) {
+  if (error.code != ErrorCode::kNotFound) return error;
+  if (advice == TokenizerAdvice::kNothing) {
+    error.message += "; put its tokenizer.json (or vocab.json with merges.txt) in the folder of the model";
+    return error;
   }
+  error.message += "; give one with --tokenizer FILE (tokenizer.json, or vocab.json with merges.txt)";
+  if (advice == TokenizerAdvice::kTokenizerOrTokens) error.message += ", or token ids with --tokens";
   return error;
 }
 
-Result<Tokenizer> tokenizer_for(const std::string& given, const ModelSource& model) {
+Result<Tokenizer> tokenizer_for(const std::string& given, const ModelSource& model, TokenizerAdvice advice) {
   if (!given.empty()) return load_tokenizer(given);
   auto own = find_tokenizer(model);
-  if (!own) return with_tokenizer_advice(std::move(own).error());
+  if (!own) return with_tokenizer_advice(std::move(own).error(), advice);
   return own;
 }
 

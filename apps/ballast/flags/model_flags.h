@@ -19,6 +19,7 @@ struct ModelFlags {
   std::string budget;
   std::vector<std::string> overrides;
   std::string profile_path;
+  bool overwrite = false;
   bool stats = false;
   LoadOptions load;
 };
@@ -29,6 +30,10 @@ Flag add_cache_dtype_flag(Command& command, DType& dtype);
 
 // Where the model that comes with Ballast lies: beside the program as installed, or in its source tree.
 Result<std::string> default_model_path();
+
+// Whether --profile can be written: nothing is there, or with --overwrite an older profile, and it is not `out`, the
+// file that the command writes otherwise ("": none). Nothing else is ever replaced: it may be the model.
+Status check_profile(const ModelFlags& flags, const std::string& out = "");
 
 // A model that is ready to run, and what watches it. Destroy it before printing nothing more of it.
 class RunningModel {
@@ -56,10 +61,16 @@ class RunningModel {
   std::shared_ptr<LoadedModel> model_;
 };
 
+// What a command takes in place of a tokenizer that the model lacks.
+enum class TokenizerAdvice : unsigned char {
+  kNothing,            // only a tokenizer beside the model helps
+  kTokenizer,          // --tokenizer
+  kTokenizerOrTokens,  // or token ids, with --tokens
+};
 // --tokenizer, or the model's own; kNotFound says how to give one.
-Result<Tokenizer> tokenizer_for(const std::string& given, const ModelSource& model);
+Result<Tokenizer> tokenizer_for(const std::string& given, const ModelSource& model, TokenizerAdvice advice);
 // The same for what an entry point found, or did not.
-Error with_tokenizer_advice(Error error);
+Error with_tokenizer_advice(Error error, TokenizerAdvice advice);
 
 // "1,2,3"; errors name the flag.
 Result<std::vector<TokenId>> parse_token_list(const std::vector<std::string>& texts,

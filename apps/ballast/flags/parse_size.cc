@@ -20,11 +20,12 @@ double unit_factor(std::string_view text) {
 std::optional<uint64_t> parse_size(std::string_view text) {
   double number = 0;
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (failure != std::errc() || !(number >= 0)) return std::nullopt;
+  if (failure != std::errc() || !(number > 0)) return std::nullopt;
   std::string_view unit = text.substr(static_cast<size_t>(end - text.data()));
   while (unit.starts_with(' ')) unit.remove_prefix(1);
-  const double bytes = number * unit_factor(unit);
-  if (unit_factor(unit) == 0 || bytes >= 0x1p63) return std::nullopt;
+  const double factor = unit_factor(unit), bytes = number * factor;
+  if (factor == 0 || bytes < 1 || bytes >= 0x1p63) return std::nullopt;
+  if (factor == 1 && bytes != std::floor(bytes)) return std::nullopt;  // there is no half byte
   return static_cast<uint64_t>(bytes);
 }
 

@@ -10,7 +10,7 @@ namespace ballast::cli {
 // 1000 for "kb", 1024 for "kib", and so on, in any case; 1 for "" and "b"; 0 for what is no unit.
 double unit_factor(std::string_view unit);
 
-// Bytes; nullopt for what is no size.
+// Bytes, at least one; nullopt for what is no size, or has a fraction of a byte.
 std::optional<uint64_t> parse_size(std::string_view text);
 
 }  // namespace ballast::cli

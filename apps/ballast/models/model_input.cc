@@ -18,6 +18,8 @@ namespace ballast::cli {
 
 namespace {
 
+constexpr uint64_t kMostNoise = 1 << 16;  // images, and columns of one
+
 Error refuse(std::string text) { return make_error(ErrorCode::kInvalidArgument, std::move(text)); }
 
 Status check_exclusive(const InputFlags& flags) {
@@ -34,7 +36,8 @@ Result<ModelInput> text_input(const InputFlags& flags, RunningModel& running) {
     return ModelInput(TokenInput{std::move(ids)});
   }
   if (flags.text.empty()) return refuse("a text model needs --tokens 1,2,3 or --text TEXT");
-  BALLAST_TRY(const Tokenizer tokenizer, tokenizer_for(flags.tokenizer, running.source()));
+  BALLAST_TRY(const Tokenizer tokenizer,
+              tokenizer_for(flags.tokenizer, running.source(), TokenizerAdvice::kTokenizerOrTokens));
   std::string text = flags.text;
   if (is_stream(text)) BALLAST_CHECK(assign(text, read_prompt_input()));
   BALLAST_TRY(std::vector<TokenId> ids, tokenizer.encode(text));
@@ -73,10 +76,7 @@ Result<ModelInput> image_input(const InputFlags& flags, RunningModel& running) {
     return ModelInput(std::move(image));
   }
   const uint64_t size = images.size();
-  constexpr uint64_t kMost = 1 << 16;
-  if (flags.batch == 0 || flags.batch > kMost || size > kMost) {
-    return refuse(fmt::format("--batch {} with --image-size {} is empty or too large", flags.batch, size));
-  }
+  if (size > kMostNoise) return refuse(fmt::format("images of {0} x {0} are too large; give --image-size", size));
   const Dims dims{flags.batch, images.channels(), size, size};
   BALLAST_TRY(Tensor noise, running.model().workspace().from(seeded_normals(flags.seed, dims.count()), dims));
   return ModelInput(ImageInput{std::move(noise)});
@@ -86,15 +86,22 @@ Result<ModelInput> image_input(const InputFlags& flags, RunningModel& running) {
 
 void add_input_flags(Command& command, InputFlags& flags) {
   command.texts("--tokens", "IDS", flags.tokens, "Feed a text model token ids: 1,2,3");
-  command.text("--text", "TEXT", flags.text, "Feed a text model this text; - reads standard input");
+  const Flag text = command.text("--text", "TEXT", flags.text, "Feed a text model this text; - reads standard input");
   command.text("--tokenizer", "FILE", flags.tokenizer, "Use this tokenizer (default: the model's own)");
-  command.texts("--image", "FILE", flags.images, "Feed an image model a PNG or JPEG file");
-  command.text("--input", "FILE", flags.archive,
-               "Feed a tensor from a file: [n, channels, height, width]; any shape for a .netcl model");
-  command.text("--input-key", "NAME", flags.archive_key, "Name of that tensor (default: input)");
-  command.count("--seed", "N", flags.seed, "Seed of the noise that an image model gets without input (0)");
-  command.count("--batch", "N", flags.batch, "Number of noise images (1)");
-  command.count("--image-size", "N", flags.image_size, "Resize images to N x N (default: the model's size)");
+  const Flag images = command.texts("--image", "FILE", flags.images, "Feed an image model a PNG or JPEG file");
+  const Flag input =
+      command.text("--input", "FILE", flags.archive,
+                   "Feed a tensor from a file: [n, channels, height, width]; any shape for a .netcl model");
+  command.text("--input-key", "NAME", flags.archive_key, "Name of that tensor (default: input)").needs(input);
+  const Flag seed =
+      command.count("--seed", "N", flags.seed, "Seed of the noise that an image model gets without input (0)");
+  const Flag batch = command.count("--batch", "N", flags.batch, "Number of noise images (1)", 1, kMostNoise);
+  const Flag size = command.count("--image-size", "N", flags.image_size,
+                                  "Resize images to N x N (default: the model's size)", 1, kMostNoise);
+  // What is given has its own number and size; noise is for models that got nothing else.
+  // (--tokens takes them and leaves them out of account, as in gpt.rs.)
+  for (Flag given : {text, input}) given.excludes(seed).excludes(batch).excludes(size);
+  Flag(images).excludes(seed).excludes(batch);
 }
 
 Result<std::vector<std::string>> image_files(const std::vector<std::string>& images) {
