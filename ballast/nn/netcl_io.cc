@@ -226,7 +226,7 @@ Result<nn::SaveReport> save_model(const Sequential& model, const std::string& pa
     }
     BALLAST_CHECK(nn::create_parents(path));
     WriteSettings settings;
-    settings.commit = {.overwrite = true, .sync = options.sync};
+    settings.commit = {.overwrite = options.overwrite, .sync = options.sync};
     BALLAST_TRY(const WriteReport written, write_archive(path, kNetclDriver, plan, settings));
     return nn::SaveReport{std::move(*warnings), written.bytes};
   });

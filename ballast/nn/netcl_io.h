@@ -20,6 +20,7 @@ struct SaveModelOptions {
   // Write layers of type Embedding too, which netcl's own load_model refuses.
   bool allow_embedding = false;
   bool sync = true;
+  bool overwrite = true;  // false: a file that is there, also one that appeared meanwhile, stays, and that is kExists
 };
 // One file, exactly at `path`; parent folders are created. A layer that netcl cannot save is kInvalidArgument, all of
 // them named, before anything is written: see nn::save_safetensors. The legacy pair is never written.

@@ -81,14 +81,14 @@ Status create_parents(const std::string& path) {
                                                 failure.message()));
 }
 
-Result<SaveReport> save_safetensors(const Sequential& model, const std::string& path, bool sync) {
+Result<SaveReport> save_safetensors(const Sequential& model, const std::string& path, bool sync, bool overwrite) {
   return guarded([&]() -> Result<SaveReport> {
     WritePlan plan;
     plan.description.metadata.push_back({std::string(kSequentialKey), sequential_json(model, "ballast.sequential")});
     for (const NamedTensor& tensor : model.state_dict()) plan.add_tensor(tensor.info, tensor.bytes);
     BALLAST_CHECK(create_parents(path));
     WriteSettings settings;
-    settings.commit = {.overwrite = true, .sync = sync};
+    settings.commit = {.overwrite = overwrite, .sync = sync};
     settings.accept_losses = true;  // which tensors train: the layers say so again
     BALLAST_TRY(const WriteReport written, write_archive(path, kSafetensorsDriver, plan, settings));
     return SaveReport{{}, written.bytes};

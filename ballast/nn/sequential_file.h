@@ -27,8 +27,10 @@ struct SaveReport {
   uint64_t bytes = 0;
 };
 
-// Any layers, in safetensors. Parent folders are created; the write is atomic and replaces what is there.
-Result<SaveReport> save_safetensors(const Sequential& model, const std::string& path, bool sync = true);
+// Any layers, in safetensors. Parent folders are created; the write is atomic and replaces what is there,
+// unless `overwrite` is off: then that is kExists.
+Result<SaveReport> save_safetensors(const Sequential& model, const std::string& path, bool sync = true,
+                                    bool overwrite = true);
 
 // Creates the folders above `path`.
 Status create_parents(const std::string& path);

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "ballast/backends/backends.h"
@@ -25,12 +26,59 @@ void tell(const std::function<void(std::string_view)>& listener, const std::stri
   if (listener) listener(text);
 }
 
+// A path of the run, and what it is: "the data".
+struct UsedPath {
+  std::string what;
+  std::string path;
+};
+
+void add_used_data(const DataSpec& data, std::vector<UsedPath>& used) {
+  for (const std::string& path : data.paths) used.push_back({"the data", path});
+  used.push_back({"the labels", data.labels});
+  used.push_back({"the tokenizer", data.tokenizer});
+}
+
+// Everything that the run reads or works in. A model to start from may become the result.
+std::vector<UsedPath> used_paths(const TrainConfig& config, const PrepareOptions& options) {
+  std::vector<UsedPath> used;
+  for (const auto& [path, what] : options.files_in_use) used.push_back({what, path});
+  add_used_data(config.data, used);
+  if (config.eval.data) add_used_data(*config.eval.data, used);
+  used.push_back({"the checkpoint folder", config.checkpoint.folder});
+  std::erase_if(used, [](const UsedPath& one) { return one.path.empty(); });
+  return used;
+}
+
+// What is written must be nothing that the run needs otherwise, and no two results may be one file.
+Status check_distinct(const TrainConfig& config, const PrepareOptions& options) {
+  std::vector<UsedPath> used = used_paths(config, options);
+  const auto claim = [&used](const std::string& what, const std::string& path) -> Status {
+    if (path.empty()) return {};
+    const auto other = std::ranges::find_if(used, [&](const UsedPath& one) { return is_same_place(one.path, path); });
+    if (other != used.end()) {
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("{}: is {} of this run and cannot be its {} too", path, other->what, what));
+    }
+    used.push_back({"the " + what, path});
+    return {};
+  };
+  BALLAST_CHECK(claim("trained model", config.train.output));
+  if (!config.model.init.empty()) used.push_back({"the model to start from", config.model.init});
+  BALLAST_CHECK(claim("log", config.log.file));
+  return claim("report", config.log.report);
+}
+
 // What is written at the end must not fail only then. A model that is there is looked at later where a run may turn out
 // to be finished already.
-Status check_destinations(const TrainConfig& config, bool overwrite) {
+Status check_destinations(const TrainConfig& config, const PrepareOptions& options) {
   const bool decide_later = !config.checkpoint.folder.empty();
-  if (!config.train.output.empty()) BALLAST_CHECK(check_output_path(config.train.output, overwrite || decide_later));
-  if (!config.log.file.empty()) BALLAST_CHECK(check_output_path(config.log.file, /*overwrite=*/true));
+  BALLAST_CHECK(check_distinct(config, options));
+  if (!config.train.output.empty())
+    BALLAST_CHECK(check_output_path(config.train.output, options.overwrite || decide_later));
+  if (!config.log.file.empty()) {
+    BALLAST_CHECK(check_output_path(config.log.file, /*overwrite=*/true));
+    BALLAST_CHECK(check_log_place(config.log.file));
+  }
   if (config.log.report.empty()) return {};
   return check_output_path(config.log.report, /*overwrite=*/true);
 }
@@ -115,6 +163,25 @@ Status keep_tokenizer(const PreparedRun& run) {
   return set.commit();
 }
 
+// Somebody else's file stands where the model was to go, and what was trained must not be lost: "model-1.gptrs".
+Status save_beside(PreparedRun& run, const std::string& output) {
+  constexpr int kMostNames = 100;
+  const std::filesystem::path wanted(output);
+  for (int number = 1; number <= kMostNames; ++number) {
+    const std::string name = fmt::format("{}-{}{}", wanted.stem().string(), number, wanted.extension().string());
+    const std::string path = (wanted.parent_path() / name).string();
+    const Status saved = run.trainer->save_model(path, /*overwrite=*/false);
+    if (!saved && saved.error().code == ErrorCode::kExists) continue;
+    BALLAST_CHECK(saved);
+    return make_error(ErrorCode::kExists,
+                      fmt::format("{}: appeared during training, and overwriting was not asked for; the trained model "
+                                  "is in {}",
+                                  output, path));
+  }
+  return make_error(ErrorCode::kExists,
+                    fmt::format("{}: appeared during training, and so did {} names beside it", output, kMostNames));
+}
+
 Status write_model(PreparedRun& run, bool overwrite, RunOutcome& outcome) {
   const std::string& output = run.config().train.output;
   const bool wanted = outcome.end.finished || run.checkpoints == nullptr;
@@ -122,7 +189,9 @@ Status write_model(PreparedRun& run, bool overwrite, RunOutcome& outcome) {
   std::error_code none;
   outcome.kept_output = outcome.end.steps == 0 && !overwrite && std::filesystem::exists(output, none);
   if (outcome.kept_output) return {};
-  BALLAST_CHECK(run.trainer->save_model(output));
+  const Status saved = run.trainer->save_model(output, overwrite);
+  if (!saved && saved.error().code == ErrorCode::kExists && !overwrite) return save_beside(run, output);
+  BALLAST_CHECK(saved);
   outcome.wrote_output = true;
   return {};
 }
@@ -174,7 +243,7 @@ Result<PreparedRun> prepare_run(const TrainConfig& config, const PrepareOptions&
     if (!config.log.report.empty() && !options.writes_report) {
       return make_error(ErrorCode::kInvalidArgument, "log.report: no report is written here; leave it out");
     }
-    BALLAST_CHECK(check_destinations(config, options.overwrite));
+    BALLAST_CHECK(check_destinations(config, options));
     PreparedRun run;
     BALLAST_CHECK(make_trainer(config, options, run));
     if (!options.checkpoints || config.checkpoint.folder.empty()) return run;

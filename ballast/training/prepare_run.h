@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "ballast/base/progress.h"
@@ -20,10 +21,13 @@ namespace ballast {
 class Trainer;  // training/trainer.h
 
 struct PrepareOptions {
-  std::string backend{};            // empty: the default
-  bool overwrite = false;           // a model that is there is replaced
-  bool checkpoints = true;          // false: none are looked for or written, whatever the configuration says
-  bool writes_report = false;       // the caller does; otherwise a configuration that asks for a report is refused
+  std::string backend{};       // empty: the default
+  bool overwrite = false;      // a model that is there is replaced
+  bool checkpoints = true;     // false: none are looked for or written, whatever the configuration says
+  bool writes_report = false;  // the caller does; otherwise a configuration that asks for a report is refused
+  // Files that the caller itself reads or writes in the run, and what they are ("the configuration"): nothing that the
+  // run writes may be one of them.
+  std::vector<std::pair<std::string, std::string>> files_in_use = {};
   PictureReader read_picture = {};  // for data of kind "images"
   Progress progress = {};           // of reading the data
   // What the user should know: what changed since the checkpoint, and checkpoints that were passed over.

@@ -106,7 +106,9 @@ Status check_tokenizer_place(const std::string& model_path, std::span<const Comp
 
 Status add_companions(AtomicFiles& set, const std::string& model_path, std::span<const CompanionFile> files) {
   for (const CompanionFile& file : files) {
-    BALLAST_TRY(ByteSink* const sink, set.add((folder_of(model_path) / file.name).string(), file.contents.size()));
+    const fs::path path = folder_of(model_path) / file.name;
+    if (const auto there = contents_of(path); there && *there == file.contents) continue;
+    BALLAST_TRY(ByteSink* const sink, set.add(path.string(), file.contents.size()));
     BALLAST_CHECK(sink->write_text(file.contents));
   }
   return {};

@@ -20,7 +20,7 @@ Result<std::vector<CompanionFile>> find_tokenizer_files(const std::string& folde
 // `overwrite` replaces where it has the same names. Nothing is written.
 Status check_tokenizer_place(const std::string& model_path, std::span<const CompanionFile> files, bool overwrite);
 
-// Adds them to a set of files that is being written, beside `model_path`.
+// Adds them to a set of files that is being written, beside `model_path`; what is there already is left alone.
 Status add_companions(AtomicFiles& set, const std::string& model_path, std::span<const CompanionFile> files);
 
 }  // namespace ballast

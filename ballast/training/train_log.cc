@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <limits>
 
 #include "ballast/base/json.h"
@@ -163,8 +164,26 @@ uint64_t step_of(const TrainEvent& event) {
   return std::visit([](const auto& record) { return record.step; }, event);
 }
 
+// The first line decides: each line is written whole, so also a run that was killed left one.
+Status check_log_place(const std::string& path) {
+  constexpr uint64_t kLongestLine = uint64_t{1} << 20;
+  return guarded([&]() -> Status {
+    const auto source = open_file(path, FileAccess::kPositional);
+    if (!source && source.error().code == ErrorCode::kNotFound) return {};
+    if (!source) return source.error();
+    if ((*source)->size() == 0) return {};
+    BALLAST_TRY(const ByteVector bytes, read_bytes(**source, 0, std::min((*source)->size(), kLongestLine)));
+    const std::string_view text = as_text(bytes);
+    const size_t end = text.find('\n');
+    if (end != std::string_view::npos && parse_json_line(text.substr(0, end), path)) return {};
+    return make_error(ErrorCode::kExists,
+                      fmt::format("{}: exists and is not the log of a run; name another file, or remove it", path));
+  });
+}
+
 Result<TrainLog> TrainLog::create(const std::string& path, const FileSystem* files) {
   return guarded([&]() -> Result<TrainLog> {
+    BALLAST_CHECK(check_log_place(path));
     BALLAST_TRY(AppendFile file, AppendFile::open(path, AppendFile::Start::kEmpty, files));
     return TrainLog(std::move(file));
   });

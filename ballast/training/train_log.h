@@ -17,7 +17,8 @@ uint64_t step_of(const TrainEvent& event);
 // whole lines; they are not synced.
 class TrainLog {
  public:
-  // A new log replaces the file. `files` (null = the operating system) must outlive the log.
+  // A new log replaces an older one, and nothing else: see check_log_place. `files` (null = the operating system) must
+  // outlive the log.
   static Result<TrainLog> create(const std::string& path, const FileSystem* files = nullptr);
   // For a run that goes on after `step`: keeps what the file says of steps up to it and drops the rest, which is going
   // to be done again, and a last line that was cut. A file that is not there is created; one that is no log is an error
@@ -31,6 +32,9 @@ class TrainLog {
 
   AppendFile file_;
 };
+
+// Whether a new log may be written there: nothing is there, or an empty file, or another log. kExists otherwise.
+Status check_log_place(const std::string& path);
 
 // All records of a log, for reports. A longer one is refused.
 inline constexpr uint64_t kMostLog = uint64_t{1} << 30;

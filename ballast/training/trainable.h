@@ -46,7 +46,7 @@ class Trainable {
   virtual Status check_output(const std::string& path) const = 0;
   // The model as one file that load_model takes, with these files beside it; the format follows from the suffix,
   // folders above are created, what is there is replaced. All or nothing.
-  virtual Status save(const std::string& path, std::span<const CompanionFile> companions) const = 0;
+  virtual Status save(const std::string& path, std::span<const CompanionFile> companions, bool overwrite) const = 0;
 };
 
 }  // namespace ballast

@@ -114,11 +114,11 @@ class LayersTrainable final : public Trainable {
                                   fmt::join(refused, ", ")));
   }
 
-  Status save(const std::string& path, std::span<const CompanionFile>) const override {
+  Status save(const std::string& path, std::span<const CompanionFile>, bool overwrite) const override {
     if (path.ends_with(".safetensors")) {
-      BALLAST_CHECK(nn::save_safetensors(*model_, path));
+      BALLAST_CHECK(nn::save_safetensors(*model_, path, /*sync=*/true, overwrite));
     } else {
-      BALLAST_CHECK(netcl::save_model(*model_, path));
+      BALLAST_CHECK(netcl::save_model(*model_, path, {.overwrite = overwrite}));
     }
     return {};
   }

@@ -157,7 +157,7 @@ class TextTrainable final : public Trainable {
                       fmt::format("{}: a {} model is saved as .gptrs or .safetensors", path, kind_));
   }
 
-  Status save(const std::string& path, std::span<const CompanionFile> companions) const override {
+  Status save(const std::string& path, std::span<const CompanionFile> companions, bool overwrite) const override {
     BALLAST_CHECK(check_output(path));
     const FormatDriver* format = format_for_extension(path);
     WritePlan plan;
@@ -168,7 +168,7 @@ class TextTrainable final : public Trainable {
       plan.add_tensor(params_->params()[i], *std::as_const(*params_).view(i));
     }
     BALLAST_CHECK(nn::create_parents(path));
-    AtomicFiles set({.overwrite = true});
+    AtomicFiles set({.overwrite = overwrite});
     WriteSettings settings;
     settings.set = &set;
     settings.accept_losses = true;  // which parameters train: all of them do

@@ -421,11 +421,11 @@ Status Trainer::State::restore(const LoadedCheckpoint& checkpoint) {
   return {};
 }
 
-Status Trainer::save_model(const std::string& path) {
+Status Trainer::save_model(const std::string& path, bool overwrite) {
   return guarded([&]() -> Status {
     BALLAST_CHECK(state_->check_whole());
     BALLAST_TRY(const Averaged averaged, Averaged::enter(state_->ema.get()));
-    return state_->model->save(path, state_->data.companions);
+    return state_->model->save(path, state_->data.companions, overwrite);
   });
 }
 

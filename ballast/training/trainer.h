@@ -64,8 +64,9 @@ class Trainer {
   // All or nothing. kInvalidArgument where the checkpoint is of another model or optimizer, naming what differs.
   Status restore(const LoadedCheckpoint& checkpoint);
 
-  // The model as a file; with averaged weights where there are any.
-  Status save_model(const std::string& path);
+  // The model as a file; with averaged weights where there are any. Without `overwrite`, a file that is there is
+  // kExists.
+  Status save_model(const std::string& path, bool overwrite = true);
 
   // Of memory for tensors, ever: constant from the second step on.
   uint64_t allocations() const;

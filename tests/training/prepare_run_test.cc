@@ -95,6 +95,54 @@ TEST_F(PrepareRunTest, FindsOutFirstWhetherTheModelCanBeWritten) {
   EXPECT_TRUE(prepare_run(settings, {.overwrite = true}));
 }
 
+// Puts a file where the model is to go as soon as training has begun.
+class Intruder final : public RunObserver {
+ public:
+  explicit Intruder(const TempFolder& folder) : folder_(folder) {}
+  Status on_event(const TrainEvent&) override {
+    folder_.write("model.gptrs", "of another");
+    return {};
+  }
+  bool wants_stop() override { return false; }
+
+ private:
+  const TempFolder& folder_;
+};
+
+TEST_F(PrepareRunTest, AFileThatAppearsDuringTrainingStaysAndTheModelIsNotLost) {
+  TrainConfig settings = config();
+  settings.train.output = folder_.path("model.gptrs");
+  for (const bool overwrite : {false, true}) {
+    std::filesystem::remove(settings.train.output);
+    auto prepared = prepare_run(settings, {.overwrite = overwrite});
+    ASSERT_TRUE(prepared) << prepared.error().message;
+    Intruder intruder(folder_);
+    const auto outcome = complete_run(*prepared, intruder, overwrite);
+    EXPECT_EQ(outcome.has_value(), overwrite);
+    EXPECT_EQ(read_text_file(settings.train.output) == "of another", !overwrite);
+    if (outcome) continue;
+    EXPECT_EQ(outcome.error().code, ErrorCode::kExists);
+    EXPECT_THAT(outcome.error().message, HasSubstr("model.gptrs: appeared during training"));
+    EXPECT_THAT(outcome.error().message, HasSubstr("the trained model is in " + folder_.path("model-1.gptrs")));
+    EXPECT_GT(std::filesystem::file_size(folder_.path("model-1.gptrs")), 1000U);
+  }
+}
+
+TEST_F(PrepareRunTest, WritesNothingOverWhatItReads) {
+  TrainConfig settings = config();
+  const std::string data = settings.data.paths.front(), before = read_text_file(data);
+  settings.train.output = data;
+  const auto refused = prepare_run(settings, {.overwrite = true});
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, HasSubstr("is the data of this run and cannot be its trained model too"));
+  settings.train.output.clear();
+  settings.log.file = folder_.path("mine.json");
+  const auto claimed = prepare_run(settings, {.files_in_use = {{folder_.path("mine.json"), "the configuration"}}});
+  ASSERT_FALSE(claimed);
+  EXPECT_THAT(claimed.error().message, HasSubstr("is the configuration of this run"));
+  EXPECT_EQ(read_text_file(data), before);
+}
+
 TEST_F(PrepareRunTest, RefusesAReportThatNobodyWrites) {
   TrainConfig settings = config();
   settings.log.report = folder_.path("report.html");

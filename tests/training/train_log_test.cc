@@ -69,10 +69,20 @@ TEST(TrainLog, EveryEventReadsBackTheSame) {
 
 TEST(TrainLog, ANewLogReplacesAnOldOne) {
   const TempFolder folder;
-  const std::string path = folder.write("log", "old");
+  const std::string path = folder.write("log", to_json_line(step(7)) + "\n{\"step\":8,\"lo");
   TrainLog log = value_of(TrainLog::create(path));
   write_all(log, {step(1), step(2)});
   EXPECT_EQ(read_text_file(path), to_json_line(step(1)) + "\n" + to_json_line(step(2)) + "\n");
+}
+
+TEST(TrainLog, ANewLogReplacesNothingButALog) {
+  const TempFolder folder;
+  for (const char* text : {"mine", "mine\n", "{\"loss\":1}\n", "[1]\n"}) {
+    const std::string path = folder.write("other", text);
+    EXPECT_THAT(error_of(TrainLog::create(path)), HasSubstr("other: exists and is not the log of a run"));
+    EXPECT_EQ(read_text_file(path), text);
+  }
+  EXPECT_TRUE(TrainLog::create(folder.write("empty", "")));
 }
 
 TEST(TrainLog, AResumedLogRepeatsNoStep) {

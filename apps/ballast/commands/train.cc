@@ -22,8 +22,6 @@ namespace ballast::cli {
 
 namespace {
 
-constexpr std::string_view kHistoryName = "history.jsonl";
-
 // Shows what happens, keeps it for a report, and stops at Ctrl-C.
 class Watcher final : public RunObserver {
  public:
@@ -40,7 +38,7 @@ class Watcher final : public RunObserver {
   // on without what cannot be read or written there.
   void open_history() {
     if (run_.checkpoints == nullptr) return;
-    const std::string path = fmt::format("{}/{}", run_.config().checkpoint.folder, kHistoryName);
+    const std::string path = history_path(run_.config().checkpoint.folder);
     auto kept = run_.resumed ? TrainLog::resume(path, *run_.resumed) : TrainLog::create(path);
     if (!kept) {
       console_.remark(fmt::format("a report will start at this step: {}\n", printable(kept.error().message)));
@@ -241,13 +239,13 @@ RunCommand add_train(CLI::App& program, Console& console) {
   command.path("CONFIG", flags->config, "File that describes model, data and optimizer: .toml or .json");
   command.texts("--set", "SECTION.KEY=VALUE", flags->set, "Override a setting in CONFIG; may be repeated");
   command.count("--steps", "N", flags->steps, "Train for N steps in total, whatever CONFIG says", 1);
-  command.text("--checkpoints", "FOLDER", flags->checkpoints, "Save checkpoints in this folder");
+  command.written_folder("--checkpoints", "FOLDER", flags->checkpoints, "Save checkpoints in this folder");
   command.text("--resume", "auto|must|never", flags->resume,
                "Resume from existing checkpoints: if there are any (default), always, or never");
-  command.text("--out", "FILE", flags->output, "Save the trained model: .netcl, .gptrs or .safetensors");
+  command.written_file("--out", flags->output, "Save the trained model: .netcl, .gptrs or .safetensors");
   command.flag("--overwrite", flags->overwrite, "Replace an existing file at --out");
-  command.text("--log", "FILE", flags->log, "Log each step as a line of JSON");
-  command.text("--report", "FILE", flags->report, "Write loss curves and figures at the end: .html or .svg");
+  command.written_file("--log", flags->log, "Log each step as a line of JSON");
+  command.written_file("--report", flags->report, "Write loss curves and figures at the end: .html or .svg");
   command.text("--backend", "NAME", flags->backend, "Compute with this backend; `ballast backends` lists them");
   command.threads(flags->threads);
   command.flag("--check", flags->check, "Check config, data and output path, run one batch, and stop");

@@ -26,6 +26,9 @@ struct TrainFlags {
   bool json = false;
 };
 
+// Where a run with checkpoints writes down all its steps, for its report.
+std::string history_path(const std::string& checkpoints);
+
 // Reads the configuration, opens data and model, finds out whether the results can be written, and restores the newest
 // sound checkpoint. Writes nothing but the folder of the checkpoints, and not even that for a check.
 Result<PreparedRun> prepare_run(const TrainFlags& flags, Console& console);

@@ -14,6 +14,7 @@ namespace ballast::cli {
 
 namespace {
 
+constexpr std::string_view kReportMark = "Written by ballast train.";
 constexpr double kPageWidth = 860;
 constexpr double kHalf = 422;
 constexpr double kChartGap = 16;
@@ -145,6 +146,19 @@ Status check_report_path(const std::string& path) {
   return make_error(ErrorCode::kInvalidArgument, fmt::format("{}: a report must be named .html or .svg", path));
 }
 
+Status check_report_place(const std::string& path) {
+  constexpr uint64_t kEnd = 256;  // bytes that hold the mark
+  BALLAST_CHECK(check_report_path(path));
+  const auto source = open_file(path, FileAccess::kPositional);
+  if (!source && source.error().code == ErrorCode::kNotFound) return {};
+  if (!source) return source.error();
+  const uint64_t size = (*source)->size(), length = std::min(size, kEnd);
+  BALLAST_TRY(const ByteVector bytes, read_bytes(**source, size - length, length));
+  if (size == 0 || as_text(bytes).find(kReportMark) != std::string_view::npos) return {};
+  return make_error(ErrorCode::kExists,
+                    fmt::format("{}: exists and is not the report of a run; name another file, or remove it", path));
+}
+
 std::vector<std::pair<std::string, std::string>> result_rows(const TrainReport& report, const TrainHistory& history) {
   auto rows = report.facts;
   const StepRecord& last = history.last();
@@ -189,7 +203,7 @@ std::string render_html_report(const TrainReport& report, const TrainHistory& hi
   for (const auto& [name, value] : result_rows(report, history))
     out += fmt::format("<tr><td>{}</td><td>{}</td></tr>\n", escape_markup(name), escape_markup(value));
   out += fmt::format("</table>\n<h2>Configuration</h2>\n<pre>{}</pre>\n", escape_markup(report.config));
-  out += "<footer>Written by ballast train.</footer>\n</body>\n</html>\n";
+  out += fmt::format("<footer>{}</footer>\n</body>\n</html>\n", kReportMark);
   return out;
 }
 
@@ -225,12 +239,13 @@ std::string render_svg_report(const TrainReport& report, const TrainHistory& his
       "<title>{2}</title>\n<desc>{3}</desc>\n<style>{4}</style>\n"
       "<rect width=\"100%\" height=\"100%\" style=\"fill: var(--paper)\"/>\n"
       "<text x=\"{5}\" y=\"{6}\" style=\"font: 600 20px system-ui, sans-serif; fill: "
-      "var(--ink)\">{2}</text>\n{7}</svg>\n",
-      width, height, escape_markup(report.title), escape_markup(report.config), kColours, kMargin, kTitle, body);
+      "var(--ink)\">{2}</text>\n{7}<!-- {8} -->\n</svg>\n",
+      width, height, escape_markup(report.title), escape_markup(report.config), kColours, kMargin, kTitle, body,
+      kReportMark);
 }
 
 Status write_train_report(const std::string& path, const TrainReport& report, const TrainHistory& history) {
-  BALLAST_CHECK(check_report_path(path));
+  BALLAST_CHECK(check_report_place(path));
   const std::string text = is_html(path) ? render_html_report(report, history) : render_svg_report(report, history);
   AtomicFiles set({.overwrite = true});
   BALLAST_TRY(ByteSink* const sink, set.add(path, text.size()));

@@ -20,13 +20,16 @@ struct TrainReport {
 // kInvalidArgument unless the name ends in .html, .htm or .svg. For a command to ask before it computes.
 Status check_report_path(const std::string& path);
 
+// The same, and kExists where a file is there that is no report.
+Status check_report_place(const std::string& path);
+
 // Names and values of the table of results.
 std::vector<std::pair<std::string, std::string>> result_rows(const TrainReport& report, const TrainHistory& history);
 
 std::string render_html_report(const TrainReport& report, const TrainHistory& history);
 std::string render_svg_report(const TrainReport& report, const TrainHistory& history);
 
-// By the ending of the name; replaces what is there.
+// By the ending of the name; replaces an older report and nothing else.
 Status write_train_report(const std::string& path, const TrainReport& report, const TrainHistory& history);
 
 }  // namespace ballast::cli
