@@ -10,6 +10,7 @@
 #include <new>
 #include <random>
 
+#include "ballast/io/signal_table.h"
 #include "ballast/io/work_folder.h"
 
 namespace ballast {
@@ -117,6 +118,8 @@ Status StagingFolder::make() {
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     const uint64_t ticket = uint64_t{random()} << 32 | random();
     staging_name_ = temporary_name(name_, ::getpid(), ticket);
+    // Entered first: a signal in between then finds nothing, instead of missing a folder that is there.
+    signal_slot_ = enter_signal_table(parent_.get(), staging_name_, Temporary::kFolder);
     if (files_->make_folder_at(parent_.get(), staging_name_.c_str(), 0777) == 0) {
       staging_path_ = path_beside(path_, staging_name_);
       staging_fd_ = open_inside(*files_, parent_.get(), staging_name_);
@@ -125,12 +128,16 @@ Status StagingFolder::make() {
       static_cast<void>(files_->lock(staging_fd_.get()));
       if (is_same_file(*files_, parent_.get(), staging_name_.c_str(), staging_fd_.get())) return {};
       files_->remove_folder_at(parent_.get(), staging_name_.c_str());
-    } else if (errno != EEXIST) {
+      forget();
+    } else {
       const int error_number = errno;
+      forget();
+      if (error_number == EEXIST) continue;
       staging_name_.clear();
       return path_error(path_, "make a folder beside it", error_number);
     }
   }
+  staging_name_.clear();
   return make_error(ErrorCode::kIo, fmt::format("{}: cannot make a folder beside it: another program keeps taking or "
                                                 "removing it",
                                                 path_));
@@ -144,17 +151,20 @@ StagingFolder::StagingFolder(StagingFolder&& other) noexcept
       staging_name_(std::exchange(other.staging_name_, {})),
       staging_path_(std::move(other.staging_path_)),
       parent_(std::move(other.parent_)),
+      signal_slot_(std::exchange(other.signal_slot_, -1)),
       staging_fd_(std::move(other.staging_fd_)),
       old_(std::move(other.old_)) {}
 
 StagingFolder::~StagingFolder() {
-  if (staging_name_.empty()) return;
   try {
-    remove_tree(*files_, parent_.get(), staging_name_);
+    if (!staging_name_.empty()) remove_tree(*files_, parent_.get(), staging_name_);
   } catch (const std::bad_alloc&) {
     // Left to the next writer: there is no memory to list it.
   }
+  forget();
 }
+
+void StagingFolder::forget() { leave_signal_table(std::exchange(signal_slot_, -1)); }
 
 // ---------------------------------------------------------------- publishing
 
@@ -213,14 +223,29 @@ Status StagingFolder::carry_over(int from, int to, const std::string& inside) {
   return {};
 }
 
+// Another writer was faster, or the disk does not want it.
+Error StagingFolder::not_named(int error_number) const {
+  const bool is_taken = error_number == EEXIST || error_number == ENOTEMPTY || error_number == ENOTDIR;
+  if (!is_taken) return io_error(path_, "give the folder its final name", error_number);
+  if (options_.replaces) {
+    return make_error(
+        ErrorCode::kExists,
+        fmt::format("{}: appeared while it was being written; another writer is at work there, try again", path_));
+  }
+  return make_error(ErrorCode::kExists,
+                    fmt::format("{}: appeared while it was being written, and overwriting was not asked for", path_),
+                    Remedy::kAllowOverwrite);
+}
+
 Status StagingFolder::swap_in() {
   if (!old_) {
-    if (files_->rename_at(parent_.get(), staging_name_.c_str(), name_.c_str()) != 0) {
-      return io_error(path_, "give the folder its final name", errno);
-    }
+    if (files_->rename_at(parent_.get(), staging_name_.c_str(), name_.c_str()) != 0) return not_named(errno);
     staging_name_.clear();
+    forget();
     return {};
   }
+  // From here on the hidden name may be that of the old folder, which no signal may remove.
+  forget();
   if (files_->exchange_at(parent_.get(), staging_name_.c_str(), name_.c_str()) != 0) {
     return cannot_exchange(errno) ? swap_in_two_steps() : Status(io_error(path_, "exchange the folders", errno));
   }
@@ -246,7 +271,7 @@ Status StagingFolder::swap_in_two_steps() {
   if (files_->rename_at(parent_.get(), staging_name_.c_str(), name_.c_str()) != 0) {
     const int error_number = errno;
     static_cast<void>(files_->rename_at(parent_.get(), aside.c_str(), name_.c_str()));
-    return io_error(path_, "give the folder its final name", error_number);
+    return not_named(error_number);
   }
   staging_name_.clear();
   if (options_.sync && files_->sync(parent_.get()) != 0 && errno != EINVAL) {

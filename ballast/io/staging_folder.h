@@ -23,7 +23,8 @@ struct StagingOptions {
 // A new folder beside `path` that becomes `path` when published; removed with everything in it otherwise.
 //
 // It is named as temporary files are, ".<name>.<process>-<ticket>.ballast-tmp", and its writer holds a lock on it: what
-// writers that were killed left is removed by the next one to the same destination.
+// writers that were killed left is removed by the next one to the same destination. remove_temporaries_on_signal()
+// removes it too.
 //
 // Where the destination holds files, those that stay are linked into the new folder, which is then exchanged for the
 // old one in a single rename: whenever the process is killed, the folder is the old one or the new one. File systems
@@ -46,6 +47,8 @@ class StagingFolder {
   Status make();
   Status carry_over(int from, int to, const std::string& inside);
   Status swap_in();
+  Error not_named(int error_number) const;
+  void forget();
   Status swap_in_two_steps();
   void save_latecomers(int old_folder, int new_folder) const;
 
@@ -56,6 +59,7 @@ class StagingFolder {
   std::string staging_name_;  // empty once published
   std::string staging_path_;
   OwnedFd parent_;
+  int signal_slot_ = -1;
   OwnedFd staging_fd_;                           // holds the lock
   std::optional<std::vector<std::string>> old_;  // names in the folder that is replaced; nullopt: none, or an empty one
 };

@@ -1,6 +1,7 @@
 #include "ballast/io/staging_folder.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -11,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "ballast/io/file.h"
 #include "tests/support/child_process.h"
 #include "tests/support/faulty_file_system.h"
 #include "tests/support/temp_folder.h"
@@ -158,6 +160,51 @@ TEST(StagingFolder, LeftoversOfTheDeadAreRemovedAndThoseOfTheLivingAreNot) {
   EXPECT_EQ(folder.names().size(), 1U) << "only the living one's";
   ASSERT_TRUE(write_folder(folder.path("out"), "new", {}));
   EXPECT_TRUE(fs::exists(living->path()));
+}
+
+TEST(StagingFolder, ASignalHandlerRemovesItWithEverythingInIt) {
+  const TempFolder folder;
+  auto staging = StagingFolder::create(folder.path("out"));
+  ASSERT_TRUE(staging) << staging.error().message;
+  StagingFolder moved = std::move(*staging);
+  // More names than one look at a folder returns.
+  for (int i = 0; i < 300; ++i) put(fmt::format("{}/a_long_name_of_a_file_{}", moved.path(), i), "half");
+  put(moved.path() + "/1/2/3/weights", "half");
+  fs::create_symlink("/", moved.path() + "/1/link");
+  remove_temporaries_on_signal();
+  EXPECT_THAT(folder.names(), ElementsAre());
+  EXPECT_TRUE(fs::exists("/")) << "links are removed, not followed";
+  EXPECT_FALSE(moved.publish());
+}
+
+TEST(StagingFolder, ASignalHandlerLeavesWhatWasPublishedAndWhatAForkedParentWrites) {
+  const TempFolder folder;
+  auto staging = StagingFolder::create(folder.path("out"));
+  ASSERT_TRUE(staging) << staging.error().message;
+  put(staging->path() + "/weights", "new");
+  WaitingChild child([] { remove_temporaries_on_signal(); });
+  child.end(SIGKILL);
+  ASSERT_TRUE(staging->publish());
+  remove_temporaries_on_signal();
+  EXPECT_EQ(read_text_file(folder.path("out/weights")), "new");
+  make_old(folder);
+  ASSERT_TRUE(write_folder(folder.path("out"), "new", replacing()));
+  remove_temporaries_on_signal();
+  expect_new(folder);
+}
+
+TEST(StagingFolder, AFolderThatAppearsMeanwhileStaysAndIsNamed) {
+  const TempFolder folder;
+  auto staging = StagingFolder::create(folder.path("out"));
+  ASSERT_TRUE(staging) << staging.error().message;
+  put(staging->path() + "/weights", "new");
+  put(folder.path("out/weights"), "of another");
+  const Status status = staging->publish();
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().code, ErrorCode::kExists);
+  EXPECT_EQ(status.error().remedies, Remedy::kAllowOverwrite);
+  EXPECT_THAT(status.error().message, HasSubstr("out: appeared while it was being written"));
+  EXPECT_EQ(read_text_file(folder.path("out/weights")), "of another");
 }
 
 TEST(StagingFolder, TheFolderThatTheProgramRunsInIsRefused) {
