@@ -8,6 +8,7 @@
 #include "ballast/io/destination.h"
 #include "ballast/io/file.h"
 #include "ballast/io/file_sink.h"
+#include "ballast/io/file_version.h"
 #include "ballast/io/temporary_file.h"
 
 namespace ballast {
@@ -123,6 +124,12 @@ Status AtomicFiles::publish_all() {
     if (is_commit_of_several) {
       if (Status synced = sync_folders(); !synced) return take_back(i, std::move(synced).error());
     }
+    if (options_.replaced && !is_unchanged(entry)) {
+      return take_back(i, make_error(ErrorCode::kExists,
+                                     fmt::format("{}: was changed by another program while the new version was being "
+                                                 "written; nothing was replaced, run the command again",
+                                                 entry.to.path)));
+    }
     const int error_number = entry.temporary.publish(entry.to.name, entry.replace);
     if (error_number == EEXIST) {
       const std::string_view why = options_.overwrite ? "another writer is replacing the same set; try again"
@@ -137,6 +144,12 @@ Status AtomicFiles::publish_all() {
     return std::move(synced).error().with_context("everything is in place, but may not survive a power failure");
   }
   return {};
+}
+
+bool AtomicFiles::is_unchanged(const Entry& entry) const {
+  struct stat now {};
+  return files_.stat_at(entry.to.folder->fd.get(), entry.to.name.c_str(), AT_SYMLINK_NOFOLLOW, &now) == 0 &&
+         version_of(now) == *options_.replaced;
 }
 
 void AtomicFiles::remove_superseded() const {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -34,6 +35,20 @@ Result<std::shared_ptr<const ByteSource>> open_file(const std::string& path, Fil
 // no business outside its folder. Symbolic links in the folder are followed: the user put them there.
 std::unique_ptr<SiblingOpener> make_folder_siblings(const std::string& path, FileAccess access);
 
+// Which file a path named, and in which state, when it was looked at. Equal versions have the same content, as far as
+// the file system's clock can tell.
+struct FileVersion {
+  uint64_t device = 0;
+  uint64_t inode = 0;
+  uint64_t size = 0;
+  int64_t changed_seconds = 0;
+  int64_t changed_nanoseconds = 0;
+
+  bool operator==(const FileVersion&) const = default;
+};
+// Follows symbolic links. `files` null: the operating system's.
+Result<FileVersion> version_of(const std::string& path, const FileSystem* files = nullptr);
+
 // ---------------------------------------------------------------- writing
 
 struct CommitOptions {
@@ -41,6 +56,9 @@ struct CommitOptions {
   bool sync = true;  // fsync data and folder, so that the result survives a power failure
   // Where the files are; null = the operating system. Tests pass one that fails. Must outlive the AtomicFiles.
   const FileSystem* file_system = nullptr;
+  // The file that the new one was made from, where it takes its place: had somebody changed it meanwhile, their change
+  // would be lost, so commit() fails with kExists. For sets of one file.
+  std::optional<FileVersion> replaced = std::nullopt;
 };
 
 // A set of files that become visible together: each is written beside its destination under a name that marks it as
@@ -87,6 +105,7 @@ class AtomicFiles {
  private:
   struct Entry;
   Result<ByteSink*> add_entry(const std::string& destination, uint64_t expected_size, bool replace);
+  bool is_unchanged(const Entry& entry) const;
   void remove_superseded() const;
   Status prepare(Entry& entry);
   Status publish_all();

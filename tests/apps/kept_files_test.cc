@@ -185,5 +185,22 @@ TEST(StandardOutput, IsRefusedWhereOnlyAFileWillDo) {
   EXPECT_FALSE(fs::exists("-"));
 }
 
+// ---------------------------------------------------------------- edit
+
+// Before there was a lock, whoever was last to finish won, and the others had exit code 0 all the same.
+TEST(EditAtTheSameTime, LosesNoChange) {
+  const TempFolder folder;
+  const std::string path = write_sample(folder);
+  const std::string script =
+      fmt::format("for i in 1 2 3 4 5 6 7 8; do '{0}' edit '{1}' -q --set key$i=value --no-sync & done; wait",
+                  program_path(), path);
+  const ProgramRun run = run_program({"/bin/sh", "-c", script});
+  EXPECT_EQ(run.err, "");
+  const auto archive = open_archive(path);
+  ASSERT_TRUE(archive) << archive.error().message;
+  EXPECT_EQ(archive->description().metadata.size(), 10U) << "two that were there and eight that were added";
+  EXPECT_THAT(folder.names(), ElementsAre("sample.safetensors"));
+}
+
 }  // namespace
 }  // namespace ballast::testing

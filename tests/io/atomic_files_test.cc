@@ -51,6 +51,22 @@ class AtomicFile : public ::testing::Test {
   TempFolder folder_;
 };
 
+TEST_F(AtomicFile, MadeFromAnotherReplacesThatVersionOnly) {
+  const std::string path = folder_.write("a", "old");
+  const auto version = version_of(path);
+  ASSERT_TRUE(version) << version.error().message;
+  const CommitOptions made_from{.overwrite = true, .replaced = *version};
+  std::filesystem::remove(path);
+  folder_.write("a", "changed meanwhile");
+  EXPECT_THAT(outcome(write_file(path, "new", made_from)),
+              HasSubstr("a: was changed by another program while the new version was being written"));
+  EXPECT_EQ(read_text_file(path), "changed meanwhile");
+  const CommitOptions made_from_it{.overwrite = true, .replaced = *version_of(path)};
+  EXPECT_EQ(outcome(write_file(path, "new", made_from_it)), "ok");
+  EXPECT_EQ(read_text_file(path), "new");
+  EXPECT_THAT(folder_.names(), ElementsAre("a"));
+}
+
 TEST_F(AtomicFile, AppearsOnlyWithTheCommit) {
   AtomicFiles files({});
   const auto sink = files.add(folder_.path("a"), 0);

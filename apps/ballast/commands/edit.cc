@@ -6,6 +6,7 @@
 
 #include "apps/ballast/commands/commands.h"
 #include "apps/ballast/flags/output_flags.h"
+#include "apps/ballast/models/file_lock.h"
 #include "apps/ballast/output/convert_report.h"
 #include "apps/ballast/output/json_output.h"
 #include "apps/ballast/output/meta_text.h"
@@ -181,6 +182,11 @@ Result<Edited> edit(MetadataFlags& flags, const Output& output, Console& console
   Edited edited;
   BALLAST_TRY(edited.changes, parse_changes(flags));
   ConvertOptions& options = flags.output.options;
+  OwnedFd turn;  // held until the new version is in place
+  if (flags.output.path.empty() && !is_stream(flags.source)) {
+    BALLAST_CHECK(assign(turn, lock_to_replace(flags.source)));
+    if (const auto version = version_of(flags.source)) options.write.commit.replaced = *version;
+  }
   BALLAST_TRY(const Archive source, open_input(flags.source, FileAccess::kPositional));
   BALLAST_CHECK(check_in_place(flags, source));
   const FormatDriver& format = *find_format(source.description().format);

