@@ -9,6 +9,7 @@
 #include "apps/ballast/commands/commands.h"
 #include "apps/ballast/commands/topics.h"
 #include "apps/ballast/flags/usage_error.h"
+#include "apps/ballast/output/help_text.h"
 #include "apps/ballast/output/text.h"
 #include "apps/ballast/terminal/console.h"
 #include "apps/ballast/terminal/interrupt.h"
@@ -145,7 +146,7 @@ class Program {
 
   int explain(const CLI::ParseError& error) {
     if (error.get_name() == "CallForHelp") {
-      console_.out() += fmt::format("{}\n{}", app_.help(), chosen().get_footer());
+      console_.out() += fit_help(fmt::format("{}\n{}", app_.help(), chosen().get_footer()), console_.output().width);
       return kExitYes;
     }
     if (error.get_exit_code() == 0) {  // --version

@@ -21,6 +21,13 @@ bool is_folder_path(const std::string& path) {
   return path.ends_with('/') || std::filesystem::is_directory(path, none);
 }
 
+// What is said of a folder that nobody asked for is meant of `path`.
+void name_instead(std::string& text, const std::string& folder, const std::string& path) {
+  for (size_t at = text.find(folder); at != std::string::npos; at = text.find(folder, at + path.size())) {
+    text.replace(at, folder.size(), path);
+  }
+}
+
 // Writes the weights to a path.
 using WriteWeights = std::function<Result<ConvertReport>(const std::string& path, const ConvertOptions& options)>;
 
@@ -33,12 +40,20 @@ Result<ConvertReport> write_model_folder(const WriteWeights& write, const Exchan
   StagingOptions place{.sync = options.write.commit.sync};
   if (options.write.commit.overwrite) place.replaces = is_model_folder_file;
   BALLAST_TRY(StagingFolder staging, StagingFolder::create(output.path, std::move(place)));
-  BALLAST_TRY(ConvertReport report, write((std::filesystem::path(staging.path()) / name).string(), options));
-  BALLAST_CHECK(write_companions(plan.companions, staging.path(), options.write.commit));
-  BALLAST_CHECK(staging.publish());
+  auto written = [&]() -> Result<ConvertReport> {
+    BALLAST_TRY(ConvertReport report, write((std::filesystem::path(staging.path()) / name).string(), options));
+    BALLAST_CHECK(write_companions(plan.companions, staging.path(), options.write.commit));
+    BALLAST_CHECK(staging.publish());
+    return report;
+  }();
+  if (!written) {
+    name_instead(written.error().message, staging.path(), (folder / "").parent_path().string());
+    return written;
+  }
+  ConvertReport& report = *written;
   for (std::string& file : report.written.files) file = (folder / std::filesystem::path(file).filename()).string();
   for (const CompanionFile& file : plan.companions) report.written.files.push_back((folder / file.name).string());
-  return report;
+  return written;
 }
 
 Result<ConvertReport> write_model_weights(const WriteWeights& write, const ExchangePlan& plan,
@@ -49,13 +64,6 @@ Result<ConvertReport> write_model_weights(const WriteWeights& write, const Excha
                                                                 : write(output.path, options));
   report.notes.insert(report.notes.begin(), plan.notes.begin(), plan.notes.end());
   return report;
-}
-
-// What is said of the folder in between is meant of the source.
-void name_source_instead(std::string& text, const std::string& folder, const std::string& source) {
-  for (size_t at = text.find(folder); at != std::string::npos; at = text.find(folder, at + source.size())) {
-    text.replace(at, folder.size(), source);
-  }
 }
 
 Status write_folder_between(const ExchangeSource& source, const ExchangePlan& plan, const std::string& folder,
@@ -78,7 +86,10 @@ Result<ConvertReport> write_through_folder(const ExchangeSource& source, const E
   BALLAST_TRY(const StagingFolder staging, StagingFolder::create(output.path + ".folder"));
   const std::string between =
       (std::filesystem::path(staging.path()) / std::filesystem::path(source.path).stem()).string();
-  BALLAST_CHECK(write_folder_between(source, plan, between, options));
+  if (Status made = write_folder_between(source, plan, between, options); !made) {
+    name_instead(made.error().message, between, output.path);
+    return std::move(made).error();
+  }
   BALLAST_TRY(const Archive folder, open_archive(between, {.access = FileAccess::kPositional}));
   const ExchangeSource second{between, folder};
   auto report = [&]() -> Result<ConvertReport> {
@@ -86,12 +97,12 @@ Result<ConvertReport> write_through_folder(const ExchangeSource& source, const E
     return write_model(second, onwards, output, std::move(options));
   }();
   if (!report) {
-    name_source_instead(report.error().message, between, source.path);
+    name_instead(report.error().message, between, source.path);
     return report;
   }
   report->source_format = source.archive.description().format;
   report->notes.insert(report->notes.begin(), plan.notes.begin(), plan.notes.end());
-  for (std::string& note : report->notes) name_source_instead(note, between, source.path);
+  for (std::string& note : report->notes) name_instead(note, between, source.path);
   return report;
 }
 

@@ -358,6 +358,24 @@ TEST_F(Chat, WhatIsTypedDuringAnAnswerWaitsForThePrompt) {
   EXPECT_THAT(run.out.substr(0, typed), EndsWith("> ")) << run.out;  // it is at the prompt, and nowhere else
 }
 
+TEST_F(Chat, ASignalAtThePromptLeavesTheTerminalAsItWas) {
+  ProgramSetting setting;
+  setting.terminal = true;
+  setting.environment = {{"XDG_STATE_HOME", folder_.path("state")}, {"NO_COLOR", "1"}};
+  setting.type = [](const std::string&) { return std::string(); };
+  setting.watch = [sent = false](pid_t process, const std::string& out) mutable {
+    if (sent || out.find("\x1b[?2004h") == std::string::npos || !out.ends_with("\x1b[2C")) return;
+    ::kill(process, SIGTERM);
+    sent = true;
+  };
+  const ProgramRun run = chat("", {}, setting);
+  EXPECT_EQ(run.exit_code, 130) << run.out;
+  const size_t on = run.out.rfind("\x1b[?2004h"), off = run.out.rfind("\x1b[?2004l");
+  ASSERT_NE(off, std::string::npos) << "pastes would be marked in the shell, too";
+  EXPECT_GT(off, on);
+  EXPECT_TRUE(run.out.ends_with("\n")) << run.out;
+}
+
 TEST_F(Chat, WrapsWordsAtTheWidthOfTheTerminal) {
   ProgramSetting setting;
   setting.terminal = true;

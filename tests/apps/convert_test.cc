@@ -2,12 +2,15 @@
 
 #include "tests/apps/ballast_program.h"
 #include "tests/support/json_path.h"
+#include "tests/support/recorded_models.h"
 
 namespace ballast::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 TEST(Convert, ThereAndBackGivesTheSameBytes) {
@@ -315,6 +318,43 @@ TEST(Convert, RefusesFlagsThatWouldDoNothing) {
   }
   EXPECT_THAT(run_ballast({"convert", source, folder.path("b.safetensors"), "--adapt", "pytorch-to-brun"}).err,
               HasSubstr("did you mean \"pytorch-to-burn\"?"));
+}
+
+TEST(Quiet, HidesTheNotesOfEveryCommandThatWrites) {
+  const TempFolder folder;
+  const std::string a = write_tensors(folder, "a.safetensors", {{"x", {1, 2}}});
+  const std::string b = write_tensors(folder, "b.safetensors", {{"x", {1, 2}}, {"y", {3}}});
+  const auto merge = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"merge", a, b, "-o", folder.path("c.safetensors"), "--overwrite"});
+    return run_ballast(more).out;
+  };
+  EXPECT_THAT(merge({}), HasSubstr("note: 1 tensor in several files"));
+  EXPECT_THAT(merge({"-q"}), AllOf(HasSubstr("merged 2 files"), Not(HasSubstr("note:"))));
+  const std::string model = recorded_model_path("gpt_micro");
+  const auto convert = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), {"convert", model, folder.path("m/"), "--overwrite"});
+    return run_ballast(more);
+  };
+  const ProgramRun told = convert({});
+  ASSERT_EQ(told.exit_code, 0) << told.err;
+  EXPECT_THAT(told.out, HasSubstr("note:"));
+  EXPECT_THAT(convert({"-q"}).out, Not(HasSubstr("note:")));
+}
+
+// The folder that everything is written to first is nobody's business.
+TEST(ConvertFailure, NamesThePathThatTheUserGave) {
+  const TempFolder folder;
+  const std::string model = recorded_model_path("gpt_base"), target = folder.path("f");
+  const auto limited = [&](const std::string& arguments) {
+    return run_program({"/bin/sh", "-c", fmt::format("ulimit -f 8; exec '{}' {}", program_path(), arguments)});
+  };
+  for (const std::string& arguments :
+       {fmt::format("convert '{}' '{}/'", model, target), fmt::format("extract '{}' --each '{}'", model, target)}) {
+    const ProgramRun run = limited(arguments);
+    EXPECT_EQ(run.exit_code, 2) << run.out;
+    EXPECT_THAT(run.err, AllOf(HasSubstr(target + "/"), Not(HasSubstr("ballast-tmp")))) << arguments;
+  }
+  EXPECT_THAT(folder.names(), ::testing::IsEmpty());
 }
 
 }  // namespace

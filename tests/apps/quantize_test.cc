@@ -294,7 +294,15 @@ TEST_F(BlockFile, ConvertDequantizesWhereTheTargetHasNoBlocks) {
 TEST_F(BlockFile, QuantisingAgainLeavesBlocksAlone) {
   const ProgramRun run = run_ballast({"quantize", file_, folder_.path("again.gguf"), "--type", "q4_0"});
   EXPECT_EQ(run.exit_code, 0) << run.err;
-  EXPECT_THAT(run.out, AllOf(HasSubstr("stays: quantised already"), HasSubstr("note: nothing was quantised")));
+  EXPECT_THAT(run.out, AllOf(HasSubstr("stays: quantised already"), HasSubstr("warning: nothing was quantised")));
+}
+
+TEST(QuantizeCommand, SaysWhenAndWhyNothingWasQuantised) {
+  const TempFolder folder;
+  const std::string source = write_tensors(folder, "vectors.safetensors", {{"a", {1, 2, 3}}, {"b", {4}}});
+  const ProgramRun run = run_ballast({"quantize", source, folder.path("q.gguf"), "q4_0", "--container-only", "-q"});
+  EXPECT_EQ(run.exit_code, 0) << run.err;
+  EXPECT_THAT(run.out, HasSubstr("warning: nothing was quantised: 2 tensors ("));
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 #include <gmock/gmock.h>
 
+#include <iterator>
 #include <set>
 #include <sstream>
 
 #include "tests/apps/ballast_program.h"
+#include "tests/support/recorded_models.h"
 
 namespace ballast::testing {
 namespace {
@@ -151,6 +153,71 @@ TEST(Terminal, ColumnsThatHadNoRoomAreNamed) {
   const std::string path = write_llama(folder, "a.safetensors", 1.25F);
   EXPECT_THAT(run_ballast({"stats", path}, setting).out, HasSubstr("(no room at this width for: "));
   EXPECT_THAT(run_ballast({"stats", path}).out, AllOf(HasSubstr("histogram"), Not(HasSubstr("no room"))));
+}
+
+// Columns that a terminal shows; the lines of the help's examples are there to be copied and stay whole.
+size_t widest_shown(const std::string& text) {
+  std::istringstream lines(text);
+  size_t widest = 0;
+  bool in_examples = false;
+  for (std::string line; std::getline(lines, line);) {
+    if (line.ends_with('\r')) line.pop_back();
+    in_examples = line == "Examples:" || (in_examples && line.starts_with(' '));
+    size_t columns = 0;
+    for (const char c : line) columns += (static_cast<unsigned char>(c) & 0xC0) != 0x80;  // characters, not bytes
+    if (!in_examples) widest = std::max(widest, columns);
+  }
+  return widest;
+}
+
+ProgramSetting plain_terminal(unsigned short columns) {
+  ProgramSetting setting = on_terminal(columns);
+  setting.environment[1].second = "1";
+  return setting;
+}
+
+TEST(Terminal, TablesFitIt) {
+  const TempFolder folder;
+  const std::string model = recorded_model_path("gpt_micro"), target = folder.path("q.gguf");
+  const std::vector<std::vector<std::string>> kCommands = {
+      {"ops"},
+      {"backends"},
+      {"formats"},
+      {"models"},
+      {"help"},
+      {"stats", model},
+      {"inspect", model},
+      {"inspect", model, "--flat"},
+      {"verify", model, "--level", "content"},
+      {"trace", model, "--tokens", "1"},
+      {"quantize", model, target, "q8_0", "--container-only", "--overwrite", "-q"},
+  };
+  for (const unsigned short columns : {120, 80, 60}) {
+    for (const auto& arguments : kCommands) {
+      const ProgramRun run = run_ballast(arguments, plain_terminal(columns));
+      EXPECT_EQ(run.exit_code, 0) << arguments.front() << run.out;
+      std::istringstream lines(run.out);
+      for (std::string line; std::getline(lines, line);) {
+        if (!line.starts_with("  ")) continue;  // a line of text, which the terminal wraps
+        EXPECT_LE(widest_shown(line), columns) << arguments.front() << '\n' << run.out;
+      }
+    }
+  }
+}
+
+TEST(Terminal, HelpFitsItAndLosesNoWord) {
+  const auto words = [](const std::string& text) {
+    std::istringstream stream(text);
+    return std::vector<std::string>{std::istream_iterator<std::string>(stream), {}};
+  };
+  for (const unsigned short columns : {80, 40}) {
+    for (const std::vector<std::string>& arguments :
+         std::vector<std::vector<std::string>>{{"--help"}, {"convert", "--help"}, {"help", "generate"}}) {
+      const std::string shown = run_ballast(arguments, plain_terminal(columns)).out;
+      EXPECT_LE(widest_shown(shown), columns) << shown;
+      EXPECT_EQ(words(shown), words(run_ballast(arguments).out)) << arguments.front();
+    }
+  }
 }
 
 }  // namespace

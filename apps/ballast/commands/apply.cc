@@ -190,7 +190,7 @@ void print_apply(const ApplyFlags& flags, const ConvertReport& report, Console& 
     append_painted(console.out(), console.output(), paint, word);
     console.out() += fmt::format(" {}\n", printable(text));
   };
-  for (const std::string& note : report.notes) line(Paint::kDim, "note:", note);
+  for (const std::string& note : report.notes) print_note(console, Paint::kDim, note);
   for (const Loss& loss : report.losses)
     line(Paint::kYellow, flags.convert.dry_run ? "would be lost:" : "lost:", loss_text(loss));
   if (flags.convert.dry_run) line(Paint::kBold, "would write", flags.destination);

@@ -7,6 +7,7 @@
 #include "apps/ballast/commands/topics.h"
 #include "apps/ballast/flags/command_tree.h"
 #include "apps/ballast/flags/flags.h"
+#include "apps/ballast/output/help_text.h"
 #include "apps/ballast/output/table.h"
 #include "apps/ballast/output/text.h"
 #include "apps/ballast/terminal/console.h"
@@ -30,11 +31,11 @@ void list_everything(const CLI::App& program, Console& console) {
 int show_topic(const CLI::App& program, const std::string& name, Console& console) {
   if (const Topic* topic = find_topic(name)) {
     console.heading(topic->summary);
-    console.out() += fmt::format("\n{}", topic->text);
+    console.out() += fit_help(fmt::format("\n{}", topic->text), console.output().width);
     return kExitYes;
   }
   if (const std::string help = command_help(program, name); !help.empty()) {
-    console.out() += help;
+    console.out() += fit_help(help, console.output().width);
     return kExitYes;
   }
   std::vector<std::string> names;

@@ -136,12 +136,12 @@ void print_merge(const MergeFlags& flags, const Merged& merged, Console& console
                          merged.report.target_format, counted(merged.report.tensors, "tensor"),
                          human_size(merged.report.payload_bytes)));
   if (merged.merge.equal != 0) {
-    print_line(console, Paint::kDim, "note:",
+    print_note(console, Paint::kDim,
                fmt::format("{} in several files with the same content", counted(merged.merge.equal, "tensor")));
   }
   if (merged.merge.preferred != 0) {
-    print_line(
-        console, Paint::kYellow, "note:",
+    print_note(
+        console, Paint::kYellow,
         fmt::format("{} in several files with different content; the {} was taken",
                     counted(merged.merge.preferred, "tensor"), flags.prefer == Prefer::kFirst ? "first" : "last"));
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 
 #include "apps/ballast/commands/calibrate.h"
@@ -104,7 +105,7 @@ class CalibrationModel {
  public:
   // The source itself where nothing else becomes of it; otherwise a GGUF file of it, which goes with this object.
   static Result<CalibrationModel> make(const QuantizeFlags& flags, const Archive& source, const ExchangePlan& plan,
-                                       const FormatDriver& format) {
+                                       const FormatDriver& format, Console& console) {
     CalibrationModel model;
     if (flags.calibration_flags.text.empty()) return model;
     if (format.name != "gguf") {
@@ -116,15 +117,15 @@ class CalibrationModel {
     }
     model.path_ = flags.source;
     if (!plan.is_new_form && source.description().format == format.name) return model;
-    BALLAST_CHECK(model.write(flags, source, plan, format));
+    BALLAST_CHECK(model.write(flags, source, plan, format, console));
     return model;
   }
 
   const std::string& path() const { return path_; }
 
  private:
-  Status write(const QuantizeFlags& flags, const Archive& source, const ExchangePlan& plan,
-               const FormatDriver& format) {
+  Status write(const QuantizeFlags& flags, const Archive& source, const ExchangePlan& plan, const FormatDriver& format,
+               Console& console) {
     std::string beside = flags.output.path;
     while (beside.size() > 1 && beside.ends_with('/')) beside.pop_back();
     BALLAST_TRY(StagingFolder staging, StagingFolder::create(beside + ".calibration"));
@@ -134,9 +135,13 @@ class CalibrationModel {
     output.path = path_;
     output.options.threads = flags.output.options.threads;
     output.options.write.commit.sync = false;
-    BALLAST_TRY([[maybe_unused]] const ConvertReport report,
-                write_planned({flags.source, source}, plan, output, format));
-    return {};
+    ProgressBar bar(console.errors());
+    output.options.write.progress = bar.callback();
+    auto written = write_planned({flags.source, source}, plan, output, format);
+    if (written) return {};
+    std::string& text = written.error().message;
+    if (const size_t at = text.find(path_); at != std::string::npos) text.replace(at, path_.size(), beside);
+    return std::move(written).error().with_context("--calibrate needs a copy of the model in GGUF beside the output");
   }
 
   std::optional<StagingFolder> staging_;
@@ -163,7 +168,7 @@ Result<ConvertReport> quantize(QuantizeFlags& flags, const Output& output, Conso
   BALLAST_TRY(const Archive source, open_input(flags.source, FileAccess::kPositional));
   BALLAST_TRY(const ExchangePlan plan, plan_output({flags.source, source}, flags.output, *format));
   {
-    BALLAST_TRY(const CalibrationModel model, CalibrationModel::make(flags, source, plan, *format));
+    BALLAST_TRY(const CalibrationModel model, CalibrationModel::make(flags, source, plan, *format, console));
     BALLAST_TRY(flags.calibration, calibrate(flags.calibration_flags, model.path(), options.threads, console));
   }
   edit.importance = flags.calibration.matrix;
@@ -264,6 +269,25 @@ std::string types_text(const std::vector<TypeTotals>& types) {
   return text;
 }
 
+// Why every tensor kept its type: the reasons, the most frequent first.
+std::string nothing_quantized(const std::vector<TensorQuantization>& tensors) {
+  const auto is_packed = [](const TensorQuantization& tensor) { return is_block(tensor.from); };
+  if (tensors.empty()) return "nothing was quantised: there are no tensors";
+  if (std::ranges::any_of(tensors, is_packed)) {
+    return "nothing was quantised: the matrices are quantised already, and quantising them again would add up the "
+           "errors. To do it anyway, first run `ballast convert --dequantize f32`";
+  }
+  std::map<std::string, size_t> reasons;
+  for (const TensorQuantization& tensor : tensors) ++reasons[tensor.note];
+  std::vector<std::pair<std::string, size_t>> sorted(reasons.begin(), reasons.end());
+  std::ranges::stable_sort(sorted, std::ranges::greater(), &std::pair<std::string, size_t>::second);
+  std::string text = "nothing was quantised:";
+  for (size_t i = 0; i < sorted.size(); ++i) {
+    text += fmt::format("{} {} ({})", i == 0 ? "" : ",", counted(sorted[i].second, "tensor"), sorted[i].first);
+  }
+  return text;
+}
+
 void print_quantize(const QuantizeFlags& flags, const ConvertReport& report, Console& console) {
   const bool dry = flags.output.options.dry_run;
   const std::vector<TensorQuantization> tensors = flags.log->tensors();
@@ -283,12 +307,7 @@ void print_quantize(const QuantizeFlags& flags, const ConvertReport& report, Con
                          error_text(totals.error.max_abs), error_text(totals.error.relative()));
   }
   print_line(console, Paint::kBold, "total:", sizes);
-  const auto is_packed = [](const TensorQuantization& tensor) { return is_block(tensor.from); };
-  if (totals.quantized == 0 && std::ranges::any_of(tensors, is_packed)) {
-    print_line(console, Paint::kYellow, "note:",
-               "nothing was quantised: the matrices are quantised already, and quantising them again would add up the "
-               "errors. To do it anyway, first run `ballast convert --dequantize f32`");
-  }
+  if (totals.quantized == 0) print_line(console, Paint::kYellow, "warning:", nothing_quantized(tensors));
   print_convert_report(report, flags.output.options, console);
 }
 

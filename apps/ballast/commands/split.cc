@@ -237,7 +237,7 @@ std::string split_json(const SplitFlags& flags, const Split& split) {
 
 void print_split(const SplitFlags& flags, const Split& split, Console& console) {
   const bool dry = flags.output.options.dry_run;
-  for (const std::string& note : split.notes) print_line(console, Paint::kDim, "note:", note);
+  for (const std::string& note : split.notes) print_note(console, Paint::kDim, note);
   size_t files = 0;
   for (const Part& part : split.parts) {
     const auto& names = part.report.written.files;

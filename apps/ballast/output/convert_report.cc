@@ -44,14 +44,18 @@ void print_line(Console& console, Paint paint, std::string_view word, std::strin
   fmt::format_to(std::back_inserter(console.out()), " {}\n", printable(text));
 }
 
+void print_note(Console& console, Paint paint, std::string_view text) {
+  if (!console.quiet()) print_line(console, paint, "note:", text);
+}
+
 void print_convert_report(const ConvertReport& report, const ConvertOptions& options, Console& console) {
   const bool dry = options.dry_run;
-  for (const std::string& note : report.notes) print_line(console, Paint::kDim, "note:", note);
+  for (const std::string& note : report.notes) print_note(console, Paint::kDim, note);
   for (const Loss& loss : report.losses) {
     print_line(console, Paint::kYellow, dry ? "would be lost:" : "lost:", loss_text(loss));
   }
   if (dry && !report.losses.empty() && !options.allow_lossy) {
-    print_line(console, Paint::kYellow, "note:", "without --allow-lossy, nothing would be written");
+    print_note(console, Paint::kYellow, "without --allow-lossy, nothing would be written");
   }
   if (report.written.files.size() > 1) {
     for (const std::string& file : report.written.files) print_line(console, Paint::kGreen, "wrote", file);

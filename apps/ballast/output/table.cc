@@ -48,32 +48,83 @@ std::vector<std::string_view> Table::column_texts(size_t column) const {
   return texts;
 }
 
-Table::Layout Table::fit(const Terminal& terminal) const {
-  const auto flexible = static_cast<size_t>(std::ranges::find(columns_, true, &Column::gives_way) - columns_.begin());
-  Layout layout{full_widths(), std::vector<bool>(columns_.size(), false), flexible, {}};
+// The column that gives way takes what the others leave. To leave it enough, columns that may go are hidden.
+void Table::fit_flexible(size_t flexible, size_t room, Layout& layout) const {
   std::vector<size_t>& widths = layout.widths;
-  if (terminal.width == 0 || flexible == columns_.size()) return layout;
-  if (line_width(widths, layout.hidden) <= terminal.width) return layout;
   const std::vector<std::string_view> texts = column_texts(flexible);
   const size_t full = widths[flexible];
   size_t wanted = std::min(full, kNarrowest);
   if (columns_[flexible].names) wanted = std::min(full, distinct_width(texts, std::min(full, kReadable)));
   const auto rest = [&] { return line_width(widths, layout.hidden) - full; };
-  for (unsigned rank = UINT8_MAX; rank > 0 && rest() + wanted > terminal.width; --rank) {
+  if (rest() + wanted > room) {
+    const size_t before = std::exchange(widths[flexible], wanted);
+    cut_texts(kReadable, flexible, room, layout);
+    widths[flexible] = before;
+  }
+  for (unsigned rank = UINT8_MAX; rank > 0 && rest() + wanted > room; --rank) {
     for (size_t i = 0; i < columns_.size(); ++i) {
       if (columns_[i].leave_out == rank) layout.hidden[i] = true;
     }
   }
-  const size_t room = terminal.width > rest() ? terminal.width - rest() : 0;
-  if (columns_[flexible].names && room < wanted)
-    wanted = std::min(full, distinct_width(texts, std::max(room, std::min(full, kNarrowest))));
-  // Two names that look the same mislead; a line that is too long only looks bad.
-  widths[flexible] = std::min(full, std::max(room, wanted));
-  if (columns_[flexible].names) {
-    layout.shortened = shorten_names(texts, widths[flexible]);
-  } else {
-    for (const std::string_view text : texts) layout.shortened.push_back(shorten(text, widths[flexible]));
+  if (rest() + wanted > room) {
+    const size_t before = std::exchange(widths[flexible], wanted);
+    cut_texts(kNarrowest, flexible, room, layout);
+    widths[flexible] = before;
   }
+  const size_t left = room > rest() ? room - rest() : 0;
+  if (columns_[flexible].names && left < wanted)
+    wanted = std::min(full, distinct_width(texts, std::max(left, std::min(full, kNarrowest))));
+  // Two names that look the same mislead; a line that is too long only looks bad.
+  widths[flexible] = std::min(full, std::max(left, wanted));
+}
+
+// The longest texts give way first, down to `narrowest`; column `kept` stays.
+void Table::cut_texts(size_t narrowest, size_t kept, size_t room, Layout& layout) const {
+  for (;;) {
+    const size_t line = line_width(layout.widths, layout.hidden);
+    if (line <= room) return;
+    size_t widest = columns_.size();
+    for (size_t i = 0; i < columns_.size(); ++i) {
+      const bool is_text = columns_[i].align == Align::kLeft && columns_[i].leave_out == 0;
+      const bool may_shrink =
+          i != kept && !layout.hidden[i] && is_text && layout.widths[i] > std::max(narrowest, columns_[i].title.size());
+      if (may_shrink && (widest == columns_.size() || layout.widths[i] > layout.widths[widest])) widest = i;
+    }
+    if (widest == columns_.size()) return;
+    size_t& width = layout.widths[widest];
+    width = std::max({narrowest, columns_[widest].title.size(), width - std::min(width, line - room)});
+  }
+}
+
+void Table::hide_from_right(size_t kept, size_t room, Layout& layout) const {
+  for (size_t i = columns_.size(); i > 1 && line_width(layout.widths, layout.hidden) > room; --i) {
+    if (i - 1 != kept) layout.hidden[i - 1] = true;
+  }
+}
+
+void Table::shorten_texts(Layout& layout) const {
+  for (size_t i = 0; i < columns_.size(); ++i) {
+    if (layout.hidden[i] || columns_[i].align != Align::kLeft) continue;
+    const std::vector<std::string_view> texts = column_texts(i);
+    const auto is_long = [&](std::string_view text) { return display_width(text) > layout.widths[i]; };
+    if (std::ranges::none_of(texts, is_long)) continue;
+    if (columns_[i].names) {
+      layout.shortened[i] = shorten_names(texts, layout.widths[i]);
+    } else {
+      for (const std::string_view text : texts) layout.shortened[i].push_back(shorten(text, layout.widths[i]));
+    }
+  }
+}
+
+Table::Layout Table::fit(const Terminal& terminal) const {
+  const auto flexible = static_cast<size_t>(std::ranges::find(columns_, true, &Column::gives_way) - columns_.begin());
+  Layout layout{full_widths(), std::vector<bool>(columns_.size(), false), {}};
+  layout.shortened.resize(columns_.size());
+  if (terminal.width == 0 || line_width(layout.widths, layout.hidden) <= terminal.width) return layout;
+  if (flexible != columns_.size()) fit_flexible(flexible, terminal.width, layout);
+  cut_texts(kNarrowest, flexible, terminal.width, layout);
+  hide_from_right(flexible, terminal.width, layout);
+  shorten_texts(layout);
   return layout;
 }
 
@@ -104,17 +155,21 @@ void Table::append_to(std::string& out, const Terminal& terminal) const {
   for (size_t row = 0; row * columns_.size() < cells_.size(); ++row) {
     const auto cell = [&](size_t column) -> const Cell& { return cells_[row * columns_.size() + column]; };
     const auto text = [&](size_t column) -> std::string_view {
-      return column == layout.flexible && !layout.shortened.empty() ? layout.shortened[row] : cell(column).text;
+      return layout.shortened[column].empty() ? cell(column).text : layout.shortened[column][row];
     };
     append_line(text, [&](size_t column) { return cell(column).paint; });
   }
+  append_missing(out, terminal, layout);
+}
+
+void Table::append_missing(std::string& out, const Terminal& terminal, const Layout& layout) const {
   std::vector<std::string_view> missing;
   for (size_t i = 0; i < columns_.size(); ++i) {
     if (layout.hidden[i] && !columns_[i].title.empty()) missing.push_back(columns_[i].title);
   }
   if (missing.empty()) return;
-  append_painted(out, terminal, Paint::kDim,
-                 fmt::format("  (no room at this width for: {})", fmt::join(missing, ", ")));
+  const std::string text = fmt::format("  (no room at this width for: {})", fmt::join(missing, ", "));
+  append_painted(out, terminal, Paint::kDim, wrapped(text, terminal.width, kIndent));
   out += '\n';
 }
 

@@ -188,4 +188,28 @@ std::string clock_time(double seconds) {
   return fmt::format("{}:{:02}", whole / 60, whole % 60);
 }
 
+std::string wrapped(std::string_view text, size_t width, size_t indent) {
+  if (width == 0 || display_width(text) <= width) return std::string(text);
+  std::string out;
+  size_t column = 0;
+  while (!text.empty()) {
+    // A word with the spaces before it, which go where a line is broken.
+    const size_t begin = std::min(text.find_first_not_of(' '), text.size());
+    const size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string_view word = text.substr(begin, end - begin);
+    if (!out.empty() && column + begin + display_width(word) > width) {
+      out += '\n';
+      out.append(indent, ' ');
+      column = indent;
+    } else {
+      out.append(begin, ' ');
+      column += begin;
+    }
+    out += word;
+    column += display_width(word);
+    text.remove_prefix(end);
+  }
+  return out;
+}
+
 }  // namespace ballast::cli

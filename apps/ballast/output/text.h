@@ -39,4 +39,8 @@ std::string counted(uint64_t number, std::string_view noun);
 // "0:07", "1:02:03"
 std::string clock_time(double seconds);
 
+// Breaks a line between words so that each part has at most `width` columns; parts after the first begin with `indent`
+// spaces. Words that are longer stay whole. `width` 0: the text as it is.
+std::string wrapped(std::string_view text, size_t width, size_t indent);
+
 }  // namespace ballast::cli

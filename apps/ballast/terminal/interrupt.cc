@@ -42,7 +42,13 @@ void on_interrupt(int signal) {
   if (first_interrupt.compare_exchange_strong(first, now)) first = now;
   if (cancel_scopes > 0 && now - first < kSameRequestMilliseconds) return;
   remove_temporaries_on_signal();
-  if (const termios* settings = terminal_to_restore) ::tcsetattr(STDIN_FILENO, TCSANOW, settings);
+  if (const termios* settings = terminal_to_restore) {
+    // What the line editor asked of the terminal beside its settings: pastes are marked no longer, and the shell's
+    // prompt gets a line of its own.
+    constexpr std::string_view kAsBefore = "\x1b[?2004l\n";
+    [[maybe_unused]] const ssize_t ignored = ::write(STDOUT_FILENO, kAsBefore.data(), kAsBefore.size());
+    ::tcsetattr(STDIN_FILENO, TCSANOW, settings);
+  }
   ::_exit(kExitInterrupted);
 }
 
