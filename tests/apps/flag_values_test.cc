@@ -72,8 +72,7 @@ TEST(FlagCombinations, ThatWouldBeIgnoredAreRefused) {
                   {{"forward", kModel, "--image", "a.png", "--batch", "2"}, "cannot be combined"},
                   {{"forward", kModel, "--batch", "0"}, "0 is not between 1"},
                   {{"forward", kModel, "--tokens", "1", "--input-key", "x"}, "--input-key needs --input"},
-                  {{"generate", kModel, "--prompt", "a", "--parallel", "4"}, "--parallel needs --prompts"},
-                  {{"generate", kModel, "--tokens", "1", "--greedy", "--temperature", "0.9"}, "cannot be combined"}});
+                  {{"generate", kModel, "--prompt", "a", "--parallel", "4"}, "--parallel needs --prompts"}});
 }
 
 TEST(OutFormats, OfHelpAndErrorsAndBehaviourAgree) {

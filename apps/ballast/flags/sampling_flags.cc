@@ -11,13 +11,10 @@ namespace ballast::cli {
 void add_sampling_flags(Command& command, SamplingFlags& flags, uint64_t& max_tokens) {
   SamplerOptions& values = flags.values;
   command.count("--max-tokens", "N", max_tokens, fmt::format("Generate at most N tokens ({})", max_tokens));
-  const Flag greedy =
-      command.flag("--greedy", flags.greedy, "Always choose the most likely token; same as --temperature 0");
-  command
-      .real("--temperature", "T", values.temperature,
-            fmt::format("0: greedy; < 1: more focused, > 1: more varied (the model's own, else {}; chat models {})",
-                        usual_sampling(false).temperature, usual_sampling(true).temperature))
-      .excludes(greedy);
+  command.flag("--greedy", flags.greedy, "Always choose the most likely token; same as --temperature 0");
+  command.real("--temperature", "T", values.temperature,
+               fmt::format("0: greedy; < 1: more focused, > 1: more varied (the model's own, else {}; chat models {})",
+                           usual_sampling(false).temperature, usual_sampling(true).temperature));
   command.count("--top-k", "K", values.top_k, "Sample from the K most likely tokens");
   command.real("--top-p", "P", values.top_p, "Sample from the most likely tokens that add up to P");
   command.real("--min-p", "P", values.min_p, "Ignore tokens below P times the most likely one");
