@@ -27,9 +27,15 @@ FaultyFileSystem::Fault FaultyFileSystem::none() {
   return [](const std::string&, int) { return 0; };
 }
 
+std::vector<std::string> FaultyFileSystem::log() const {
+  const std::lock_guard lock(mutex_);
+  return log_;
+}
+
 bool FaultyFileSystem::fails(const char* call) const {
+  const std::lock_guard lock(mutex_);
   log_.emplace_back(call);
-  const int error_number = fault_(call, ++calls_);
+  const int error_number = fault_(call, static_cast<int>(log_.size()));
   if (error_number == 0) return false;
   errno = error_number;
   return true;

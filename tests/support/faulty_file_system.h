@@ -1,7 +1,9 @@
-// The real file system, except that one chosen call fails or is the last thing the process does.
+// The real file system, except that one chosen call fails or is the last thing the process does. Calls may come from
+// several threads; a fault is asked by one at a time.
 #pragma once
 
 #include <functional>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -25,9 +27,9 @@ class FaultyFileSystem : public FileSystem {
   static Fault kill_at(int number);
   static Fault none();
 
-  int calls() const { return calls_; }
+  int calls() const { return static_cast<int>(log().size()); }
   // Names of the calls so far, in order.
-  const std::vector<std::string>& log() const { return log_; }
+  std::vector<std::string> log() const;
 
   int open_at(int folder, const char* name, int flags, mode_t mode) const override;
   int close(int fd) const override;
@@ -59,7 +61,7 @@ class FaultyFileSystem : public FileSystem {
   bool fails(const char* call) const;
 
   Fault fault_;
-  mutable int calls_ = 0;
+  mutable std::mutex mutex_;
   mutable std::vector<std::string> log_;
 };
 
