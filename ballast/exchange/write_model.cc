@@ -21,13 +21,6 @@ bool is_folder_path(const std::string& path) {
   return path.ends_with('/') || std::filesystem::is_directory(path, none);
 }
 
-// What is said of a folder that nobody asked for is meant of `path`.
-void name_instead(std::string& text, const std::string& folder, const std::string& path) {
-  for (size_t at = text.find(folder); at != std::string::npos; at = text.find(folder, at + path.size())) {
-    text.replace(at, folder.size(), path);
-  }
-}
-
 // Writes the weights to a path.
 using WriteWeights = std::function<Result<ConvertReport>(const std::string& path, const ConvertOptions& options)>;
 
@@ -46,10 +39,7 @@ Result<ConvertReport> write_model_folder(const WriteWeights& write, const Exchan
     BALLAST_CHECK(staging.publish());
     return report;
   }();
-  if (!written) {
-    name_instead(written.error().message, staging.path(), (folder / "").parent_path().string());
-    return written;
-  }
+  if (!written) return staging.meant(std::move(written).error());
   ConvertReport& report = *written;
   for (std::string& file : report.written.files) file = (folder / std::filesystem::path(file).filename()).string();
   for (const CompanionFile& file : plan.companions) report.written.files.push_back((folder / file.name).string());

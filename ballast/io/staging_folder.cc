@@ -68,6 +68,7 @@ Result<StagingFolder> StagingFolder::create(const std::string& path, StagingOpti
 
 Status StagingFolder::find_place(const std::string& path) {
   std::error_code failure;
+  given_path_ = (fs::path(path) / "").parent_path().string();
   fs::path target = fs::path(path).lexically_normal();
   // Links are followed, and "." gets a name.
   if (const fs::path real = fs::canonical(target, failure); !failure) target = real;
@@ -146,6 +147,7 @@ Status StagingFolder::make() {
 StagingFolder::StagingFolder(StagingFolder&& other) noexcept
     : files_(other.files_),
       options_(std::move(other.options_)),
+      given_path_(std::move(other.given_path_)),
       path_(std::move(other.path_)),
       name_(std::move(other.name_)),
       staging_name_(std::exchange(other.staging_name_, {})),
@@ -162,6 +164,17 @@ StagingFolder::~StagingFolder() {
     // Left to the next writer: there is no memory to list it.
   }
   forget();
+}
+
+Error StagingFolder::meant(Error error) const {
+  name_instead(error.message, staging_path_, given_path_);
+  return error;
+}
+
+void name_instead(std::string& text, const std::string& folder, const std::string& path) {
+  for (size_t at = text.find(folder); at != std::string::npos; at = text.find(folder, at + path.size())) {
+    text.replace(at, folder.size(), path);
+  }
 }
 
 void StagingFolder::forget() { leave_signal_table(std::exchange(signal_slot_, -1)); }

@@ -38,6 +38,8 @@ class StagingFolder {
   StagingFolder& operator=(StagingFolder&&) = delete;
 
   const std::string& path() const { return staging_path_; }
+  // What is said of this folder is meant of the destination, by the name that create() was given.
+  Error meant(Error error) const;
   Status publish();
 
  private:
@@ -54,7 +56,8 @@ class StagingFolder {
 
   const FileSystem* files_;
   StagingOptions options_;
-  std::string path_;          // of the destination, without links and slashes at its end
+  std::string given_path_;    // of the destination, without slashes at its end
+  std::string path_;          // the same without links
   std::string name_;          // its last part
   std::string staging_name_;  // empty once published
   std::string staging_path_;
@@ -63,5 +66,8 @@ class StagingFolder {
   OwnedFd staging_fd_;                           // holds the lock
   std::optional<std::vector<std::string>> old_;  // names in the folder that is replaced; nullopt: none, or an empty one
 };
+
+// What a text says of `folder`, which nobody asked for, is meant of `path`.
+void name_instead(std::string& text, const std::string& folder, const std::string& path);
 
 }  // namespace ballast

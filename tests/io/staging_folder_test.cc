@@ -79,6 +79,17 @@ TEST(StagingFolder, AppearsWholeOrNotAtAll) {
   EXPECT_THAT(folder.names(), ElementsAre("out"));
 }
 
+TEST(StagingFolder, ErrorsOfWhatIsWrittenIntoItNameTheDestinationAsItWasGiven) {
+  const TempFolder folder;
+  const auto staging = StagingFolder::create(folder.path("out/"));
+  ASSERT_TRUE(staging) << staging.error().message;
+  const std::string inside = staging->path() + "/weights";
+  const Error error = staging->meant(make_error(ErrorCode::kIo, inside + ": the disk is full; " + inside + " is gone"));
+  const std::string shown = folder.path("out/weights");
+  EXPECT_EQ(error.message, shown + ": the disk is full; " + shown + " is gone");
+  EXPECT_EQ(error.code, ErrorCode::kIo);
+}
+
 TEST(StagingFolder, AFolderWithFilesNeedsLeaveToOverwrite) {
   const TempFolder folder;
   make_old(folder);

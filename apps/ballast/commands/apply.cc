@@ -186,15 +186,11 @@ void print_result(const ApplyFlags& flags, Console& console) {
 
 void print_apply(const ApplyFlags& flags, const ConvertReport& report, Console& console) {
   print_result(flags, console);
-  const auto line = [&](Paint paint, std::string_view word, std::string_view text) {
-    append_painted(console.out(), console.output(), paint, word);
-    console.out() += fmt::format(" {}\n", printable(text));
-  };
   for (const std::string& note : report.notes) print_note(console, Paint::kDim, note);
   for (const Loss& loss : report.losses)
-    line(Paint::kYellow, flags.convert.dry_run ? "would be lost:" : "lost:", loss_text(loss));
-  if (flags.convert.dry_run) line(Paint::kBold, "would write", flags.destination);
-  for (const std::string& file : report.written.files) line(Paint::kGreen, "wrote", file);
+    print_line(console, Paint::kYellow, flags.convert.dry_run ? "would be lost:" : "lost:", loss_text(loss));
+  if (flags.convert.dry_run) print_line(console, Paint::kBold, "would write", flags.destination);
+  for (const std::string& file : report.written.files) print_line(console, Paint::kGreen, "wrote", file);
   print_casts(*flags.casts, console);
 }
 

@@ -189,9 +189,8 @@ void print_remarks(const EmbedFlags& flags, const EmbedResult& result, uint64_t 
 }
 
 int embed(const EmbedFlags& flags, Console& console) {
-  for (const Status& status :
-       {check_destination(flags.out, flags.model.overwrite), check_profile(flags.model, flags.out)})
-    if (!status) return console.fail(status.error(), flags.json);
+  const Status possible = check_outputs(flags.out, flags.model);
+  if (!possible) return console.fail(possible.error(), flags.json);
   auto running = RunningModel::load(flags.model);
   if (!running) return console.fail(running.error(), flags.json);
   const auto embedder = Embedder::of((*running)->shared_model(), (*running)->source(), {.tokenizer = flags.tokenizer});

@@ -117,16 +117,10 @@ Result<ConvertReport> extract_each(const ExtractFlags& flags, const WritePlan& p
   BALLAST_TRY(StagingFolder staging, StagingFolder::create(flags.each, std::move(place)));
   for (size_t i = 0; i < tensors.size(); ++i) {
     BALLAST_TRY(const std::string name, safe_file_name(tensors[i].name));
-    const std::string hidden = staging.path() + "/" + name + ".npy";
-    const std::string shown = (std::filesystem::path(flags.each) / (name + ".npy")).string();
-    auto part = convert_plan(bare_array(plan, i), hidden, npy, options);
-    if (!part) {
-      std::string& text = part.error().message;
-      if (const size_t at = text.find(hidden); at != std::string::npos) text.replace(at, hidden.size(), shown);
-      return std::move(part).error();
-    }
+    auto part = convert_plan(bare_array(plan, i), staging.path() + "/" + name + ".npy", npy, options);
+    if (!part) return staging.meant(std::move(part).error());
     add_up(total, *std::move(part), tensors[i].name);
-    total.written.files.push_back(shown);
+    total.written.files.push_back((std::filesystem::path(flags.each) / (name + ".npy")).string());
   }
   BALLAST_CHECK(staging.publish());
   return total;

@@ -188,9 +188,8 @@ void print_forward(const ForwardResult& result, Console& console) {
 }
 
 int forward(const ForwardFlags& flags, Console& console) {
-  for (const Status& status :
-       {check_destination(flags.out, flags.model.overwrite), check_profile(flags.model, flags.out)})
-    if (!status) return console.fail(status.error(), flags.json);
+  const Status possible = check_outputs(flags.out, flags.model);
+  if (!possible) return console.fail(possible.error(), flags.json);
   auto running = RunningModel::load(flags.model);
   if (!running) return console.fail(running.error(), flags.json);
   const auto result = run(flags, **running);

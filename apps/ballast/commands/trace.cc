@@ -84,9 +84,8 @@ void print_trace(const Recorder& recorder, Console& console) {
 }
 
 int trace(const TraceFlags& flags, Console& console) {
-  for (const Status& status :
-       {check_destination(flags.out, flags.model.overwrite, Tensors::kSeveral), check_profile(flags.model, flags.out)})
-    if (!status) return console.fail(status.error(), flags.json);
+  const Status possible = check_outputs(flags.out, flags.model, Tensors::kSeveral);
+  if (!possible) return console.fail(possible.error(), flags.json);
   auto running = RunningModel::load(flags.model);
   if (!running) return console.fail(running.error(), flags.json);
   const auto recorder = record(flags, **running);

@@ -21,14 +21,19 @@ Result<const FormatDriver*> format_to_write(const std::string& path, Tensors cou
                                 count == Tensors::kOne ? ", .npy or .safetensors" : " or .safetensors"));
 }
 
-}  // namespace
-
 Status check_destination(const std::string& path, bool overwrite, Tensors count) {
   if (path.empty()) return {};
   BALLAST_CHECK(format_to_write(path, count));
   AtomicFiles files({.overwrite = overwrite});
   if (auto sink = files.add(path, 0); !sink) return std::move(sink).error();
   return {};
+}
+
+}  // namespace
+
+Status check_outputs(const std::string& out, const ModelFlags& flags, Tensors count) {
+  BALLAST_CHECK(check_destination(out, flags.overwrite, count));
+  return check_profile(flags, out);
 }
 
 Status write_tensors(const std::string& path, std::span<const NamedTensor> tensors, bool overwrite) {

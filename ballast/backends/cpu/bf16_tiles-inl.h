@@ -1,7 +1,5 @@
-// The tiles of bf16_tiles.h: a part of bf16_tiles.cc, which includes it in its namespace; hence no guard.
-//
-// Instructions are written out, because compilers know them only since lately, and gcc 12 may move the stores that a
-// configuration is made of behind its use.
+// The tiles of bf16_tiles.h: a part of bf16_tiles.cc, which includes it in its namespace; hence no guard. Instructions
+// are written out for the reasons of tile_use.h.
 
 // ---------------------------------------------------------------- instructions
 constexpr size_t kTileOutputs = 16;                 // rows of a tile of weights
@@ -10,25 +8,15 @@ constexpr size_t kLine = 64;                        // bytes of a row of a tile 
 constexpr size_t kTileBytes = kTileOutputs * kLine;
 
 // Tiles 0 to 3: sums of 16 outputs, one in a row, and the columns of a group. Others: weights and activations.
-struct alignas(64) Bf16TileShapes {
-  uint8_t palette = 1, start = 0;
-  uint8_t reserved[14] = {};
-  uint16_t row_bytes[16] = {};
-  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-
-  HWY_INLINE Bf16TileShapes(size_t columns, size_t last_of_weights) {
-    for (size_t tile = 0; tile < 8; ++tile) row_bytes[tile] = static_cast<uint16_t>(4 * columns);
-    for (size_t tile = 4; tile <= last_of_weights; ++tile) row_bytes[tile] = kLine;
+HWY_INLINE TileShapes shapes_for(size_t columns, size_t last_of_weights) {
+  TileShapes shapes;
+  for (size_t tile = 0; tile < 8; ++tile) {
+    const bool is_weights = tile >= 4 && tile <= last_of_weights;
+    shapes.row_bytes[tile] = static_cast<uint16_t>(is_weights ? kLine : 4 * columns);
+    shapes.rows[tile] = 16;
   }
-};
-
-struct Bf16TileUse {
-  HWY_INLINE Bf16TileUse(size_t columns, size_t last_of_weights) {
-    const Bf16TileShapes shapes(columns, last_of_weights);
-    asm volatile("ldtilecfg %0" ::"m"(shapes));
-  }
-  HWY_INLINE ~Bf16TileUse() { asm volatile("tilerelease" ::); }
-};
+  return shapes;
+}
 
 // Loads and products in the order in which processors like them: a load takes half as long as a product.
 #define BALLAST_LOAD_TILE(tile, from, distance) \
@@ -256,7 +244,7 @@ HWY_NOINLINE void multiply_directly(const Bf16Product& p, size_t j) {
 }
 
 void multiply_all_directly(const Bf16Product& p) {
-  const Bf16TileUse use(p.m <= kFewRows ? 2 * p.m : 16, 4);
+  const TileUse use(shapes_for(p.m <= kFewRows ? 2 * p.m : 16, 4));
   const auto multiply = p.m <= kFewRows ? multiply_directly<1>
                         : p.m <= 16     ? multiply_directly<2>
                                         : multiply_directly<4>;
@@ -384,7 +372,7 @@ HWY_NOINLINE void multiply_block(const Bf16Product& p, const RowBlock& block) {
 }
 
 void multiply_in_blocks(const Bf16Product& p) {
-  const Bf16TileUse use(16, 5);
+  const TileUse use(shapes_for(16, 5));
   const size_t end = divide_up(p.row_end, 16);
   for (size_t j = p.begin; j < p.end; j += kMostOutputs) {
     for (size_t group = p.row_begin / 16; group < end; group += kMostGroups) {

@@ -1,6 +1,7 @@
 #include "ballast/backends/cpu/bf16_tiles.h"
 
 #include "ballast/backends/cpu/targets.h"
+#include "ballast/backends/cpu/tile_use.h"
 // After targets.h.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "ballast/backends/cpu/bf16_tiles.cc"

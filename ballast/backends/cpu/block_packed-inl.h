@@ -275,7 +275,7 @@ HWY_NOINLINE void multiply_packed_panels(const BlockProduct& p, size_t group, si
 template <class Format>
 void multiply_packed_tiles(const BlockProduct& p) {
   const size_t rows = tile_rows_of(p.m), groups = tile_groups_of(p.m);
-  const TileUse use(rows);
+  const TileUse use(shapes_for(rows));
   for (size_t group = 0; group < groups; group += kMostPackedGroups) {
     for (size_t j = p.begin; j < p.end; j += kPanelsAtOnce * kPackedOutputs) {
       const size_t panels = smaller(kPanelsAtOnce, divide_up(p.end - j, kPackedOutputs));

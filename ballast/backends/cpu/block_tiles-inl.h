@@ -2,31 +2,17 @@
 // block_kernels-inl.h, which includes it in its namespace where tiles may be had; hence no guard.
 //
 // The sums are those of the stripes, to the bit: exact products of a block, and one multiply-add for each block into
-// one of four sums. Instructions are written out, because compilers know them only since lately, and gcc 12 may move
-// the stores that a configuration is made of behind its use.
+// one of four sums. Instructions are written out for the reasons of tile_use.h.
 
 // ---------------------------------------------------------------- instructions
 // Tiles 0 and 1, and 2 and 3: sums of rows and 16 outputs; 4 and 5: activations; 6 and 7: weights, four bytes of each
 // output in a row. An instruction takes as long as there are rows of activations, so there are no more than are needed.
-struct alignas(64) TileShapes {
-  uint8_t palette = 1, start = 0;
-  uint8_t reserved[14] = {};
-  uint16_t row_bytes[16] = {64, 64, 64, 64, 32, 32, 64, 64};
-  uint8_t rows[16] = {};
-
-  HWY_INLINE explicit TileShapes(size_t activations) {
-    for (size_t tile = 0; tile < 6; ++tile) rows[tile] = static_cast<uint8_t>(activations);
-    rows[6] = rows[7] = 8;
-  }
-};
-
-struct TileUse {
-  HWY_INLINE explicit TileUse(size_t rows) {
-    const TileShapes shapes(rows);
-    asm volatile("ldtilecfg %0" ::"m"(shapes));
-  }
-  HWY_INLINE ~TileUse() { asm volatile("tilerelease" ::); }
-};
+HWY_INLINE TileShapes shapes_for(size_t activations) {
+  TileShapes shapes{.row_bytes = {64, 64, 64, 64, 32, 32, 64, 64}};
+  for (size_t tile = 0; tile < 6; ++tile) shapes.rows[tile] = static_cast<uint8_t>(activations);
+  shapes.rows[6] = shapes.rows[7] = 8;
+  return shapes;
+}
 
 struct alignas(64) TileSums {
   int32_t high[16][16], low[16][16];  // of up to 16 rows and 16 outputs
@@ -373,7 +359,7 @@ HWY_NOINLINE void multiply_panel_of_tiles(const BlockProduct& p, size_t group, s
 template <class Format>
 void multiply_tiles(const BlockProduct& p) {
   const size_t rows = tile_rows_of(p.m), groups = tile_groups_of(p.m);
-  const TileUse use(rows);
+  const TileUse use(shapes_for(rows));
   for (size_t group = 0; group < groups; group += kMostGroups) {
     for (size_t j = p.begin; j < p.end; j += kTileOutputs) {
       multiply_panel_of_tiles<Format>(p, group, smaller(kMostGroups, groups - group), j);
