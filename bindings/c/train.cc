@@ -9,9 +9,9 @@ namespace ballast::c {
 namespace {
 
 // Tells a callback what happens, and ends the run when that or the switch says so.
-class Listener final : public RunObserver {
+class RunListener final : public RunObserver {
  public:
-  Listener(ballast_train_callback callback, void* user, std::shared_ptr<CancelObject> cancel)
+  RunListener(ballast_train_callback callback, void* user, std::shared_ptr<CancelObject> cancel)
       : callback_(callback), user_(user), cancel_(std::move(cancel)) {}
 
   // What a callback throws must not unwind a run that has threads: it ends as an error, and is thrown again behind it.
@@ -40,7 +40,7 @@ class Listener final : public RunObserver {
   bool wants_stop_ = false;
 };
 
-PrepareOptions prepare_options(const ballast_train_options& given, const Listener& listener) {
+PrepareOptions prepare_options(const ballast_train_options& given, const RunListener& listener) {
   PrepareOptions options;
   options.backend = text_or_empty(given.backend);
   options.overwrite = given.overwrite;
@@ -53,7 +53,7 @@ PrepareOptions prepare_options(const ballast_train_options& given, const Listene
 
 Status train(const TrainConfig& config, const ballast_train_options& given, ballast_buffer** result) {
   BALLAST_TRY(auto cancel, given_cancel(given.cancel));
-  Listener listener(given.callback, given.user, std::move(cancel));
+  RunListener listener(given.callback, given.user, std::move(cancel));
   BALLAST_TRY(PreparedRun run, prepare_run(config, prepare_options(given, listener)));
   const auto outcome = complete_run(run, listener, given.overwrite);
   listener.rethrow();
