@@ -142,6 +142,30 @@ import time; time.sleep(60)
         assert manager.latest() == 1
 
 
+def test_an_array_that_cannot_be_made_is_raised_as_it_was_and_is_no_damage(here: Path) -> None:
+    code = """
+import numpy as np, ballast
+empty, no_room = np.empty, True
+def empty_if_there_is_room(*words):
+    if no_room:
+        raise MemoryError("no room for it")
+    return empty(*words)
+np.empty = empty_if_there_is_room
+array = np.ones(1_000_000)
+with ballast.CheckpointManager("run", {"array": array}) as manager:
+    manager.save(1)
+    for step in (None, 1):
+        try:
+            manager.restore(step)
+        except MemoryError as error:
+            print(error)
+    no_room, array[:] = False, 0
+    print(manager.restore().step, array.sum())
+"""
+    done = subprocess.run([sys.executable, "-c", code], cwd=here, capture_output=True, text=True, timeout=60)
+    assert done.stdout == "no room for it\nno room for it\n1 1000000.0\n", done.stdout + done.stderr
+
+
 def test_several_threads_may_use_one_manager(here: Path) -> None:
     failures: list[BaseException] = []
     with ballast.CheckpointManager("run", keep_last=0, sync=False) as manager:

@@ -167,7 +167,7 @@ nb::dict copied_arrays(const ArchiveHandle& self, const std::vector<size_t>& ind
     }
     arrays[to_python_text(info.name)] = fresh.take();
   }
-  run_long(std::move(progress), [&](const Progress& heard) { return read_pieces(*archive, pieces, threads, heard); });
+  run_long(std::move(progress), [&](Watch& watch) { return read_pieces(*archive, pieces, threads, watch.progress()); });
   return arrays;
 }
 

@@ -146,8 +146,16 @@ constexpr CheckpointPart kBothParts[] = {CheckpointPart::kWeights, CheckpointPar
 // Arrays for the tensors of a checkpoint, which are filled while it is checked.
 class CheckpointArrays {
  public:
-  // Called without the GIL, for one checkpoint after the other until one is sound.
-  Result<std::vector<MutableByteSpan>> make_for(const LoadedCheckpoint& checkpoint) {
+  // For one checkpoint after the other until one is sound. `watch` keeps what Python raises.
+  PayloadMemory payload_memory(Watch& watch) {
+    return [this, &watch](const LoadedCheckpoint& tried) { return make_for(tried, watch); };
+  }
+
+  const nb::object& get(CheckpointPart part, size_t index) const { return arrays_[static_cast<size_t>(part)][index]; }
+
+ private:
+  // Called without the GIL.
+  Result<std::vector<MutableByteSpan>> make_for(const LoadedCheckpoint& checkpoint, Watch& watch) {
     if (NativeCall::ending()) return make_error(ErrorCode::kCancelled, "interrupted");
     const nb::gil_scoped_acquire held;
     for (std::vector<nb::object>& arrays : arrays_) arrays.clear();  // those of a damaged one make room first
@@ -162,34 +170,14 @@ class CheckpointArrays {
         }
       }
     } catch (nb::python_error& error) {
-      raised_ = std::make_unique<nb::python_error>(std::move(error));
+      watch.keep(std::move(error));
       return make_error(ErrorCode::kCancelled, "no array for a tensor");
     }
     return memory;
   }
 
-  // With the GIL: raises what make_for() kept, if it kept anything.
-  void raise_pending() {
-    if (raised_) throw nb::python_error(std::move(*raised_));
-  }
-
-  const nb::object& get(CheckpointPart part, size_t index) const { return arrays_[static_cast<size_t>(part)][index]; }
-
- private:
   std::vector<nb::object> arrays_[std::size(kBothParts)];
-  std::unique_ptr<nb::python_error> raised_;
 };
-
-// `work(Progress)`, which calls make_for(); an error of Python's in there is raised as it was.
-template <typename Work>
-auto run_filling(CheckpointArrays& arrays, Work&& work) {
-  try {
-    return run_long(nb::none(), std::forward<Work>(work));
-  } catch (...) {
-    arrays.raise_pending();
-    throw;
-  }
-}
 
 struct FilledCheckpoint {
   LoadedCheckpoint checkpoint;
@@ -200,9 +188,8 @@ nb::tuple resume(const Checkpoints& self) {
   self.wait();
   CheckpointManager& manager = self.get();
   CheckpointArrays arrays;
-  ResumeReport report = run_filling(arrays, [&](const Progress& heard) {
-    return manager.resume(heard, [&](const LoadedCheckpoint& tried) { return arrays.make_for(tried); });
-  });
+  ResumeReport report = run_long(
+      nb::none(), [&](Watch& watch) { return manager.resume(watch.progress(), arrays.payload_memory(watch)); });
   nb::list rejected;
   for (const std::string& why : report.rejected) rejected.append(to_python_text(why));
   if (!report.checkpoint) return nb::make_tuple(nb::none(), rejected);
@@ -213,8 +200,8 @@ FilledCheckpoint resume_from(const Checkpoints& self, uint64_t step) {
   self.wait();
   CheckpointManager& manager = self.get();
   CheckpointArrays arrays;
-  LoadedCheckpoint loaded = run_filling(arrays, [&](const Progress& heard) {
-    return manager.resume_from(step, heard, [&](const LoadedCheckpoint& tried) { return arrays.make_for(tried); });
+  LoadedCheckpoint loaded = run_long(nb::none(), [&](Watch& watch) {
+    return manager.resume_from(step, watch.progress(), arrays.payload_memory(watch));
   });
   return {std::move(loaded), std::move(arrays)};
 }

@@ -52,8 +52,8 @@ struct Common {
 };
 
 ConvertReport run(Common& task, nb::object progress) {
-  return run_long(std::move(progress), [&](Progress heard) {
-    task.options.convert.write.progress = std::move(heard);
+  return run_long(std::move(progress), [&](Watch& watch) {
+    task.options.convert.write.progress = watch.progress();
     return convert_model(task.source, task.destination, task.options);
   });
 }

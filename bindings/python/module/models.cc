@@ -89,10 +89,10 @@ class PyModel {
     for (const nb::handle text : list) texts.emplace_back(utf8_of(text));
     const ModelHandle model = handle();
     uint64_t width = 0;
-    const auto work = [&](const Progress& heard) -> Result<std::vector<Embedding>> {
+    const auto work = [&](Watch& watch) -> Result<std::vector<Embedding>> {
       BALLAST_TRY(const Embedder* embedder, model->embedder());
       width = embedder->width();
-      return embedder->embed(texts, heard);
+      return embedder->embed(texts, watch.progress());
     };
     const std::vector<Embedding> embeddings = run_long(nb::none(), work);
     std::vector<float> values;

@@ -8,22 +8,22 @@ Progress Watch::progress() {
   return [this](const ProgressUpdate& update) { return call(update); };
 }
 
-bool Watch::keep_going() { return call({"", 0, 0}); }
-
 bool Watch::call(const ProgressUpdate& update) {
   if (NativeCall::ending()) return false;
   nb::gil_scoped_acquire held;
   if (raised_ != nullptr) return false;
   try {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
-    if (callback_.is_none() || !callback_.is_valid() || update.activity.empty()) return true;
+    if (callback_.is_none() || !callback_.is_valid()) return true;
     const nb::str activity(update.activity.data(), update.activity.size());
     return !callback_(activity, update.done, update.total).is(nb::handle(Py_False));
   } catch (nb::python_error& error) {
-    raised_ = std::make_unique<nb::python_error>(std::move(error));
+    keep(std::move(error));
     return false;
   }
 }
+
+void Watch::keep(nb::python_error&& error) { raised_ = std::make_unique<nb::python_error>(std::move(error)); }
 
 void Watch::raise_pending() {
   if (raised_ == nullptr) return;

@@ -13,15 +13,16 @@
 namespace ballast::python {
 
 // Calls `callback(activity, done, total)`, where it is not None, and looks for signals. What either raises ends the
-// work; run_long() raises it again when the work has come back. A callback that returns False ends the work too.
+// work, and so does what the work's own calls of Python raise; run_long() raises it again when the work has come back.
+// A callback that returns False ends the work too.
 class Watch {
  public:
   explicit Watch(nb::object callback);
 
   // For the library. Called without the GIL, from the thread that runs the work.
   Progress progress();
-  // For loops that report in their own way: false when the work is to end. Takes the GIL.
-  bool keep_going();
+  // For work that calls Python itself, with the GIL: what that raised. The work is to end then, with any error.
+  void keep(nb::python_error&& error);
   // With the GIL: raises what was kept, if anything was.
   void raise_pending();
 
@@ -32,14 +33,14 @@ class Watch {
   std::unique_ptr<nb::python_error> raised_;
 };
 
-// `work(Progress)` gives a Result; its value comes back, its error is raised.
+// `work(Watch&)` gives a Result; its value comes back, its error is raised.
 template <typename Work>
 auto run_long(nb::object callback, Work&& work, Missing missing = Missing::kFile) {
   Watch watch(std::move(callback));
   const NativeCall call;
   auto result = [&] {
     const GilReleased released;
-    return work(watch.progress());
+    return work(watch);
   }();
   NativeCall::stay_away_at_the_end();  // what ended early for that reason has nothing to say
   watch.raise_pending();

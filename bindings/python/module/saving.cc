@@ -113,8 +113,8 @@ nb::tuple save_path(const std::string& path, nb::handle tensors, const std::stri
   settings.format = write_options(compress, shard_size, target);
   settings.commit.overwrite = overwrite;
   settings.commit.sync = sync;
-  const WriteReport report = run_long(std::move(progress), [&](Progress heard) {
-    settings.progress = std::move(heard);
+  const WriteReport report = run_long(std::move(progress), [&](Watch& watch) {
+    settings.progress = watch.progress();
     return allow_lossy ? write_lossy(held.plan, path, format, settings)
                        : write_archive(path, format, held.plan, settings);
   });
@@ -129,7 +129,7 @@ nb::bytes save_bytes(nb::handle tensors, const std::string& format_name, nb::han
   HeldPlan held = plan_of(tensors, metadata, config, format);
   const WriteOptions options = write_options(compress, 0, target);
   const ByteVector bytes =
-      run_long(nb::none(), [&](const Progress&) { return write_archive_bytes(format, held.plan, options); });
+      run_long(nb::none(), [&](Watch&) { return write_archive_bytes(format, held.plan, options); });
   return nb::bytes(bytes.data(), bytes.size());
 }
 

@@ -50,9 +50,9 @@ nb::list finding_rows(const std::vector<Finding>& findings) {
 }
 
 nb::dict verify(const std::string& path, bool content, unsigned threads, nb::object progress) {
-  const VerifyReport report = run_long(std::move(progress), [&](Progress heard) {
+  const VerifyReport report = run_long(std::move(progress), [&](Watch& watch) {
     const VerifyLevel level = content ? VerifyLevel::kContent : VerifyLevel::kStructure;
-    return verify_archive(path, {.level = level, .threads = threads, .progress = std::move(heard)});
+    return verify_archive(path, {.level = level, .threads = threads, .progress = watch.progress()});
   });
   nb::dict made;
   made["format"] = report.format;
@@ -92,19 +92,19 @@ nb::dict diagnosis_dict(const Diagnosis& diagnosis) {
 }
 
 nb::dict doctor(const std::string& path, unsigned threads, nb::object progress) {
-  return diagnosis_dict(run_long(std::move(progress), [&](Progress heard) {
-    return diagnose(path, {.threads = threads, .progress = std::move(heard)});
+  return diagnosis_dict(run_long(std::move(progress), [&](Watch& watch) {
+    return diagnose(path, {.threads = threads, .progress = watch.progress()});
   }));
 }
 
 nb::dict rescue_to(const std::string& path, const std::string& destination, const std::string& format_name,
                    bool overwrite, unsigned threads, nb::object progress) {
   const FormatDriver& format = *unwrap(choose_format(format_name));
-  const RescueReport report = run_long(std::move(progress), [&](Progress heard) {
+  const RescueReport report = run_long(std::move(progress), [&](Watch& watch) {
     ConvertOptions options;
     options.threads = threads;
     options.write.commit.overwrite = overwrite;
-    options.write.progress = std::move(heard);
+    options.write.progress = watch.progress();
     return rescue(path, destination, format, options);
   });
   nb::dict made = diagnosis_dict(report.diagnosis);
@@ -131,9 +131,9 @@ const char* diff_name(DiffKind kind) {
 nb::dict diff(const ArchiveHandle& a, const ArchiveHandle& b, double rtol, double atol, unsigned threads,
               nb::object progress) {
   const auto first = a.get(), second = b.get();
-  const DiffReport report = run_long(std::move(progress), [&](Progress heard) {
+  const DiffReport report = run_long(std::move(progress), [&](Watch& watch) {
     return diff_archives(*first, *second,
-                         {.rtol = rtol, .atol = atol, .threads = threads, .progress = std::move(heard)});
+                         {.rtol = rtol, .atol = atol, .threads = threads, .progress = watch.progress()});
   });
   nb::list entries;
   for (const DiffEntry& entry : report.entries) {
@@ -161,8 +161,8 @@ nb::dict diff(const ArchiveHandle& a, const ArchiveHandle& b, double rtol, doubl
 
 nb::dict hash(const ArchiveHandle& file, bool sha256, unsigned threads, nb::object progress) {
   const auto archive = file.get();
-  const auto digests = run_long(std::move(progress), [&](Progress heard) {
-    return digest_tensors(*archive, {.sha256 = sha256, .threads = threads, .progress = std::move(heard)});
+  const auto digests = run_long(std::move(progress), [&](Watch& watch) {
+    return digest_tensors(*archive, {.sha256 = sha256, .threads = threads, .progress = watch.progress()});
   });
   nb::list tensors;
   for (size_t i = 0; i < digests.size(); ++i) {
@@ -202,9 +202,9 @@ nb::object measured_dict(const TensorStatistics& measured) {
 nb::dict statistics(const ArchiveHandle& file, nb::handle names, size_t bins, unsigned threads, nb::object progress) {
   const auto archive = file.get();
   const std::vector<size_t> chosen = chosen_tensors(file, names);
-  const ArchiveStatistics measured = run_long(std::move(progress), [&](Progress heard) {
+  const ArchiveStatistics measured = run_long(std::move(progress), [&](Watch& watch) {
     return measure_archive(*archive, chosen,
-                           {.bins = bins, .total_bins = bins, .threads = threads, .progress = std::move(heard)});
+                           {.bins = bins, .total_bins = bins, .threads = threads, .progress = watch.progress()});
   });
   nb::list tensors;
   for (size_t i = 0; i < chosen.size(); ++i) {
