@@ -20,6 +20,9 @@ namespace {
 constexpr size_t kParts = 2;
 size_t number_of(CheckpointPart part) { return static_cast<size_t>(part); }
 
+// Per file: the places that are a tensor's already.
+using TakenPlaces = std::vector<std::vector<bool>>;
+
 std::vector<TensorInfo> infos_of(std::span<const CheckpointTensor> tensors) {
   std::vector<TensorInfo> infos;
   infos.reserve(tensors.size());
@@ -62,7 +65,6 @@ struct LoadedCheckpoint::State {
   CheckpointManifest manifest;
   std::vector<Archive> archives;          // one per file
   std::vector<size_t> places[kParts];     // of each tensor, in its archive
-  std::vector<std::vector<bool>> taken;   // per file: the places that are a tensor's already
   std::vector<TensorInfo> infos[kParts];  // what the indexes below look at
   std::optional<NameIndex> by_name[kParts];
 
@@ -70,8 +72,8 @@ struct LoadedCheckpoint::State {
     return fmt::format("{}/{}", folder, manifest.files[tensor.file].name);
   }
   Result<size_t> locate(const CheckpointTensor& tensor) const;
-  Status take_place(const CheckpointTensor& tensor, size_t place);
-  Status locate_all(CheckpointPart part);
+  Status take_place(const CheckpointTensor& tensor, size_t place, TakenPlaces& taken) const;
+  Status locate_all(CheckpointPart part, TakenPlaces& taken);
   Status check_memory(std::span<const MutableByteSpan> out) const;
   Status add_damage(uint32_t file, std::span<const MutableByteSpan> out, unsigned threads, const Progress& progress,
                     std::vector<std::string>& damage) const;
@@ -93,23 +95,20 @@ Result<size_t> LoadedCheckpoint::State::locate(const CheckpointTensor& tensor) c
 }
 
 // Whoever reads everything goes through the places of a file, each of which has one tensor to fill.
-Status LoadedCheckpoint::State::take_place(const CheckpointTensor& tensor, size_t place) {
-  std::vector<bool>& places_taken = taken[tensor.file];
-  places_taken.resize(archives[tensor.file].tensors().size());
-  if (places_taken[place]) {
+Status LoadedCheckpoint::State::take_place(const CheckpointTensor& tensor, size_t place, TakenPlaces& taken) const {
+  if (taken[tensor.file][place]) {
     return corrupt(path_of(tensor),
                    fmt::format("the manifest says that tensor \"{}\" and another one are the same", tensor.info.name));
   }
-  places_taken[place] = true;
+  taken[tensor.file][place] = true;
   return {};
 }
 
-Status LoadedCheckpoint::State::locate_all(CheckpointPart part) {
+Status LoadedCheckpoint::State::locate_all(CheckpointPart part, TakenPlaces& taken) {
   const auto tensors = manifest.tensors(part);
-  taken.resize(archives.size());
   for (const CheckpointTensor& tensor : tensors) {
     BALLAST_TRY(const size_t place, locate(tensor));
-    BALLAST_CHECK(take_place(tensor, place));
+    BALLAST_CHECK(take_place(tensor, place, taken));
     places[number_of(part)].push_back(place);
   }
   infos[number_of(part)] = infos_of(tensors);
@@ -127,12 +126,14 @@ Result<LoadedCheckpoint> LoadedCheckpoint::open(const std::string& folder, Check
     auto state = std::make_unique<State>();
     state->folder = folder;
     state->manifest = std::move(manifest);
+    TakenPlaces taken;
     for (const CheckpointFile& file : state->manifest.files) {
       BALLAST_TRY(Archive archive, open_checkpoint_file(folder, file));
+      taken.emplace_back(archive.tensors().size());
       state->archives.push_back(std::move(archive));
     }
-    BALLAST_CHECK(state->locate_all(CheckpointPart::kWeights));
-    BALLAST_CHECK(state->locate_all(CheckpointPart::kState));
+    BALLAST_CHECK(state->locate_all(CheckpointPart::kWeights, taken));
+    BALLAST_CHECK(state->locate_all(CheckpointPart::kState, taken));
     return LoadedCheckpoint(std::move(state));
   });
 }
