@@ -43,6 +43,15 @@ Status check_options(const CheckpointOptions& options) {
                                               : fmt::format("did you mean \"{}\"?", meant)));
 }
 
+// Where what is read while a checkpoint is checked stays. None: it does not.
+using GivenMemory = std::optional<std::vector<MutableByteSpan>>;
+
+Result<GivenMemory> ask_for(const PayloadMemory& memory, const LoadedCheckpoint& opened) {
+  GivenMemory out;
+  if (memory) BALLAST_CHECK(assign(out, memory(opened)));
+  return out;
+}
+
 }  // namespace
 
 // The writer's thread owns everything below `list` while `writing` is true, and `copy` while `to_reserve` is not 0; the
@@ -79,8 +88,7 @@ struct CheckpointManager::State {
   Result<CommitReport> write_copy();
   std::vector<bool> choose_kept(const CheckpointPolicy& policy) const;
   Result<PruneReport> prune(const CheckpointPolicy& policy, const std::vector<std::string>& forgotten, bool dry_run);
-  Result<LoadedCheckpoint> load_sound(const CheckpointManifest& manifest, const Progress& progress,
-                                      const PayloadMemory& memory);
+  Status check_payloads(const LoadedCheckpoint& opened, const GivenMemory& out, const Progress& progress);
 };
 
 Status CheckpointManager::State::start() {
@@ -198,21 +206,18 @@ Result<PruneReport> CheckpointManager::State::prune(const CheckpointPolicy& poli
   return report;
 }
 
-Result<LoadedCheckpoint> CheckpointManager::State::load_sound(const CheckpointManifest& manifest,
-                                                              const Progress& progress, const PayloadMemory& memory) {
-  BALLAST_TRY(LoadedCheckpoint loaded, LoadedCheckpoint::open(folder.path(), manifest));
-  std::vector<MutableByteSpan> out;
-  if (memory) BALLAST_CHECK(assign(out, memory(loaded)));
+Status CheckpointManager::State::check_payloads(const LoadedCheckpoint& opened, const GivenMemory& out,
+                                                const Progress& progress) {
   BALLAST_TRY(const std::vector<std::string> damage,
-              memory ? loaded.read_all(out, options.threads, progress) : loaded.find_damage(options.threads, progress));
+              out ? opened.read_all(*out, options.threads, progress) : opened.find_damage(options.threads, progress));
   if (!damage.empty()) {
     return make_error(ErrorCode::kCorrupt, damage.size() == 1
                                                ? damage.front()
                                                : fmt::format("{} (and {} more)", damage.front(), damage.size() - 1));
   }
-  known.add(manifest);
-  unsound.erase(manifest.step);
-  return loaded;
+  known.add(opened.manifest());
+  unsound.erase(opened.step());
+  return {};
 }
 
 // ---------------------------------------------------------------- the door
@@ -253,28 +258,22 @@ Result<ResumeReport> CheckpointManager::resume(const Progress& progress, const P
     state_->wait_until_idle();
     BALLAST_CHECK(state_->take_failure());
     BALLAST_CHECK(state_->scan());
-    std::optional<Error> no_memory;  // says nothing about the checkpoint that it was asked for
-    PayloadMemory asked;
-    if (memory) {
-      asked = [&](const LoadedCheckpoint& tried) {
-        auto given = memory(tried);
-        if (!given) no_memory = given.error();
-        return given;
-      };
-    }
     ResumeReport report;
     for (const DamagedManifest& damaged : state_->list.damaged) report.rejected.push_back(damaged.why);
     const auto& checkpoints = state_->list.checkpoints;
     for (auto manifest = checkpoints.rbegin(); manifest != checkpoints.rend() && !report.checkpoint; ++manifest) {
-      auto loaded = state_->load_sound(*manifest, progress, asked);
-      if (no_memory) return *no_memory;
-      if (loaded) {
-        report.checkpoint = std::move(*loaded);
+      auto opened = LoadedCheckpoint::open(state_->folder.path(), *manifest);
+      GivenMemory out;
+      // An error of the caller's says nothing about the checkpoint.
+      if (opened) BALLAST_CHECK(assign(out, ask_for(memory, *opened)));
+      const Status sound = opened ? state_->check_payloads(*opened, out, progress) : opened.error();
+      if (sound) {
+        report.checkpoint = std::move(*opened);
         continue;
       }
-      const ErrorCode code = loaded.error().code;  // these two say nothing about the checkpoint
-      if (code == ErrorCode::kOutOfMemory || code == ErrorCode::kCancelled) return std::move(loaded).error();
-      report.rejected.push_back(fmt::format("step {}: {}", manifest->step, loaded.error().message));
+      const ErrorCode code = sound.error().code;  // nor do these two
+      if (code == ErrorCode::kOutOfMemory || code == ErrorCode::kCancelled) return sound.error();
+      report.rejected.push_back(fmt::format("step {}: {}", manifest->step, sound.error().message));
       state_->unsound.insert(manifest->step);
     }
     return report;
@@ -288,7 +287,11 @@ Result<LoadedCheckpoint> CheckpointManager::resume_from(uint64_t step, const Pro
     BALLAST_CHECK(state_->take_failure());
     BALLAST_CHECK(state_->scan());
     for (const CheckpointManifest& manifest : state_->list.checkpoints) {
-      if (manifest.step == step) return state_->load_sound(manifest, progress, memory);
+      if (manifest.step != step) continue;
+      BALLAST_TRY(LoadedCheckpoint opened, LoadedCheckpoint::open(state_->folder.path(), manifest));
+      BALLAST_TRY(const GivenMemory out, ask_for(memory, opened));
+      BALLAST_CHECK(state_->check_payloads(opened, out, progress));
+      return opened;
     }
     for (const DamagedManifest& damaged : state_->list.damaged) {
       if (damaged.file == checkpoint_manifest_name(step)) return make_error(ErrorCode::kCorrupt, damaged.why);
