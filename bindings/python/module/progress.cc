@@ -11,7 +11,7 @@ Progress Watch::progress() {
 bool Watch::call(const ProgressUpdate& update) {
   if (NativeCall::ending()) return false;
   nb::gil_scoped_acquire held;
-  if (raised_ != nullptr) return false;
+  if (has_kept()) return false;
   try {
     if (PyErr_CheckSignals() != 0) throw nb::python_error();
     if (callback_.is_none() || !callback_.is_valid()) return true;
@@ -26,7 +26,7 @@ bool Watch::call(const ProgressUpdate& update) {
 void Watch::keep(nb::python_error&& error) { raised_ = std::make_unique<nb::python_error>(std::move(error)); }
 
 void Watch::raise_pending() {
-  if (raised_ == nullptr) return;
+  if (!has_kept()) return;
   raised_->restore();
   raised_.reset();
   throw nb::python_error();

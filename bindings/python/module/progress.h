@@ -23,6 +23,7 @@ class Watch {
   Progress progress();
   // For work that calls Python itself, with the GIL: what that raised. The work is to end then, with any error.
   void keep(nb::python_error&& error);
+  bool has_kept() const { return raised_ != nullptr; }
   // With the GIL: raises what was kept, if anything was.
   void raise_pending();
 

@@ -5,23 +5,27 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
-#include <memory>
-
 #include "ballast/training/prepare_run.h"
-#include "bindings/python/module/errors.h"
 #include "bindings/python/module/native_call.h"
+#include "bindings/python/module/progress.h"
 
 namespace ballast::python {
 
 namespace {
 
-nb::dict to_dict(const StepRecord& step) {
+// What every event has.
+nb::dict event_dict(const char* event, uint64_t step) {
   nb::dict told;
-  told["event"] = "step";
-  told["step"] = step.step;
+  told["event"] = event;
+  told["step"] = step;
+  return told;
+}
+
+nb::dict to_dict(const StepRecord& step) {
+  nb::dict told = event_dict("step", step.step);
   told["loss"] = step.loss;
   told["lr"] = step.lr;
-  told["grad_norm"] = step.grad_norm ? nb::cast(*step.grad_norm) : nb::none();
+  told["grad_norm"] = step.grad_norm;
   told["items"] = step.items;
   told["seconds"] = step.seconds;
   told["skipped"] = step.skipped;
@@ -29,20 +33,16 @@ nb::dict to_dict(const StepRecord& step) {
 }
 
 nb::dict to_dict(const EvalRecord& eval) {
-  nb::dict told;
-  told["event"] = "eval";
-  told["step"] = eval.step;
+  nb::dict told = event_dict("eval", eval.step);
   told["loss"] = eval.loss;
-  told["accuracy"] = eval.accuracy ? nb::cast(*eval.accuracy) : nb::none();
+  told["accuracy"] = eval.accuracy;
   told["items"] = eval.items;
   told["seconds"] = eval.seconds;
   return told;
 }
 
 nb::dict to_dict(const CheckpointRecord& checkpoint) {
-  nb::dict told;
-  told["event"] = "checkpoint";
-  told["step"] = checkpoint.step;
+  nb::dict told = event_dict("checkpoint", checkpoint.step);
   told["path"] = checkpoint.path;
   told["bytes"] = checkpoint.bytes;
   told["paused_seconds"] = checkpoint.paused_seconds;
@@ -50,41 +50,40 @@ nb::dict to_dict(const CheckpointRecord& checkpoint) {
 }
 
 nb::dict to_dict(const ResumeRecord& resume) {
-  nb::dict told;
-  told["event"] = "resume";
-  told["step"] = resume.step;
+  nb::dict told = event_dict("resume", resume.step);
   told["path"] = resume.path;
   return told;
 }
 
 nb::dict to_dict(const WarningRecord& warning) {
-  nb::dict told;
-  told["event"] = "warning";
-  told["step"] = warning.step;
+  nb::dict told = event_dict("warning", warning.step);
   told["text"] = warning.text;
   return told;
 }
 
+struct Callbacks {
+  nb::object on_event, on_note, read_picture;
+};
+
 // Calls Python from the thread that trains, which has no GIL. What a callback raises ends the run as its error, and is
-// raised again when the run has come back.
+// kept by `watch`.
 class Listener final : public RunObserver {
  public:
-  Listener(nb::object on_event, nb::object on_note, nb::object read_picture)
-      : on_event_(std::move(on_event)), on_note_(std::move(on_note)), read_picture_(std::move(read_picture)) {}
+  Listener(const Callbacks& callbacks, Watch& watch) : callbacks_(callbacks), watch_(watch) {}
 
   Status on_event(const TrainEvent& event) override {
     const nb::gil_scoped_acquire held;
     return guarded([&] {
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
       const nb::dict told = std::visit([](const auto& record) { return to_dict(record); }, event);
-      if (on_event_(told).is(nb::handle(Py_False))) stop_ = true;
+      if (callbacks_.on_event(told).is(nb::handle(Py_False))) stop_ = true;
     });
   }
   bool wants_stop() override { return stop_ || NativeCall::ending(); }
 
   void note(std::string_view text) {
     const nb::gil_scoped_acquire held;
-    (void)guarded([&] { on_note_(nb::str(text.data(), text.size())); });
+    (void)guarded([&] { callbacks_.on_note(nb::str(text.data(), text.size())); });
   }
 
   // Threads of the library may call this at the same time.
@@ -92,7 +91,7 @@ class Listener final : public RunObserver {
     const nb::gil_scoped_acquire held;
     Picture picture;
     const Status read = guarded([&] {
-      const nb::tuple made = nb::cast<nb::tuple>(read_picture_(path));
+      const nb::tuple made = nb::cast<nb::tuple>(callbacks_.read_picture(path));
       picture.width = nb::cast<uint64_t>(made[0]);
       picture.height = nb::cast<uint64_t>(made[1]);
       const nb::bytes pixels = nb::cast<nb::bytes>(made[2]);
@@ -105,39 +104,23 @@ class Listener final : public RunObserver {
     return picture;
   }
 
-  bool keep_going() {
-    const nb::gil_scoped_acquire held;
-    const Status going = guarded([&] {
-      if (PyErr_CheckSignals() != 0) throw nb::python_error();
-    });
-    return going && !NativeCall::ending();
-  }
-
-  // With the GIL.
-  void raise_pending() {
-    if (raised_ == nullptr) return;
-    raised_->restore();
-    raised_.reset();
-    throw nb::python_error();
-  }
-
  private:
   template <typename Body>
   Status guarded(const Body& body) {
-    if (raised_ != nullptr) return make_error(ErrorCode::kCancelled, "a callback raised");
+    if (watch_.has_kept()) return make_error(ErrorCode::kCancelled, "a callback raised");
     try {
       body();
       return {};
     } catch (nb::python_error& error) {
-      raised_ = std::make_unique<nb::python_error>(std::move(error));
+      watch_.keep(std::move(error));
     } catch (const nb::cast_error&) {
       return make_error(ErrorCode::kInvalidArgument, "a callback returned something else than it should");
     }
     return make_error(ErrorCode::kCancelled, "a callback raised");
   }
 
-  nb::object on_event_, on_note_, read_picture_;
-  std::unique_ptr<nb::python_error> raised_;
+  const Callbacks& callbacks_;
+  Watch& watch_;
   bool stop_ = false;
 };
 
@@ -154,13 +137,14 @@ Result<TrainConfig> read_config(const std::string& config, bool is_path, const s
 }
 
 Result<Trained> train(const std::string& config, bool is_path, const std::vector<std::string>& overrides,
-                      const std::string& device, bool overwrite, Listener& listener) {
+                      const std::string& device, bool overwrite, const Callbacks& callbacks, Watch& watch) {
+  Listener listener(callbacks, watch);
   BALLAST_TRY(const TrainConfig settings, read_config(config, is_path, overrides));
   PrepareOptions options;
   options.backend = device;
   options.overwrite = overwrite;
   options.read_picture = [&](const std::string& path) { return listener.read_picture(path); };
-  options.progress = [&](const ProgressUpdate&) { return listener.keep_going(); };
+  options.progress = watch.progress();
   options.on_note = options.on_complaint = [&](std::string_view text) { listener.note(text); };
   BALLAST_TRY(PreparedRun run, prepare_run(settings, options));
   Trained trained;
@@ -181,11 +165,10 @@ nb::dict to_dict(const Trained& trained) {
   told["total_steps"] = trained.total_steps;
   told["steps_made"] = end.steps;
   told["parameters"] = trained.parameters;
-  told["resumed_from"] = trained.resumed ? nb::cast(*trained.resumed) : nb::none();
+  told["resumed_from"] = trained.resumed;
   told["loss"] = end.last_loss;
   told["eval_loss"] = end.last_evaluation ? nb::cast(end.last_evaluation->loss) : nb::none();
-  told["eval_accuracy"] =
-      end.last_evaluation && end.last_evaluation->accuracy ? nb::cast(*end.last_evaluation->accuracy) : nb::none();
+  told["eval_accuracy"] = end.last_evaluation ? nb::cast(end.last_evaluation->accuracy) : nb::none();
   told["finished"] = end.finished;
   told["output"] = trained.output.empty() ? nb::none() : nb::cast(trained.output);
   told["config"] = trained.config_json;
@@ -199,15 +182,10 @@ void bind_train(nb::module_& module) {
       "train",
       [](const std::string& config, bool is_path, const std::vector<std::string>& overrides, const std::string& device,
          bool overwrite, nb::object on_event, nb::object on_note, nb::object read_picture) {
-        const NativeCall call;
-        Listener listener(std::move(on_event), std::move(on_note), std::move(read_picture));
-        auto trained = [&] {
-          const GilReleased released;
-          return train(config, is_path, overrides, device, overwrite, listener);
-        }();
-        NativeCall::stay_away_at_the_end();
-        listener.raise_pending();
-        return to_dict(unwrap(std::move(trained)));
+        const Callbacks callbacks{std::move(on_event), std::move(on_note), std::move(read_picture)};
+        return to_dict(run_long(nb::none(), [&](Watch& watch) {
+          return train(config, is_path, overrides, device, overwrite, callbacks, watch);
+        }));
       },
       nb::arg("config"), nb::arg("is_path"), nb::arg("overrides"), nb::arg("device"), nb::arg("overwrite"),
       nb::arg("on_event"), nb::arg("on_note"), nb::arg("read_picture"));
