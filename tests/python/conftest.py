@@ -66,6 +66,12 @@ def here_with_models(here: Path) -> Path:
     return here
 
 
+def bytes_read() -> int:
+    """By this process so far, from files."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    return int(dict(line.split(": ") for line in lines)["rchar"])
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Names the tests for which a package was missing, where that counts as a failure (see pytest_sessionfinish)."""
     for where in missing_packages(terminalreporter.config):

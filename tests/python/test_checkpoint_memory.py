@@ -7,12 +7,7 @@ from pathlib import Path
 import numpy as np
 
 import ballast
-
-
-def bytes_read() -> int:
-    """By this process so far, from files."""
-    lines = Path("/proc/self/io").read_text().splitlines()
-    return int(dict(line.split(": ") for line in lines)["rchar"])
+from conftest import bytes_read
 
 
 def test_restoring_reads_a_checkpoint_once(here: Path) -> None:

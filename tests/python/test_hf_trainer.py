@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import ballast
-from conftest import without_package
+from conftest import bytes_read, without_package
 
 pytest.importorskip("transformers")
 pytest.importorskip("accelerate")
@@ -90,6 +90,18 @@ def test_the_end_is_saved_and_its_weights_are_exported(here: Path) -> None:
     with ballast.open("weights.safetensors") as file:
         # Tied weights are stored once.
         assert set(trainer.model.state_dict()) - set(file) <= {"lm_head.weight"}
+
+
+def test_resuming_reads_the_checkpoint_once(here: Path) -> None:
+    model = torch.nn.Linear(2048, 2048, bias=False)
+    with ballast.CheckpointManager("run", {"model": model}, rng=False) as manager:
+        manager.save(3, {"trainer": "the trainer's own state"})
+    before = bytes_read()
+    assert BallastCallback("run").resume_folder() == "run/resume"
+    assert model.weight.nbytes <= bytes_read() - before < 1.2 * model.weight.nbytes
+    with ballast.open("run/resume/model.safetensors") as file:
+        assert torch.equal(torch.from_numpy(file["weight"].numpy()), model.weight)
+    assert Path("run/resume/trainer_state.json").read_text() == "the trainer's own state"
 
 
 def test_a_folder_that_is_not_given_to_train_is_an_error(here: Path) -> None:

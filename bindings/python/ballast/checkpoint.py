@@ -183,7 +183,7 @@ class CheckpointManager:
             loaded, _ = self._load(step)
             if loaded is None:
                 raise FileNotFoundError(f"{self._folder}: there is no checkpoint")
-            save(path, {name: loaded.read("weights", name)[0] for name in loaded.weights})
+            _save_weights(path, loaded)
             return loaded.step
 
     def steps(self) -> list[int]:
@@ -284,6 +284,17 @@ class CheckpointManager:
         document["state"] = writer.encode(state, "state", "state")
         return writer, json.dumps(document, allow_nan=False)
 
+    def _restore_and_export(self, folder: str, file: str) -> RestoredCheckpoint | None:
+        """``restore(strict=False)``, and ``export`` of the same checkpoint, which is read once. Makes the folder."""
+        with self._lock:
+            loaded, rejected = self._load(None)
+            if loaded is None:
+                return None
+            restored = self._put_back(loaded, rejected, strict=False)
+            os.makedirs(folder, exist_ok=True)
+            _save_weights(os.path.join(folder, file), loaded)
+            return restored
+
     def _put_back(
         self, loaded: _core.LoadedCheckpoint, rejected: list[str], strict: bool
     ) -> RestoredCheckpoint:
@@ -315,6 +326,10 @@ class CheckpointManager:
             missing = [name for name in names if name not in others]
             if missing:
                 raise ValueError(f"{self._folder}: step {step}: objects that {what}: {', '.join(missing)}; see strict=")
+
+
+def _save_weights(path: str | os.PathLike[str], loaded: _core.LoadedCheckpoint) -> None:
+    save(path, {name: loaded.read("weights", name)[0] for name in loaded.weights})
 
 
 def _count(name: str, value: int) -> int:

@@ -61,13 +61,11 @@ class BallastCallback(_import_callback().TrainerCallback):  # type: ignore[misc]
         """
         if not os.path.isdir(self._folder):
             return None
+        place = os.path.join(self._folder, "resume")
         with CheckpointManager(self._folder, rng=False, **self._options) as manager:
-            restored = manager.restore(strict=False)
-            if restored is None:
-                return None
-            place = os.path.join(self._folder, "resume")
-            os.makedirs(place, exist_ok=True)
-            manager.export(os.path.join(place, "model.safetensors"), restored.step)
+            restored = manager._restore_and_export(place, "model.safetensors")  # pyright: ignore[reportPrivateUsage]
+        if restored is None:
+            return None
         with open(os.path.join(place, "trainer_state.json"), "w", encoding="utf-8") as file:
             file.write(restored.state["trainer"])
         self._resumed = restored.step
