@@ -17,7 +17,7 @@ from conftest import ROOT
 OPTIONS = doctest.ELLIPSIS | doctest.IGNORE_EXCEPTION_DETAIL | doctest.NORMALIZE_WHITESPACE
 # These modules import packages that not everyone has; their docstrings are run where these are installed.
 NEEDS = {"ballast.safetensors.flax": "jax", "ballast.lightning": "lightning", "ballast.hf_trainer": "transformers", "ballast.ray": "ray"}
-SECTION_NEEDS = {"Checkpoint a PyTorch training": "torch", "Ray datasets": "ray"}
+SECTION_NEEDS = {"Checkpoint PyTorch training": "torch", "Use Ray": "ray"}
 
 
 def modules() -> list[str]:
