@@ -166,6 +166,25 @@ with ballast.CheckpointManager("run", {"array": array}) as manager:
     assert done.stdout == "no room for it\nno room for it\n1 1000000.0\n", done.stdout + done.stderr
 
 
+def test_a_handler_of_signals_may_close_it_during_a_wait(here: Path) -> None:
+    code = """
+import signal, time, numpy as np, ballast
+manager = ballast.CheckpointManager("run", {"array": np.ones(8_000_000)})
+signal.signal(signal.SIGALRM, lambda *_: manager.close())
+manager.save(1)
+signal.setitimer(signal.ITIMER_REAL, 0.001)
+try:
+    manager.wait()
+except ValueError as error:
+    assert "run is closed" in str(error), error
+while not manager.closed: time.sleep(0.001)  # it was written before the signal came
+with ballast.CheckpointManager("run") as again:
+    print(again.steps())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("[1]\n", "")
+
+
 def test_several_threads_may_use_one_manager(here: Path) -> None:
     failures: list[BaseException] = []
     with ballast.CheckpointManager("run", keep_last=0, sync=False) as manager:

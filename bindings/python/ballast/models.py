@@ -55,11 +55,10 @@ class Generation(Iterator[str], AsyncIterator[str]):
     written, whichever thread or task waits. A Generation that is dropped, closed or cancelled stops costing anything.
     """
 
-    __slots__ = ("_core", "_pieces")
+    __slots__ = ("_core",)
 
     def __init__(self, core: _core.Generation) -> None:
         self._core = core
-        self._pieces: list[str] = []
 
     def __iter__(self) -> Generation:
         return self
@@ -68,7 +67,6 @@ class Generation(Iterator[str], AsyncIterator[str]):
         piece = self._core.next_text()
         if piece is None:
             raise StopIteration
-        self._pieces.append(piece)
         return piece
 
     def __aiter__(self) -> Generation:
@@ -82,14 +80,11 @@ class Generation(Iterator[str], AsyncIterator[str]):
             raise
         if piece is None:
             raise StopAsyncIteration
-        self._pieces.append(piece)
         return piece
 
     def tokens(self) -> Iterator[Token]:
         """Token by token, also those that complete no character yet."""
         while (token := self._core.next_token()) is not None:
-            if token[0]:
-                self._pieces.append(token[0])
             yield Token(*token)
 
     @property
@@ -97,12 +92,12 @@ class Generation(Iterator[str], AsyncIterator[str]):
         """The whole text: waits for the rest of it."""
         for _ in self:
             pass
-        return "".join(self._pieces)
+        return self._core.text
 
     @property
     def text_so_far(self) -> str:
         """What has been read of it."""
-        return "".join(self._pieces)
+        return self._core.text
 
     @property
     def token_ids(self) -> list[int]:

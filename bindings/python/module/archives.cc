@@ -227,9 +227,13 @@ ArchiveHandle::ArchiveHandle(Archive archive, std::string name, bool writable)
       writable_(writable) {}
 
 std::shared_ptr<const Archive> ArchiveHandle::get() const {
-  const std::lock_guard<std::mutex> one_at_a_time(mutex_);
-  if (archive_ == nullptr) raise_closed(name_);
-  return archive_;
+  std::shared_ptr<const Archive> archive;
+  {
+    const std::lock_guard<std::mutex> one_at_a_time(mutex_);
+    archive = archive_;
+  }
+  if (archive == nullptr) raise_closed(name_);
+  return archive;
 }
 
 bool ArchiveHandle::closed() const {
@@ -259,9 +263,11 @@ nb::object ArchiveHandle::source_buffer(const std::shared_ptr<const Archive>& ar
   const std::shared_ptr<const void> owner = archive->sources()[source];
   const MutableByteSpan writable(const_cast<std::byte*>(view->data()), view->size());
   nb::object made = writable_ ? nb::cast(Buffer(owner, writable)) : nb::cast(Buffer(owner, *view));
+  // Another thread may have made one meanwhile: the first is kept, and ours goes once the lock is open.
   const std::lock_guard<std::mutex> one_at_a_time(mutex_);
-  if (source < buffers_.size()) buffers_[source] = made;
-  return made;
+  if (source >= buffers_.size()) return made;  // closed
+  if (!buffers_[source].is_valid()) buffers_[source] = made;
+  return buffers_[source];
 }
 
 void bind_archives(nb::module_& module) {

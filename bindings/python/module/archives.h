@@ -3,7 +3,6 @@
 
 #include <nanobind/nanobind.h>
 
-#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -36,6 +35,8 @@ class ArchiveHandle {
   nb::object source_buffer(const std::shared_ptr<const Archive>& archive, size_t source);
 
  private:
+  // Held for a moment only, and never while a Python object is made or destroyed: that may have to wait until all other
+  // threads pause, and one that waits for this lock does not.
   mutable std::mutex mutex_;
   std::shared_ptr<const Archive> archive_;
   std::vector<nb::object> buffers_;  // one per source, made when first asked for

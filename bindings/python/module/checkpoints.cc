@@ -7,6 +7,8 @@
 
 #include <chrono>
 #include <memory>
+#include <mutex>
+#include <utility>
 
 #include "ballast/training/checkpoint.h"
 #include "bindings/python/module/archives.h"
@@ -23,27 +25,33 @@ namespace {
 // How often a wait looks for Ctrl-C.
 constexpr std::chrono::milliseconds kLookUp(50);
 
-// Called from one thread at a time: ballast.checkpoint sees to that.
+using Manager = std::shared_ptr<CheckpointManager>;
+
+// Called from one thread at a time: ballast.checkpoint sees to that. Only the end of the program, or a handler of
+// signals, may close it while another call is under way, which then keeps what it uses.
 class Checkpoints {
  public:
-  Checkpoints(std::string folder, std::unique_ptr<CheckpointManager> manager)
-      : folder_(std::move(folder)), manager_(std::move(manager)) {}
+  Checkpoints(std::string folder, Manager manager) : folder_(std::move(folder)), manager_(std::move(manager)) {}
 
-  // With the GIL held.
-  CheckpointManager& get() const {
-    if (manager_ == nullptr) raise_closed(folder_);
-    return *manager_;
+  // With the GIL held; ValueError once closed.
+  Manager get() const {
+    Manager manager = [&] {
+      const std::lock_guard lock(mutex_);
+      return manager_;
+    }();
+    if (manager == nullptr) raise_closed(folder_);
+    return manager;
   }
 
-  bool is_writing() const { return !get().wait_for(std::chrono::milliseconds(0)); }
+  bool is_writing() const { return !get()->wait_for(std::chrono::milliseconds(0)); }
 
   // The library waits in its own calls too, but there Ctrl-C would go unheard.
   void wait() const {
-    const CheckpointManager& manager = get();
+    const Manager manager = get();
     for (;;) {
       const bool idle = [&] {
         const GilReleased released;
-        return manager.wait_for(kLookUp);
+        return manager->wait_for(kLookUp);
       }();
       if (idle) return;
       if (PyErr_CheckSignals() != 0) throw nb::python_error();
@@ -51,18 +59,24 @@ class Checkpoints {
   }
 
   void close() {
+    Manager last = take();
     const GilReleased released;
-    manager_.reset();
+    last.reset();
   }
 
   void abandon() {
-    if (manager_ != nullptr) manager_->abandon_after_fork();
-    manager_.reset();
+    if (const Manager last = take()) last->abandon_after_fork();
   }
 
  private:
+  Manager take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(manager_, nullptr);
+  }
+
   std::string folder_;
-  std::unique_ptr<CheckpointManager> manager_;
+  mutable std::mutex mutex_;  // of the pointer; held for a moment only
+  Manager manager_;
 };
 
 std::unique_ptr<Checkpoints> open_checkpoints(const std::string& folder, uint64_t keep_last, uint64_t keep_best,
@@ -110,9 +124,11 @@ nb::dict save(const Checkpoints& self, uint64_t step, nb::handle weights, nb::ha
   std::vector<nb::object> owners;
   add_tensors(weights, snapshot.weights, owners);
   add_tensors(state, snapshot.state, owners);
-  auto saved = [&, manager = &self.get()] {
+  auto saved = [&, manager = self.get()]() mutable {
     const GilReleased released;
-    return manager->save(snapshot);
+    auto report = manager->save(snapshot);
+    manager.reset();  // the last one waits for what is being written
+    return report;
   }();
   const SaveReport report = unwrap(std::move(saved));
   nb::dict row;
@@ -124,11 +140,11 @@ nb::dict save(const Checkpoints& self, uint64_t step, nb::handle weights, nb::ha
 
 void finish(const Checkpoints& self) {
   self.wait();
-  unwrap(self.get().finish());
+  unwrap(self.get()->finish());
 }
 
 nb::object last_commit(const Checkpoints& self) {
-  const auto report = self.get().last_commit();
+  const auto report = self.get()->last_commit();
   if (!report) return nb::none();
   nb::dict row;
   row["step"] = report->step;
@@ -186,10 +202,10 @@ struct FilledCheckpoint {
 
 nb::tuple resume(const Checkpoints& self) {
   self.wait();
-  CheckpointManager& manager = self.get();
+  const Manager manager = self.get();
   CheckpointArrays arrays;
   ResumeReport report = run_long(
-      nb::none(), [&](Watch& watch) { return manager.resume(watch.progress(), arrays.payload_memory(watch)); });
+      nb::none(), [&](Watch& watch) { return manager->resume(watch.progress(), arrays.payload_memory(watch)); });
   nb::list rejected;
   for (const std::string& why : report.rejected) rejected.append(to_python_text(why));
   if (!report.checkpoint) return nb::make_tuple(nb::none(), rejected);
@@ -198,10 +214,10 @@ nb::tuple resume(const Checkpoints& self) {
 
 FilledCheckpoint resume_from(const Checkpoints& self, uint64_t step) {
   self.wait();
-  CheckpointManager& manager = self.get();
+  const Manager manager = self.get();
   CheckpointArrays arrays;
   LoadedCheckpoint loaded = run_long(nb::none(), [&](Watch& watch) {
-    return manager.resume_from(step, watch.progress(), arrays.payload_memory(watch));
+    return manager->resume_from(step, watch.progress(), arrays.payload_memory(watch));
   });
   return {std::move(loaded), std::move(arrays)};
 }
@@ -272,7 +288,7 @@ void bind_checkpoints(nb::module_& module) {
       .def("save", &save, nb::arg("step"), nb::arg("weights"), nb::arg("state"), nb::arg("state_json"),
            nb::arg("metrics"))
       .def(
-          "reserve", [](const Checkpoints& self, uint64_t bytes) { self.get().reserve(bytes); }, nb::arg("bytes"))
+          "reserve", [](const Checkpoints& self, uint64_t bytes) { self.get()->reserve(bytes); }, nb::arg("bytes"))
       .def("finish", &finish)
       .def("is_writing", &Checkpoints::is_writing)
       .def("last_commit", &last_commit)

@@ -138,6 +138,7 @@ Result<std::optional<Written>> Generation::take(const EngineEvent& event) {
     if (event.reason == FinishReason::kStopToken) stop_token_ = event.token.id;
     if (event.error) return *event.error;
     BALLAST_TRY(written.text, stream_.finish());
+    text_ += written.text;
     return written.text.empty() ? std::optional<Written>() : std::optional(std::move(written));
   }
   written.id = event.token.id;
@@ -145,6 +146,7 @@ Result<std::optional<Written>> Generation::take(const EngineEvent& event) {
   tokens_.push_back(written.id);
   const bool hidden = skips_special_ != nullptr && skips_special_->is_special(written.id);
   if (!hidden) BALLAST_CHECK(assign(written.text, stream_.next(written.id)));
+  text_ += written.text;
   if (stream_.stopped()) end("stop");
   return std::optional(std::move(written));
 }
@@ -167,6 +169,13 @@ std::vector<TokenId> Generation::tokens() const {
   const GilReleased released;
   const std::lock_guard lock(mutex_);
   return tokens_;
+}
+
+std::string Generation::text() const {
+  check_place();
+  const GilReleased released;
+  const std::lock_guard lock(mutex_);
+  return text_;
 }
 
 std::string Generation::finish_reason() const {
@@ -223,6 +232,7 @@ void bind_generation(nb::module_& module) {
       .def("next_text", &Generation::next_text)
       .def("cancel", &Generation::cancel)
       .def_prop_ro("token_ids", &Generation::tokens)
+      .def_prop_ro("text", &Generation::text)
       .def_prop_ro("finish_reason", &Generation::finish_reason)
       .def_prop_ro("stop_token_id", &Generation::stop_token)
       .def_prop_ro("prompt_tokens", &Generation::prompt_tokens);

@@ -47,7 +47,9 @@ class Generation {
   std::optional<std::string> next_text();
   void cancel();
 
+  // What was given out so far, in its order, whichever threads took it.
   std::vector<TokenId> tokens() const;
+  std::string text() const;
   std::string finish_reason() const;  // empty while it goes on
   // The token that ended the text, which is no part of it.
   std::optional<TokenId> stop_token() const;
@@ -68,6 +70,7 @@ class Generation {
   const size_t prompt_tokens_;
   mutable std::mutex mutex_;  // of all below; never held while waiting for the GIL
   std::vector<TokenId> tokens_;
+  std::string text_;
   std::string finish_reason_;
   std::optional<TokenId> stop_token_;
 };

@@ -38,28 +38,25 @@ class PyModel {
 
   // Raises ValueError where it is closed.
   ModelHandle handle() {
-    {
-      const std::unique_lock lock(mutex_, std::try_to_lock);
-      if (lock && !is_closed_ && handle_->is_here()) return handle_;
-      if (lock && is_closed_) raise_closed("the model");
-    }
-    return without_gil([&] { return find_or_open(); });
+    ModelHandle found = current();
+    if (found && !found->is_here()) found = without_gil([&] { return open_again(); });
+    if (!found) raise_closed("the model");
+    return found;
   }
 
   void close() {
     ModelHandle last;
     {
       const std::lock_guard lock(mutex_);
-      is_closed_ = true;
       if (handle_ && handle_->is_here()) handle_->close();
       last = std::move(handle_);
     }
     const GilReleased released;
     last.reset();
   }
-  bool is_closed() {
+  bool is_closed() const {
     const std::lock_guard lock(mutex_);
-    return is_closed_;
+    return !handle_;
   }
   const ModelSettings& settings() const { return settings_; }
 
@@ -138,14 +135,20 @@ class PyModel {
     handle_ = ModelHandle(without_gil([&] { return OpenModel::open(settings_); }));
   }
 
-  // Without the GIL, which whoever waits for the lock may hold.
-  Result<ModelHandle> find_or_open() {
+  // Null once closed.
+  ModelHandle current() const {
     const std::lock_guard lock(mutex_);
-    if (is_closed_) return make_error(ErrorCode::kInvalidArgument, "the model is closed");
-    if (!handle_->is_here()) {
-      BALLAST_TRY(auto opened, OpenModel::open(settings_));
-      handle_ = ModelHandle(std::move(opened));
-    }
+    return handle_;
+  }
+
+  // In the child of a fork(), by the first thread that needs it there; others wait for that one. Without the GIL.
+  Result<ModelHandle> open_again() {
+    const std::lock_guard turn(opening_);
+    ModelHandle found = current();
+    if (!found || found->is_here()) return found;
+    BALLAST_TRY(auto opened, OpenModel::open(settings_));
+    const std::lock_guard lock(mutex_);
+    if (handle_) handle_ = ModelHandle(std::move(opened));
     return handle_;
   }
 
@@ -165,9 +168,9 @@ class PyModel {
   }
 
   ModelSettings settings_;
-  std::mutex mutex_;
-  ModelHandle handle_;
-  bool is_closed_ = false;
+  std::mutex opening_;
+  mutable std::mutex mutex_;  // of the handle; held for a moment only
+  ModelHandle handle_;        // null: closed
 };
 
 ModelSettings settings_of(std::string path, std::string device, unsigned threads, std::optional<uint64_t> budget,

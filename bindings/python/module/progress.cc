@@ -23,13 +23,4 @@ bool Watch::call(const ProgressUpdate& update) {
   }
 }
 
-void Watch::keep(nb::python_error&& error) { raised_ = std::make_unique<nb::python_error>(std::move(error)); }
-
-void Watch::raise_pending() {
-  if (!has_kept()) return;
-  raised_->restore();
-  raised_.reset();
-  throw nb::python_error();
-}
-
 }  // namespace ballast::python

@@ -3,11 +3,11 @@
 
 #include <nanobind/nanobind.h>
 
-#include <memory>
 #include <utility>
 
 #include "ballast/base/progress.h"
 #include "bindings/python/module/errors.h"
+#include "bindings/python/module/kept_exception.h"
 #include "bindings/python/module/native_call.h"
 
 namespace ballast::python {
@@ -21,17 +21,18 @@ class Watch {
 
   // For the library. Called without the GIL, from the thread that runs the work.
   Progress progress();
-  // For work that calls Python itself, with the GIL: what that raised. The work is to end then, with any error.
-  void keep(nb::python_error&& error);
-  bool has_kept() const { return raised_ != nullptr; }
+  // For work that calls Python itself, with the GIL, from any of its threads: what that raised. The work is to end
+  // then, with any error.
+  void keep(nb::python_error&& error) { raised_.keep(std::move(error)); }
+  bool has_kept() const { return raised_.is_there(); }
   // With the GIL: raises what was kept, if anything was.
-  void raise_pending();
+  void raise_pending() { raised_.raise(); }
 
  private:
   bool call(const ProgressUpdate& update);
 
   nb::object callback_;
-  std::unique_ptr<nb::python_error> raised_;
+  KeptException raised_;
 };
 
 // `work(Watch&)` gives a Result; its value comes back, its error is raised.
