@@ -55,7 +55,8 @@ def add_licences(wheel, environment):
     """Writes the wheel anew, with the licences of everything that is in it."""
     made = wheel.with_suffix(".partial")
     with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(made, "w", zipfile.ZIP_DEFLATED) as new:
-        libraries = [name.split("/", 1)[1] for name in old.namelist() if name.startswith("ballast.libs/")]
+        # auditwheel lists folders, too.
+        libraries = [name.split("/", 1)[1] for name in old.namelist() if name.startswith("ballast.libs/") and not name.endswith("/")]
         record, = (entry for entry in old.infolist() if entry.filename.endswith(".dist-info/RECORD"))
         for entry in old.infolist():
             if entry is not record:

@@ -45,9 +45,12 @@ def test_the_wheel_lists_the_licences_with_their_digests(licences, tmp_path):
     wheel = tmp_path / "ballast-0-py3-none-any.whl"
     with zipfile.ZipFile(wheel, "w") as file:
         file.writestr("ballast/__init__.py", "")
-        file.writestr("ballast-0.dist-info/RECORD", "ballast/__init__.py,,0\n")
+        file.writestr("ballast.libs/", "")
+        file.writestr("ballast.libs/libfmt-0a1b.so.9", "")
+        file.writestr("ballast-0.dist-info/RECORD", "ballast/__init__.py,,0\nballast.libs/libfmt-0a1b.so.9,,0\n")
     licences.add_licences(wheel, Path(sys.prefix))
     with zipfile.ZipFile(wheel) as file:
+        assert "ballast-0.dist-info/licenses/third_party/libfmt.txt" in file.namelist()
         path = "ballast-0.dist-info/licenses/third_party/robin_map.txt"
         digest = base64.urlsafe_b64encode(hashlib.sha256(file.read(path)).digest()).decode().rstrip("=")
         assert f"{path},sha256={digest},{file.getinfo(path).file_size}" in file.read("ballast-0.dist-info/RECORD").decode()
