@@ -22,10 +22,13 @@ s.save_file(large, sys.argv[1] + "/large.safetensors")
 small = {f"blocks.{i}.norm.weight": rng.standard_normal(64, np.float32) for i in range(20000)}
 s.save_file(small, sys.argv[1] + "/small.safetensors")
 """
-# Prints the seconds of the last of three runs. {library} is ballast.safetensors or safetensors.
-READ = """
-import sys, time, numpy as np
+# Reads one element of each page of an array.
+LOOK = """
 def look(a): return a.item(0) if a.nbytes <= 4096 else float(a.ravel()[::1024].sum())
+"""
+# Prints the seconds of the last of three runs. {library} is ballast.safetensors or safetensors.
+READ = LOOK + """
+import sys, time, numpy as np
 from {library}.numpy import load_file
 for _ in range(3):
     begin = time.perf_counter(); arrays = load_file(sys.argv[1]); read = time.perf_counter() - begin
@@ -33,9 +36,8 @@ for _ in range(3):
     del arrays
 print(touched)
 """
-VIEW = """
+VIEW = LOOK + """
 import sys, time, numpy as np
-def look(a): return a.item(0) if a.nbytes <= 4096 else float(a.ravel()[::1024].sum())
 if {ours}:
     import ballast
     def load(path): return ballast.open(path).arrays()
