@@ -173,13 +173,7 @@ nb::dict copied_arrays(const ArchiveHandle& self, const std::vector<size_t>& ind
 
 nb::dict all_arrays(const Handle& self, nb::object names, bool copy, unsigned threads, nb::object progress) {
   const std::vector<size_t> indices = chosen_tensors(*self, names);
-  if (copy) return copied_arrays(*self, indices, threads, std::move(progress));
-  nb::dict arrays;
-  const auto archive = self->get();
-  for (const size_t index : indices) {
-    arrays[to_python_text(archive->tensors()[index].name)] = tensor_array({self, index}, false);
-  }
-  return arrays;
+  return copy ? copied_arrays(*self, indices, threads, std::move(progress)) : tensor_arrays(self, indices);
 }
 
 nb::list tied_names(const ArchiveHandle& self) {

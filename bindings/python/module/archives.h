@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <mutex>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -60,6 +61,8 @@ std::vector<size_t> chosen_tensors(const ArchiveHandle& self, nb::handle names);
 
 // All of it as an array: a view of the file where that can be had and `copy` is false. Block types are bytes here.
 nb::object tensor_array(const LazyTensor& tensor, bool copy);
+// The same of many, by their names, without copies where that can be: the system is asked once for each file.
+nb::dict tensor_arrays(const std::shared_ptr<ArchiveHandle>& file, std::span<const size_t> indices);
 
 void bind_archives(nb::module_& module);
 

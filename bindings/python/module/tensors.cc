@@ -185,20 +185,33 @@ std::string describe(const LazyTensor& tensor) {
   return "<ballast.Tensor \"" + info.name + "\" " + info.type_name() + " " + info.shape.to_string() + ">";
 }
 
-}  // namespace
+// A file that another program cut short is an OSError here; later it would end the process. A file loses its end first,
+// so what lies last in it is looked at for all.
+void check_lengths(const Archive& archive, std::span<const size_t> indices) {
+  std::vector<const StoredExtent*> last(archive.sources().size());
+  for (const size_t index : indices) {
+    const StoredExtent& extent = archive.extent(index);
+    if (!can_view(archive, index)) continue;
+    const StoredExtent*& found = last[extent.source];
+    if (found == nullptr || extent.offset + extent.length > found->offset + found->length) found = &extent;
+  }
+  for (const StoredExtent* extent : last) {
+    if (extent != nullptr) unwrap(archive.sources()[extent->source]->check(extent->offset, extent->length));
+  }
+}
 
-nb::object tensor_array(const LazyTensor& tensor, bool copy) {
-  const auto archive = tensor.file->get();
+// Of a file whose length was checked.
+nb::object tensor_view(const LazyTensor& tensor, const std::shared_ptr<const Archive>& archive) {
+  const TensorInfo& info = info_of(tensor, archive);
+  const StoredExtent& extent = archive->extent(tensor.index);
+  nb::object buffer = tensor.file->source_buffer(archive, extent.source);
+  if (extent.crc32) without_gil([&] { return archive->check_crc(tensor.index); });
+  return numpy_over(buffer, extent.offset, info.dtype, stored_shape(info.dtype, info.shape, info.byte_size));
+}
+
+nb::object tensor_copy(const LazyTensor& tensor, const std::shared_ptr<const Archive>& archive) {
   const TensorInfo& info = info_of(tensor, archive);
   const Shape shape = stored_shape(info.dtype, info.shape, info.byte_size);
-  if (!copy && can_view(*archive, tensor.index)) {
-    const StoredExtent& extent = archive->extent(tensor.index);
-    nb::object buffer = tensor.file->source_buffer(archive, extent.source);
-    // A file that another program cut short is an OSError here; later it would end the process.
-    unwrap(archive->sources()[extent.source]->check(extent.offset, extent.length));
-    if (extent.crc32) without_gil([&] { return archive->check_crc(tensor.index); });
-    return numpy_over(buffer, extent.offset, info.dtype, shape);
-  }
   FreshArray fresh(find_array_type(info.dtype) != nullptr ? info.dtype : DType::kU8, shape);
   auto status = [&] {
     const GilReleased released;
@@ -206,6 +219,27 @@ nb::object tensor_array(const LazyTensor& tensor, bool copy) {
   }();
   unwrap(std::move(status));
   return fresh.take();
+}
+
+}  // namespace
+
+nb::object tensor_array(const LazyTensor& tensor, bool copy) {
+  const auto archive = tensor.file->get();
+  if (copy || !can_view(*archive, tensor.index)) return tensor_copy(tensor, archive);
+  check_lengths(*archive, {&tensor.index, 1});
+  return tensor_view(tensor, archive);
+}
+
+nb::dict tensor_arrays(const std::shared_ptr<ArchiveHandle>& file, std::span<const size_t> indices) {
+  const auto archive = file->get();
+  check_lengths(*archive, indices);
+  nb::dict arrays;
+  for (const size_t index : indices) {
+    const LazyTensor tensor{file, index};
+    arrays[to_python_text(archive->tensors()[index].name)] =
+        can_view(*archive, index) ? tensor_view(tensor, archive) : tensor_copy(tensor, archive);
+  }
+  return arrays;
 }
 
 void bind_tensors(nb::module_& module) {

@@ -4,6 +4,8 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
+
 #include "bindings/python/module/errors.h"
 #include "bindings/python/module/native_call.h"
 
@@ -25,34 +27,16 @@ struct PyEncoding {
   EncodeOptions options;
 };
 
-// Filled in place: appending numbers one by one takes several times as long, and ids come by the million.
-nb::list list_of(const std::vector<uint32_t>& numbers) {
-  nb::list list = nb::steal<nb::list>(PyList_New(static_cast<Py_ssize_t>(numbers.size())));
-  if (!list.is_valid()) nb::raise_python_error();
-  for (size_t i = 0; i < numbers.size(); ++i) {
-    PyObject* number = PyLong_FromUnsignedLong(numbers[i]);
-    if (number == nullptr) nb::raise_python_error();
-    PyList_SetItem(list.ptr(), static_cast<Py_ssize_t>(i), number);  // takes the number over
-  }
-  return list;
+std::vector<uint32_t> special_mask_of(const PyEncoding& self) {
+  return {self.encoding.special.begin(), self.encoding.special.end()};
 }
 
-nb::list ids_of(const PyEncoding& self) { return list_of(self.encoding.ids); }
-
-nb::list type_ids_of(const PyEncoding& self) { return list_of(self.encoding.type_ids); }
-
-nb::list special_mask_of(const PyEncoding& self) {
-  nb::list list;
-  for (const bool special : self.encoding.special) list.append(special ? 1 : 0);
-  return list;
-}
-
-nb::list attention_mask_of(const PyEncoding& self) {
-  nb::list list;
+std::vector<uint32_t> attention_mask_of(const PyEncoding& self) {
   const Encoding& encoding = self.encoding;
-  for (size_t i = 0; i < encoding.ids.size(); ++i)
-    list.append(i >= encoding.padding_begin && i < encoding.padding_end ? 0 : 1);
-  return list;
+  std::vector<uint32_t> mask(encoding.ids.size(), 1);
+  std::fill(mask.begin() + static_cast<ptrdiff_t>(encoding.padding_begin),
+            mask.begin() + static_cast<ptrdiff_t>(encoding.padding_end), 0);
+  return mask;
 }
 
 nb::list tokens_of(const PyEncoding& self) {
@@ -183,9 +167,12 @@ Result<const ChatFormat*> PyTokenizer::chat() const {
 void bind_tokenizer(nb::module_& module) {
   nb::class_<PyEncoding>(module, "Encoding", "The tokens of a text, and what is known about them.")
       .def("__len__", [](const PyEncoding& self) { return self.encoding.ids.size(); })
-      .def_prop_ro("ids", &ids_of, "Token ids.")
+      .def_prop_ro(
+          "ids", [](const PyEncoding& self) { return self.encoding.ids; }, "Token ids.")
       .def_prop_ro("tokens", &tokens_of, "The text of each token.")
-      .def_prop_ro("type_ids", &type_ids_of, "Which of two texts each token belongs to, as the model was taught.")
+      .def_prop_ro(
+          "type_ids", [](const PyEncoding& self) { return self.encoding.type_ids; },
+          "Which of two texts each token belongs to, as the model was taught.")
       .def_prop_ro("special_tokens_mask", &special_mask_of, "1 for tokens that were added around the text.")
       .def_prop_ro("attention_mask", &attention_mask_of, "0 for padding.")
       .def_prop_ro("offsets", &offsets_of,
