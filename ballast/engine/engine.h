@@ -41,13 +41,16 @@ struct EngineOptions {
 
 using RequestId = uint64_t;  // never 0
 
+// Is shown the logits of each token before one is drawn, and the text so far (prompt and what was generated), and may
+// forbid tokens (-infinity).
+using LogitConstraint = std::function<Status(std::span<float> logits, std::span<const TokenId> text)>;
+
 struct Request {
   std::vector<TokenId> prompt;
   uint64_t max_tokens = 128;
   SamplerOptions sampling{};
   std::vector<TokenId> stop_tokens{};  // end the text and are not part of it
-  // Is shown the logits of each token before one is drawn, and the text so far, and may forbid tokens (-infinity).
-  std::function<Status(std::span<float> logits, std::span<const TokenId> text)> constraint{};
+  LogitConstraint constraint{};
   int priority = 0;  // higher goes first, also where that puts a running text aside
   std::optional<std::chrono::steady_clock::time_point> deadline{};
   // At the end of the context, forget the oldest token and compute the rest again, for each token; off: stop there.

@@ -24,10 +24,13 @@ StopReason stop_reason_of(FinishReason reason) {
 }  // namespace
 
 Request to_request(std::vector<TokenId> prompt, const GenerateOptions& options) {
+  LogitConstraint constraint;
+  if (options.constraint) constraint = options.constraint(prompt.size(), options.stop_tokens);
   return {.prompt = std::move(prompt),
           .max_tokens = options.max_tokens,
           .sampling = options.sampling,
           .stop_tokens = options.stop_tokens,
+          .constraint = std::move(constraint),
           .context_shift = options.context_shift,
           .keep_past = options.kv_cache};
 }

@@ -21,6 +21,8 @@ struct GenerateOptions {
   DType cache_dtype = DType::kF32;   // or kF16: half the memory, not always the same tokens
   // At the end of the context, forget the oldest token and compute the rest again, for each token; off: stop there.
   bool context_shift = false;
+  // Makes the constraint of each text, from the number of tokens of its prompt and what ends it; see text/constraint.h.
+  std::function<LogitConstraint(uint64_t prompt_tokens, std::span<const TokenId> stop_tokens)> constraint{};
   // Asked before each piece of a prompt: true ends the work with kCancelled. A long prompt takes long.
   std::function<bool()> cancelled{};
   // Told before each piece of a prompt how many of its tokens are computed.

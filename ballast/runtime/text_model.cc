@@ -1,5 +1,7 @@
 #include "ballast/runtime/text_model.h"
 
+#include <mutex>
+
 #include "ballast/io/guard.h"
 #include "ballast/models/model.h"
 #include "ballast/text/find_chat_template.h"
@@ -43,6 +45,8 @@ struct TextModel::State {
   Result<FoundChatTemplate> chat_template;
   GenerateOptions generate;
   ConversationOptions chat;
+  std::mutex trees_mutex;
+  std::shared_ptr<const TokenTrees> trees;  // made when a constraint asks for them
 };
 
 TextModel::TextModel(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -133,6 +137,15 @@ Result<Generator> TextModel::start(std::string_view prompt, const GenerateOption
 
 Result<Generator> TextModel::start(std::vector<TokenId> prompt, const GenerateOptions& options) const {
   return Generator::start(writer(), model().context(), std::move(prompt), options, &model().running());
+}
+
+Result<TokenConstraint> TextModel::constrain(const Constraint& constraint) const {
+  return guarded([&]() -> Result<TokenConstraint> {
+    BALLAST_TRY(const Tokenizer* words, tokenizer());
+    const std::lock_guard lock(state_->trees_mutex);
+    if (!state_->trees) BALLAST_CHECK(assign(state_->trees, make_token_trees(*words)));
+    return TokenConstraint::make(constraint, state_->trees);
+  });
 }
 
 Result<std::unique_ptr<Engine>> TextModel::start_engine(const EngineOptions& options) const {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ballast/runtime/load_model.h"
+#include "ballast/text/constraint.h"
 #include "ballast/text/conversation.h"
 #include "ballast/text/perplexity.h"
 #include "ballast/text/text_stream.h"
@@ -61,6 +62,10 @@ class TextModel {
   Result<Generator> start(std::string_view prompt) const;
   Result<Generator> start(std::string_view prompt, const GenerateOptions& options) const;
   Result<Generator> start(std::vector<TokenId> prompt, const GenerateOptions& options) const;
+
+  // What GenerateOptions::constraint takes, also that of a conversation: with it every text follows the constraint.
+  // Needs the model's tokenizer, and what ends a text.
+  Result<TokenConstraint> constrain(const Constraint& constraint) const;
 
   // Many texts at once: an engine on this model. It has no thread of its own, whoever owns it calls step().
   Result<std::unique_ptr<Engine>> start_engine(const EngineOptions& options = {}) const;

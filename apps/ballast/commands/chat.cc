@@ -5,6 +5,7 @@
 
 #include "apps/ballast/commands/chat_session.h"
 #include "apps/ballast/commands/commands.h"
+#include "apps/ballast/flags/constraint_flags.h"
 #include "apps/ballast/flags/model_flags.h"
 #include "apps/ballast/flags/sampling_flags.h"
 #include "apps/ballast/output/text.h"
@@ -25,6 +26,7 @@ struct ChatFlags {
   std::string system;
   std::vector<std::string> stop;
   SamplingFlags sampling;
+  ConstraintFlags constraint;
   uint64_t max_tokens = 512;
   bool json = false;
 };
@@ -42,13 +44,15 @@ Result<TextModel> open_text(const ChatFlags& flags, const RunningModel& running)
                        {.tokenizer = flags.tokenizer, .chat_template = std::move(given)});
 }
 
-Result<Conversation> make_conversation(const ChatFlags& flags, const TextModel& text) {
+Result<Conversation> make_conversation(const ChatFlags& flags, const std::optional<Constraint>& constraint,
+                                       const TextModel& text) {
   if (const auto tokenizer = text.tokenizer(); !tokenizer)
     return with_tokenizer_advice(tokenizer.error(), TokenizerAdvice::kTokenizer);
   ConversationOptions options = text.chat_options();
   options.generate.sampling = settle_sampling(options.generate.sampling, flags.sampling);
   options.generate.max_tokens = flags.max_tokens;
   options.generate.cancelled = interrupted;
+  if (constraint) BALLAST_CHECK(assign(options.generate.constraint, text.constrain(*constraint)));
   options.stop_texts.insert(options.stop_texts.end(), flags.stop.begin(), flags.stop.end());
   auto conversation = text.start_chat(std::move(options));
   if (!conversation && conversation.error().code == ErrorCode::kNotFound) {
@@ -80,14 +84,16 @@ int chat(const ChatFlags& flags, Console& console) {
     return console.fail(make_error(ErrorCode::kInvalidArgument, "--json needs a PROMPT, or messages from a pipe"),
                         flags.json);
   }
+  const auto constraint = read_constraint(flags.constraint);
+  if (!constraint) return console.fail(constraint.error(), flags.json);
   auto running = RunningModel::load(flags.model);
   if (!running) return console.fail(running.error(), flags.json);
   const auto text = open_text(flags, **running);
   if (!text) return console.fail(text.error(), flags.json);
-  auto conversation = make_conversation(flags, *text);
+  auto conversation = make_conversation(flags, *constraint, *text);
   if (!conversation) return console.fail(conversation.error(), flags.json);
   if (flags.sampling.random_seed) console.remark(fmt::format("seed {}\n", flags.sampling.values.seed));
-  ChatSession session(console, *conversation, text->writer().context_length(), flags.json);
+  ChatSession session(console, *conversation, text->writer().context_length(), *constraint, flags.json);
   const int code = run_session(flags, session, console);
   if (const Status status = (*running)->finish(console); !status) return console.fail(status.error(), flags.json);
   return console.finish(code);
@@ -124,6 +130,7 @@ RunCommand add_chat(CLI::App& program, Console& console) {
   command.text("--tokenizer", "FILE", flags->tokenizer, "Use this tokenizer (default: the model's own)");
   add_sampling_flags(command, flags->sampling, flags->max_tokens);
   command.texts("--stop", "TEXT", flags->stop, "End an answer where this appears; may be repeated");
+  add_constraint_flags(command, flags->constraint);
   add_model_flags(command, flags->model);
   command.json(flags->json);
   command.footer(kChatFooter);

@@ -188,6 +188,7 @@ std::string ChatSession::reply_json(const std::string& message, const Reply& rep
   add_text(json, "prompt", message);
   add_text(json, "text", reply.text);
   add_text(json, "end", end_name());
+  if (constraint_) json.key("complete").boolean(constraint_->accepts(reply.text));
   add_number(json, "prompt_tokens", reply.prompt_tokens);
   add_number(json, "reused_tokens", reply.reused_tokens);
   add_number(json, "written_tokens", reply.written_tokens);
@@ -209,6 +210,7 @@ void ChatSession::tell_answer(const Reply& reply, const TurnTimes& times) {
                     "(/reset starts a new one)\n",
                     context_length_, counted(told_left_out_, "message")));
   }
+  if (constraint_ && !constraint_->accepts(reply.text)) console_.remark("the answer is incomplete\n");
   if (reply.end == ReplyEnd::kMaxTokens) {
     console_.remark(
         fmt::format("stopped after {}; --max-tokens allows more\n", counted(reply.written_tokens, "token")));

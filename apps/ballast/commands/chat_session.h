@@ -1,22 +1,29 @@
 // The conversation at the terminal: what is typed, what is shown, what the commands do.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "apps/ballast/commands/chat_history.h"
 #include "apps/ballast/terminal/console.h"
 #include "apps/ballast/terminal/line_editor.h"
+#include "ballast/text/constraint.h"
 #include "ballast/text/conversation.h"
 
 namespace ballast::cli {
 
 class ChatSession {
  public:
-  // `context_length`: of the model, for /stats. `json`: each answer is an object in a line of its own. The references
-  // must outlive the session.
-  ChatSession(Console& console, Conversation& conversation, uint64_t context_length, bool json)
-      : console_(console), conversation_(conversation), context_length_(context_length), json_(json) {}
+  // `context_length`: of the model, for /stats. `constraint`: what answers follow. `json`: each answer is an object in
+  // a line of its own. The references must outlive the session.
+  ChatSession(Console& console, Conversation& conversation, uint64_t context_length,
+              std::optional<Constraint> constraint, bool json)
+      : console_(console),
+        conversation_(conversation),
+        context_length_(context_length),
+        constraint_(std::move(constraint)),
+        json_(json) {}
 
   // Until the user leaves or the input ends; the exit code of the command.
   int run();
@@ -52,6 +59,7 @@ class ChatSession {
   Console& console_;
   Conversation& conversation_;
   uint64_t context_length_;
+  std::optional<Constraint> constraint_;
   bool json_;
   bool once_ = false;
   LineEditor editor_;

@@ -5,6 +5,7 @@
 
 #include "apps/ballast/commands/commands.h"
 #include "apps/ballast/commands/generate_batch.h"
+#include "apps/ballast/flags/constraint_flags.h"
 #include "apps/ballast/flags/model_flags.h"
 #include "apps/ballast/flags/sampling_flags.h"
 #include "apps/ballast/output/generated_text.h"
@@ -31,6 +32,7 @@ struct GenerateFlags {
   std::string tokenizer;
   std::vector<std::string> stop;
   SamplingFlags sampling;
+  ConstraintFlags constraint;
   bool ignore_eos = false;
   bool kv_cache = false;  // asked for, which it is anyway
   bool no_kv_cache = false;
@@ -87,10 +89,10 @@ GenerateOptions options_for(const GenerateFlags& flags, const TextModel& text) {
   return options;
 }
 
-Result<Written> write(const GenerateFlags& flags, const TextModel& text, Console& console) {
+Result<Written> write(const GenerateFlags& flags, GenerateOptions options, const std::optional<Constraint>& constraint,
+                      const TextModel& text, Console& console) {
   Written written;
   BALLAST_TRY(written.prompt, make_prompt(flags, text));
-  GenerateOptions options = options_for(flags, text);
   if (options.sampling.temperature > 0) written.seed = options.sampling.seed;
   const CancelScope cancel;
   options.cancelled = interrupted;
@@ -124,6 +126,7 @@ Result<Written> write(const GenerateFlags& flags, const TextModel& text, Console
   if (written.interrupted) written.stop = "interrupted";
   else if (console.reader_gone()) written.stop = "reader_gone";
   else written.stop = stop_name(generator.stop_reason());
+  if (constraint) written.complete = constraint->accepts(written.text);
   return written;
 }
 
@@ -141,15 +144,17 @@ std::string generate_json(const RunningModel& running, const Written& written) {
 void print_end(const RunningModel& running, const Written& written, Console& console) {
   console.out() += '\n';
   console.remark(fmt::format(
-      "load {:.0f} ms · prompt {}, {:.0f} tokens/s · {}, {:.1f} tokens/s · {}{}\n", running.load_seconds() * 1e3,
+      "load {:.0f} ms · prompt {}, {:.0f} tokens/s · {}, {:.1f} tokens/s · {}{}{}\n", running.load_seconds() * 1e3,
       counted(written.prompt.size(), "token"), tokens_per_second(written.prompt.size(), written.prefill),
       counted(written.tokens.size(), "token"), tokens_per_second(written.decoded, written.decode), written.stop,
+      written.complete.value_or(true) ? "" : " · incomplete",
       written.seed ? fmt::format(" · seed {}", *written.seed) : ""));
 }
 
-Result<int> write_once(const GenerateFlags& flags, const RunningModel& running, const TextModel& model,
+Result<int> write_once(const GenerateFlags& flags, const GenerateOptions& options,
+                       const std::optional<Constraint>& constraint, const RunningModel& running, const TextModel& model,
                        Console& console) {
-  BALLAST_TRY(const Written written, write(flags, model, console));
+  BALLAST_TRY(const Written written, write(flags, options, constraint, model, console));
   if (flags.json) console.out() += generate_json(running, written);
   else print_end(running, written, console);
   return written.interrupted ? kExitInterrupted : kExitYes;
@@ -175,19 +180,27 @@ Status check_tokenizer(const GenerateFlags& flags, const std::vector<FilePrompt>
 
 Result<int> run_generate(const GenerateFlags& flags, Console& console) {
   BALLAST_CHECK(check_prompts(flags));
+  BALLAST_TRY(const std::optional<Constraint> constraint, read_constraint(flags.constraint));
+  if (constraint && flags.ignore_eos) {
+    return make_error(ErrorCode::kInvalidArgument,
+                      "--ignore-eos cannot be combined with a constraint: its text must be able to end");
+  }
   std::vector<FilePrompt> prompts;
   if (!flags.prompts.empty()) BALLAST_CHECK(assign(prompts, read_prompt_file(flags.prompts)));
   BALLAST_TRY(const auto running, RunningModel::load(flags.model));
   BALLAST_TRY(const TextModel text,
               TextModel::of(running->shared_model(), running->source(), {.tokenizer = flags.tokenizer}));
   BALLAST_CHECK(check_tokenizer(flags, prompts, text));
+  GenerateOptions options = options_for(flags, text);
+  if (constraint) BALLAST_CHECK(assign(options.constraint, text.constrain(*constraint)));
   int code = kExitYes;
   if (flags.prompts.empty()) {
-    BALLAST_CHECK(assign(code, write_once(flags, *running, text, console)));
+    BALLAST_CHECK(assign(code, write_once(flags, options, constraint, *running, text, console)));
   } else {
     const BatchSettings settings{.file = is_stream(flags.prompts) ? "standard input" : flags.prompts,
                                  .parallel = flags.parallel,
-                                 .options = options_for(flags, text),
+                                 .options = std::move(options),
+                                 .constraint = constraint,
                                  .stop = flags.stop,
                                  .warmup_tokens = flags.warmup_tokens,
                                  .json = flags.json};
@@ -212,6 +225,10 @@ constexpr const char* kGenerateFooter =
     "the order of the file. A line is a prompt; or JSON: {\"prompt\": TEXT or \"tokens\": [IDS], \"id\", "
     "\"max_tokens\",\n"
     "\"seed\"}. Prompts without a seed use --seed. If a prompt fails, the others continue, and the exit code is 2.\n"
+    "\n"
+    "--json-object, --json-schema, --grammar and --regex let the model write nothing else (docs/structured.md). A text "
+    "that\n"
+    "--max-tokens cuts off is incomplete, which is reported.\n"
     "\n"
     "Examples:\n"
     "  ballast generate\n"
@@ -239,6 +256,7 @@ RunCommand add_generate(CLI::App& program, Console& console) {
   command.text("--tokenizer", "FILE", flags->tokenizer, "Use this tokenizer (default: the model's own)");
   add_sampling_flags(command, flags->sampling, options.max_tokens);
   command.texts("--stop", "TEXT", flags->stop, "Stop at this text; may be repeated");
+  add_constraint_flags(command, flags->constraint);
   command.flag("--ignore-eos", flags->ignore_eos, "Continue past end-of-text tokens");
   const Flag cached = command.flag("--kv-cache", flags->kv_cache, "Use the KV cache (default)");
   command.flag("--no-kv-cache", flags->no_kv_cache, "Recompute everything for each token").excludes(cached);

@@ -145,6 +145,7 @@ void PromptBatch::finish(RequestId id, std::string_view stop, std::optional<Erro
   written.stop = stop;
   if (auto rest = item.stream.finish()) written.text += *rest;
   else item.error = std::move(rest).error();
+  if (settings_.constraint) written.complete = settings_.constraint->accepts(written.text);
   if (written.tokens.size() > settings_.warmup_tokens) {
     written.decode = seconds_now() - item.decode_begun;
     written.decoded = written.tokens.size() - settings_.warmup_tokens;

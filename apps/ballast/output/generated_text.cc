@@ -19,6 +19,7 @@ void add_generated(JsonWriter& json, const GeneratedText& written, double load_s
   for (const SampledToken& token : written.tokens) json.real(token.log_probability);
   json.end_array();
   add_text(json, "stop", written.stop);
+  if (written.complete) json.key("complete").boolean(*written.complete);
   if (written.seed) add_number(json, "seed", *written.seed);
   else add_null(json, "seed");
   json.key("timings").begin_object();

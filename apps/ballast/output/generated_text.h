@@ -16,6 +16,7 @@ struct GeneratedText {
   std::vector<SampledToken> tokens;
   std::string text;
   std::string_view stop;         // why it ended: "max_tokens"
+  std::optional<bool> complete;  // of a text that follows a constraint
   std::optional<uint64_t> seed;  // where anything was drawn
   double prefill = 0;            // seconds until the first token
   double decode = 0;             // seconds
