@@ -1,7 +1,7 @@
 # One object target per layer folder; together they are libballast.a and libballast.so.
 
 # Bottom first. A folder without .cc files has no target.
-set(BALLAST_LAYERS base io tensor formats device params ops backends archive edit nn models engine text exchange training runtime)
+set(BALLAST_LAYERS base io tensor formats device params ops backends archive edit nn models engine text exchange training runtime serve)
 
 # What each layer may use from outside; scripts/check_layers says in which files.
 set(BALLAST_USES_base ballast_blake3 fmt::fmt)
@@ -21,6 +21,7 @@ set(BALLAST_USES_text fmt::fmt PkgConfig::UTF8PROC PkgConfig::PCRE2)
 set(BALLAST_USES_exchange fmt::fmt)
 set(BALLAST_USES_training fmt::fmt Threads::Threads ballast_toml11)
 set(BALLAST_USES_runtime fmt::fmt Threads::Threads)
+set(BALLAST_USES_serve fmt::fmt Threads::Threads)
 
 # The version, and the commit where that can be told. Made anew at each build, written only when it changed.
 set(version_source "${PROJECT_BINARY_DIR}/generated/version.cc")

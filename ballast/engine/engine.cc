@@ -230,7 +230,7 @@ Status Engine::State::draw_for_all(TextChunk& chunk) {
 Status Engine::State::draw(EngineText& text, const TextChunk& chunk) {
   room_for_more(events, 2);
   room_for_more(text.tokens, 1);
-  EngineEvent event{.id = text.id, .logits = chunk.kept};
+  EngineEvent event{.id = text.id, .reused = text.reused, .logits = chunk.kept};
   const auto end = [&](FinishReason reason, std::optional<Error> error = {}) -> Status {
     finish(text, {.token = event.token, .reason = reason, .error = std::move(error), .logits = event.logits});
     return {};
@@ -266,6 +266,7 @@ Result<SampledToken> Engine::State::sample(EngineText& text, std::span<const flo
 void Engine::State::finish(EngineText& text, EngineEvent event) {
   event.id = text.id;
   event.kind = EngineEvent::Kind::kFinished;
+  event.reused = text.reused;
   const FinishReason reason = event.reason;
   events.push_back(std::move(event));
   if (reason == FinishReason::kCancelled) ++counters.cancelled;

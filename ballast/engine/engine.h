@@ -71,6 +71,7 @@ struct EngineEvent {
   SampledToken token{};                            // kToken; of kStopToken the one that ended the text
   FinishReason reason = FinishReason::kMaxTokens;  // kFinished
   std::optional<Error> error{};                    // kFailed
+  uint64_t reused = 0;                             // tokens of the prompt that were known when the request began
   // [1, vocabulary], of a request that keeps them: what the token was chosen from. Also where a text ends instead of
   // getting a token.
   Tensor logits{};

@@ -35,7 +35,8 @@ class AnswerSink {
   virtual void begin(HttpAnswer head) = 0;
   virtual void write(std::string piece) = 0;
   virtual void end() = 0;
-  // Bytes that the client has not taken yet. Whoever writes stops where a client that reads too slowly lets them pile up.
+  // Bytes that the client has not taken yet. Whoever writes stops where a client that reads too slowly lets them pile
+  // up.
   virtual size_t unsent() const = 0;
 };
 

@@ -1,0 +1,51 @@
+// A request on its way to a model, and what all kinds of requests do there.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "ballast/serve/metrics.h"
+#include "ballast/serve/model_table.h"
+#include "ballast/serve/openai_text.h"
+#include "ballast/serve/service.h"
+#include "ballast/serve/text_ask.h"
+#include "ballast/serve/writer.h"
+
+namespace ballast::serve {
+
+struct ServiceState {
+  explicit ServiceState(ServiceOptions given)
+      : options(std::move(given)), keys(std::make_shared<KeyLimit>(options.most_per_key)), table(options) {}
+
+  const ServiceOptions options;
+  std::shared_ptr<ServiceMetrics> metrics = std::make_shared<ServiceMetrics>();
+  std::shared_ptr<KeyLimit> keys;
+  std::atomic<bool> refuses_new = false;
+  std::atomic<uint64_t> seeds = 0;
+  ModelTable table;
+};
+
+struct Call {
+  HttpRequest request;
+  std::shared_ptr<AnswerSink> sink;
+  Dialect dialect = Dialect::kOpenAi;
+};
+
+// What is to be called if the client leaves; see Answerer.
+using Leave = std::function<void()>;
+
+// Nothing goes on behind it.
+Leave refuse(ServiceState& state, const Call& call, const Refusal& refusal);
+Leave send_json(const Call& call, std::string body);
+
+// Puts a text in line. The writer answers the call.
+Leave start_text(ServiceState& state, const Call& call, TextAsk ask, std::unique_ptr<TextWriter> writer);
+
+// Short work with an open model, on its thread. The whole answer is what the work returns; `left` tells it that nobody
+// wants it any more.
+using ShortWork = std::function<std::variant<HttpAnswer, Refusal>(OpenModel& model, const std::atomic<bool>& left)>;
+Leave start_short_work(ServiceState& state, const Call& call, const std::string& model, ShortWork work);
+
+}  // namespace ballast::serve

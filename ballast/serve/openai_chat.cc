@@ -1,0 +1,211 @@
+// POST /v1/chat/completions
+#include <algorithm>
+#include <iterator>
+
+#include "ballast/serve/openai_text.h"
+#include "ballast/serve/read_messages.h"
+
+namespace ballast::serve {
+
+namespace {
+
+constexpr uint64_t kMostChatLogProbabilities = 20;
+
+void append_chat_token(JsonWriter& json, const LikelyToken& token) {
+  json.key("token").string(to_utf8(token.bytes)).key("logprob");
+  append_log_probability(json, token.log_probability);
+  json.key("bytes").begin_array();
+  for (const char byte : token.bytes) json.number(static_cast<unsigned char>(byte));
+  json.end_array();
+}
+
+// {"content": [...], "refusal": null}, or null where none were asked for.
+void append_chat_log_probabilities(JsonWriter& json, const std::vector<ChosenToken>& tokens, bool is_asked) {
+  json.key("logprobs");
+  if (!is_asked) {
+    json.null();
+    return;
+  }
+  json.begin_object().key("content").begin_array();
+  for (const ChosenToken& token : tokens) {
+    json.begin_object();
+    append_chat_token(json, token);
+    json.key("top_logprobs").begin_array();
+    for (const LikelyToken& other : token.likeliest) {
+      json.begin_object();
+      append_chat_token(json, other);
+      json.end_object();
+    }
+    json.end_array().end_object();
+  }
+  json.end_array().key("refusal").null().end_object();
+}
+
+std::string_view chat_finish_reason(const ChoiceEnd& end) { return end.is_cut ? "length" : "stop"; }
+
+class ChatWriter : public TextWriter {
+ public:
+  ChatWriter(std::shared_ptr<AnswerSink> sink, const TextAsk& ask, const AnswerLabel& label)
+      : sink_(std::move(sink)),
+        head_("chatcmpl-", label),
+        has_log_probabilities_(ask.log_probabilities.has_value()),
+        choices_(ask.choices) {}
+
+  void piece(size_t index, AnswerPiece piece) override {
+    Choice& choice = choices_[index];
+    choice.content += piece.content;
+    choice.reasoning += piece.reasoning;
+    std::ranges::move(piece.tokens, std::back_inserter(choice.tokens));
+  }
+
+  void end(size_t index, const ChoiceEnd& end) override { choices_[index].end = end; }
+
+  void finish(const AnswerUsage& usage) override {
+    JsonWriter json;
+    json.begin_object();
+    head_.append_to(json, "chat.completion");
+    json.key("choices").begin_array();
+    for (size_t i = 0; i < choices_.size(); ++i) append_choice(json, i);
+    json.end_array().key("usage");
+    append_usage(json, usage);
+    sink_->send(json_answer(json.end_object().take()));
+  }
+
+  void fail(const Refusal& refusal) override { sink_->send(to_answer(refusal, Dialect::kOpenAi)); }
+
+ private:
+  struct Choice {
+    std::string content{}, reasoning{};
+    std::vector<ChosenToken> tokens{};
+    ChoiceEnd end{};
+  };
+
+  void append_choice(JsonWriter& json, size_t index) const {
+    const Choice& choice = choices_[index];
+    json.begin_object().key("index").number(index).key("message").begin_object();
+    json.key("role").string("assistant").key("content").string(choice.content);
+    if (!choice.reasoning.empty()) json.key("reasoning_content").string(choice.reasoning);
+    json.key("refusal").null().end_object();
+    append_chat_log_probabilities(json, choice.tokens, has_log_probabilities_);
+    json.key("finish_reason").string(chat_finish_reason(choice.end)).end_object();
+  }
+
+  std::shared_ptr<AnswerSink> sink_;
+  OpenAiHead head_;
+  bool has_log_probabilities_;
+  std::vector<Choice> choices_;
+};
+
+class ChatStreamWriter : public TextWriter {
+ public:
+  ChatStreamWriter(std::shared_ptr<AnswerSink> sink, const TextAsk& ask, const AnswerLabel& label)
+      : stream_(std::move(sink), std::string(kEventStream)),
+        head_("chatcmpl-", label),
+        choices_(ask.choices),
+        has_log_probabilities_(ask.log_probabilities.has_value()),
+        has_usage_(ask.usage_in_stream) {}
+
+  void piece(size_t index, AnswerPiece piece) override {
+    stream_.write(roles() + chunk(index, piece.content, piece.reasoning, &piece.tokens));
+  }
+
+  void end(size_t index, const ChoiceEnd& end) override {
+    JsonWriter json = begin_chunk(index);
+    json.key("delta").begin_object().end_object().key("logprobs").null();
+    json.key("finish_reason").string(chat_finish_reason(end));
+    stream_.write(roles() + finish_chunk(std::move(json)));
+  }
+
+  void finish(const AnswerUsage& usage) override {
+    std::string last;
+    if (has_usage_) {
+      JsonWriter json;
+      json.begin_object();
+      head_.append_to(json, "chat.completion.chunk");
+      json.key("choices").begin_array().end_array().key("usage");
+      append_usage(json, usage);
+      last = to_event(json.end_object().take());
+    }
+    stream_.write(last + to_event("[DONE]"));
+    stream_.end();
+  }
+
+  void fail(const Refusal& refusal) override {
+    stream_.fail(refusal, Dialect::kOpenAi, to_event(error_json(refusal, Dialect::kOpenAi)));
+  }
+
+ private:
+  // Each choice's role once, before its first piece, and that of choice 0 before every other: clients rely on both.
+  std::string roles() {
+    std::string all;
+    if (stream_.has_begun()) return all;
+    for (size_t i = 0; i < choices_; ++i) {
+      JsonWriter json = begin_chunk(i);
+      json.key("delta").begin_object().key("role").string("assistant").key("content").string("").end_object();
+      json.key("logprobs").null().key("finish_reason").null();
+      all += finish_chunk(std::move(json));
+    }
+    return all;
+  }
+
+  std::string chunk(size_t index, const std::string& content, const std::string& reasoning,
+                    const std::vector<ChosenToken>* tokens) const {
+    JsonWriter json = begin_chunk(index);
+    json.key("delta").begin_object();
+    if (!reasoning.empty()) json.key("reasoning_content").string(reasoning);
+    if (!content.empty() || reasoning.empty()) json.key("content").string(content);
+    json.end_object();
+    append_chat_log_probabilities(json, *tokens, has_log_probabilities_);
+    json.key("finish_reason").null();
+    return finish_chunk(std::move(json));
+  }
+
+  JsonWriter begin_chunk(size_t index) const {
+    JsonWriter json;
+    json.begin_object();
+    head_.append_to(json, "chat.completion.chunk");
+    json.key("choices").begin_array().begin_object().key("index").number(index);
+    return json;
+  }
+
+  static std::string finish_chunk(JsonWriter json) {
+    return to_event(json.end_object().end_array().end_object().take());
+  }
+
+  PieceStream stream_;
+  OpenAiHead head_;
+  size_t choices_;
+  bool has_log_probabilities_, has_usage_;
+};
+
+}  // namespace
+
+OpenAiHead::OpenAiHead(std::string_view id_prefix, const AnswerLabel& label)
+    : id_(make_answer_id(id_prefix)),
+      model_(label.model),
+      fingerprint_("ballast-" + label.version),
+      created_(unix_seconds()) {}
+
+void OpenAiHead::append_to(JsonWriter& json, std::string_view object) const {
+  json.key("id").string(id_).key("object").string(object).key("created").number(created_);
+  json.key("model").string(model_).key("system_fingerprint").string(fingerprint_);
+}
+
+void read_chat_completion(Fields& fields, const AskLimits& limits, TextAsk& ask) {
+  ask.is_chat = true;
+  read_openai_common(fields, limits, ask);
+  ask.turns = read_messages(fields, "messages");
+  read_template_values(fields, ask);
+  ask.max_tokens = fields.count("max_completion_tokens", 1, INT32_MAX);
+  if (!ask.max_tokens) ask.max_tokens = fields.count("max_tokens", 1, INT32_MAX);
+  const auto likeliest = fields.count("top_logprobs", 0, kMostChatLogProbabilities);
+  if (fields.truth("logprobs").value_or(false)) ask.log_probabilities = likeliest.value_or(0);
+  else if (likeliest.value_or(0) != 0) fields.refuse("top_logprobs", "needs \"logprobs\": true");
+}
+
+std::unique_ptr<TextWriter> make_chat_writer(std::shared_ptr<AnswerSink> sink, const TextAsk& ask, AnswerLabel label) {
+  if (ask.stream) return std::make_unique<ChatStreamWriter>(std::move(sink), ask, label);
+  return std::make_unique<ChatWriter>(std::move(sink), ask, label);
+}
+
+}  // namespace ballast::serve

@@ -1,0 +1,213 @@
+#include "ballast/serve/prepare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "ballast/base/counter_random.h"
+#include "ballast/serve/prompt_scores.h"
+#include "ballast/serve/read_messages.h"
+#include "ballast/serve/token_rules.h"
+#include "ballast/text/text_ends.h"
+
+namespace ballast::serve {
+
+namespace {
+
+constexpr std::string_view kThinkMark = "<think>";
+
+// For templates that print the date.
+ClockTime utc_now() {
+  using namespace std::chrono;
+  const auto now = floor<seconds>(system_clock::now());
+  const auto day = floor<days>(now);
+  const year_month_day date(day);
+  const hh_mm_ss time(now - day);
+  return {static_cast<int>(date.year()),
+          static_cast<int>(static_cast<unsigned>(date.month())),
+          static_cast<int>(static_cast<unsigned>(date.day())),
+          static_cast<int>(time.hours().count()),
+          static_cast<int>(time.minutes().count()),
+          static_cast<int>(time.seconds().count())};
+}
+
+bool knows_thinking(const OpenModel& model) {
+  return model.chat && model.chat->template_text().find("</think>") != std::string::npos;
+}
+
+std::optional<Refusal> encode_chat(const OpenModel& model, const TextAsk& ask, AskedPrompts& prompts) {
+  if (!model.chat) {
+    return Refusal{.message =
+                       "the model has no chat template, so it was not made for conversations: use "
+                       "/v1/completions, which continues a text",
+                   .param = "model",
+                   .code = "no_chat_template"};
+  }
+  const ChatFormat& chat = *model.chat;
+  const bool knows_developer = chat.template_text().find("developer") != std::string::npos;
+  const std::string context = template_context(ask, knows_developer, chat.bos_token(), chat.eos_token());
+  const ClockTime now = utc_now();
+  auto tokens = chat.encode(context, now);
+  if (!tokens && tokens.error().code == ErrorCode::kOutOfMemory) return refusal_of(tokens.error());
+  if (!tokens) {
+    return Refusal{
+        .message = fmt::format("the model's chat template does not take these messages: {}", tokens.error().message),
+        .param = "messages"};
+  }
+  prompts.tokens.push_back(std::move(*tokens));
+  if (!knows_thinking(model)) return std::nullopt;
+  if (const auto text = chat.render(context, now)) {
+    const size_t end = text->find_last_not_of(" \n\r\t");
+    prompts.begins_thinking =
+        end != std::string::npos && std::string_view(*text).substr(0, end + 1).ends_with(kThinkMark);
+  }
+  return std::nullopt;
+}
+
+std::optional<Refusal> encode_prompt(const OpenModel& model, const PromptAsk& prompt, AskedPrompts& prompts) {
+  if (const auto* given = std::get_if<std::vector<TokenId>>(&prompt); given != nullptr && !given->empty()) {
+    prompts.tokens.push_back(*given);
+    return std::nullopt;
+  }
+  const auto* text = std::get_if<std::string>(&prompt);
+  auto tokens = model.tokenizer->encode(text != nullptr ? *text : "", {.special_tokens = false});
+  if (!tokens) return refusal_of(tokens.error());
+  if (tokens->empty()) {
+    const auto first = first_token(*model.tokenizer);
+    if (!first) {
+      return Refusal{.message = "the prompt is empty, and the model has no token that begins a text",
+                     .param = "prompt"};
+    }
+    tokens->push_back(*first);
+  }
+  prompts.tokens.push_back(std::move(*tokens));
+  return std::nullopt;
+}
+
+std::optional<Refusal> check_lengths(const TextModel& text, const AskedPrompts& prompts, const TextAsk& ask) {
+  const uint64_t most = text.context_length();
+  for (const auto& tokens : prompts.tokens) {
+    const bool has_unknown = std::ranges::any_of(tokens, [&](TokenId id) { return id >= text.vocab_size(); });
+    if (has_unknown) {
+      return Refusal{.message = fmt::format("the prompt has token ids beyond the model's vocabulary, which has {}",
+                                            text.vocab_size()),
+                     .param = "prompt"};
+    }
+    if (tokens.size() <= most) continue;
+    return Refusal{
+        .message = fmt::format("the prompt has {} tokens, but the model's context has {}: shorten it; nothing "
+                               "is cut off silently",
+                               tokens.size(), most),
+        .param = ask.is_chat ? "messages" : "prompt",
+        .code = "context_length_exceeded"};
+  }
+  return std::nullopt;
+}
+
+SamplerOptions sampling_for(const TextModel& text, const TextAsk& ask) {
+  SamplerOptions options = ask.is_chat ? text.chat_options().generate.sampling : text.generate_options().sampling;
+  const SamplingAsk& asked = ask.sampling;
+  options.temperature = asked.temperature.value_or(options.temperature);
+  // 0 leaves the likeliest token, as every value that is small enough.
+  options.top_p = std::max(asked.top_p.value_or(options.top_p), 1e-9);
+  options.top_k = asked.top_k.value_or(options.top_k);
+  options.min_p = asked.min_p.value_or(options.min_p);
+  options.repetition_penalty = asked.repetition_penalty.value_or(options.repetition_penalty);
+  options.repetition_window = asked.repetition_window.value_or(options.repetition_window);
+  options.log_probabilities = false;  // they are computed from the logits, which the model alone has made
+  return options;
+}
+
+std::vector<TokenId> ends_for(const OpenModel& model, const TextAsk& ask) {
+  const auto of_text = model.text->stop_tokens();
+  std::vector<TokenId> ends(of_text.begin(), of_text.end());
+  if (ask.is_chat) ends.insert(ends.end(), model.chat->turn_ends().begin(), model.chat->turn_ends().end());
+  return ends;
+}
+
+// The context has room for so many more, and the last one need not be computed with.
+uint64_t tokens_for(const ServiceOptions& options, const TextAsk& ask, uint64_t context, uint64_t prompt) {
+  uint64_t most = context - prompt + 1;
+  if (options.most_tokens != 0) most = std::min(most, options.most_tokens);
+  return std::min(ask.max_tokens.value_or(most), most);
+}
+
+std::optional<Refusal> add_echo(const OpenModel& model, const TextAsk& ask, const AskedPrompts& prompts,
+                                AnswerPlan& plan) {
+  for (const auto& tokens : prompts.tokens) {
+    auto text = model.tokenizer->decode(tokens, {.skip_special_tokens = true});
+    if (!text) return refusal_of(text.error());
+    AnswerPiece piece{.content = to_utf8(*text)};
+    if (ask.log_probabilities) {
+      auto scores = score_prompt(*model.text, *model.tokenizer, tokens, *ask.log_probabilities);
+      if (!scores) return refusal_of(scores.error());
+      piece.tokens = std::move(*scores);
+    }
+    plan.echo.push_back(std::move(piece));
+  }
+  return std::nullopt;
+}
+
+AnswerPlan plan_for(const OpenModel& model, const TextAsk& ask, const AskedPrompts& prompts) {
+  AnswerPlan plan{.text = &*model.text,
+                  .tokenizer = model.tokenizer,
+                  .choices = ask.choices,
+                  .stop = ask.stop,
+                  .knows_thinking = ask.is_chat && knows_thinking(model),
+                  .begins_thinking = prompts.begins_thinking,
+                  .log_probabilities = ask.log_probabilities,
+                  .load = model.load};
+  for (const auto& tokens : prompts.tokens) plan.prompt_tokens.push_back(tokens.size());
+  if (ask.is_chat && !ask.ignore_end) plan.turn_ends = model.chat->stop_texts();
+  return plan;
+}
+
+}  // namespace
+
+std::optional<Refusal> encode_ask(const OpenModel& model, const TextAsk& ask, AskedPrompts& prompts) {
+  if (!model.text) {
+    return Refusal{.message = "the model turns texts into vectors and writes none: use /v1/embeddings",
+                   .param = "model",
+                   .code = "model_cannot_write"};
+  }
+  if (ask.is_chat) return encode_chat(model, ask, prompts);
+  for (const PromptAsk& prompt : ask.prompts) {
+    if (auto refusal = encode_prompt(model, prompt, prompts)) return refusal;
+  }
+  return std::nullopt;
+}
+
+std::optional<Refusal> prepare_text(const OpenModel& model, const ServiceOptions& options, const TextAsk& ask,
+                                    uint64_t seed, const std::shared_ptr<TextAnswer>& answer) {
+  AskedPrompts prompts;
+  if (auto refusal = encode_ask(model, ask, prompts)) return refusal;
+  if (auto refusal = check_lengths(*model.text, prompts, ask)) return refusal;
+  AnswerPlan plan = plan_for(model, ask, prompts);
+  if (ask.echo) {
+    if (auto refusal = add_echo(model, ask, prompts, plan)) return refusal;
+  }
+  const std::vector<TokenId> ends = ends_for(model, ask);
+  const uint64_t first_seed = ask.sampling.seed.value_or(seed);
+  std::vector<EngineInbox::Job> jobs;
+  for (const auto& tokens : prompts.tokens) {
+    for (uint64_t choice = 0; choice < ask.choices; ++choice) {
+      Request request{.prompt = tokens,
+                      .max_tokens = tokens_for(options, ask, model.text->context_length(), tokens.size()),
+                      .sampling = sampling_for(*model.text, ask),
+                      .stop_tokens = ask.stop_tokens,
+                      .constraint = make_token_rule(ask, tokens.size(), ends),
+                      .keep_logits = ask.log_probabilities.has_value()};
+      // Every choice of a request has a seed of its own, and the first one that of the request.
+      const size_t index = jobs.size();
+      request.sampling.seed = index == 0 ? first_seed : counter_random(first_seed, index);
+      if (!ask.ignore_end) request.stop_tokens.insert(request.stop_tokens.end(), ends.begin(), ends.end());
+      if (options.deadline) request.deadline = answer->arrival() + *options.deadline;
+      jobs.push_back({std::move(request), answer, index});
+    }
+  }
+  answer->start(std::move(plan));
+  answer->inbox().submit(std::move(jobs));
+  return std::nullopt;
+}
+
+}  // namespace ballast::serve

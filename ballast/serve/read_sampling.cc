@@ -1,0 +1,177 @@
+#include "ballast/serve/read_sampling.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "ballast/engine/sampler.h"
+
+namespace ballast::serve {
+
+namespace {
+
+constexpr size_t kMostStops = 16;
+constexpr size_t kMostStopBytes = 1024;
+constexpr size_t kMostBiases = 1024;
+constexpr size_t kMostStopTokens = 64;
+
+std::optional<TokenId> token_named(std::string_view text) {
+  TokenId id = 0;
+  const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), id);
+  return failure == std::errc() && end == text.data() + text.size() ? std::optional(id) : std::nullopt;
+}
+
+// {"50256": -100}
+void read_bias(Fields& fields, SamplingAsk& sampling) {
+  const auto raw = fields.raw("logit_bias");
+  if (!raw) return;
+  JsonReader json(*raw, "");
+  if (!json.enter_object()) {
+    fields.refuse("logit_bias", "must be an object of token ids and numbers from -100 to 100");
+    return;
+  }
+  std::string key;
+  for (;;) {
+    const auto more = json.next_key(key);
+    if (!more || !*more) return;
+    const auto id = token_named(key);
+    const auto value = json.read_double();
+    if (!id || !value || !(*value >= -100 && *value <= 100)) {
+      fields.refuse("logit_bias", "must be an object of token ids and numbers from -100 to 100");
+      return;
+    }
+    if (sampling.bias.size() == kMostBiases) {
+      fields.refuse("logit_bias", fmt::format("has more than {} tokens", kMostBiases));
+      return;
+    }
+    sampling.bias.emplace_back(*id, static_cast<float>(*value));
+  }
+}
+
+void read_stops(Fields& fields, TextAsk& ask) {
+  ask.stop = fields.texts("stop", kMostStops);
+  for (const std::string& stop : ask.stop) {
+    if (stop.size() > kMostStopBytes) {
+      fields.refuse("stop", fmt::format("has a text of {} bytes: at most {} are allowed", stop.size(), kMostStopBytes));
+    }
+  }
+  for (const std::string_view element : fields.elements("stop_token_ids", kMostStopTokens)) {
+    if (const auto id = token_named(element)) ask.stop_tokens.push_back(*id);
+    else fields.refuse("stop_token_ids", "must be a list of token ids");
+  }
+}
+
+// One that says nothing, or what happens anyway, is no reason to refuse.
+struct UnsupportedField {
+  std::string_view name;
+  std::array<std::string_view, 4> harmless;  // raw values
+  std::string_view instead;
+};
+constexpr UnsupportedField kUnsupportedFields[] = {
+    {"tools", {"[]"}, "this build has no tool calls: leave it out"},
+    {"functions", {"[]"}, "this build has no tool calls: leave it out"},
+    {"grammar", {"\"\""}, "this build has no structured output: leave it out"},
+    {"json_schema", {}, "this build has no structured output: leave it out"},
+    {"structured_outputs", {}, "this build has no structured output: leave it out"},
+    {"guided_json", {}, "this build has no structured output: leave it out"},
+    {"guided_regex", {}, "this build has no structured output: leave it out"},
+    {"guided_choice", {}, "this build has no structured output: leave it out"},
+    {"guided_grammar", {}, "this build has no structured output: leave it out"},
+    {"best_of", {"1"}, "only 1 is supported: use \"n\" and choose"},
+    {"suffix", {"\"\""}, "filling in is not supported: leave it out"},
+    {"audio", {}, "models here write text only"},
+    {"modalities", {"[\"text\"]", "[]"}, "models here write text only"},
+    {"web_search_options", {}, "this server searches nothing"},
+    {"typical_p", {"1", "1.0"}, "not supported: use \"top_p\" or \"min_p\""},
+    {"tfs_z", {"1", "1.0"}, "not supported: use \"top_p\" or \"min_p\""},
+    {"mirostat", {"0"}, "not supported: use \"top_p\" or \"min_p\""},
+    {"dry_multiplier", {"0", "0.0"}, "not supported: use \"repetition_penalty\""},
+    {"xtc_probability", {"0", "0.0"}, "not supported: use \"min_p\""},
+    {"dynatemp_range", {"0", "0.0"}, "not supported: use \"temperature\""},
+    {"samplers", {}, "the order of samplers is fixed: leave it out"},
+    {"bad_words", {"[]"}, "not supported: use \"logit_bias\""},
+    {"allowed_token_ids", {}, "not supported: use \"logit_bias\""},
+    {"prompt_logprobs", {"false"}, "not supported: use \"echo\" with \"logprobs\" of /v1/completions"},
+    {"use_beam_search", {"false"}, "not supported: leave it out"},
+    {"continue_final_message", {"false"}, "not supported: leave it out"},
+    {"add_generation_prompt", {"true"}, "only true is supported"},
+    {"truncate_prompt_tokens", {}, "prompts are not shortened silently: send a shorter one"},
+    {"documents", {"[]"}, "not supported: put their text into a message"},
+    {"chat_template", {}, "templates are the model's own: requests cannot bring one"},
+    {"lora", {"[]"}, "not supported: serve the merged model under a name of its own"},
+};
+
+// A short value without spaces, to compare it; a long one is none of those that we compare with.
+std::string compact_value(std::string_view raw) {
+  std::string compact(raw.substr(0, 32));
+  std::erase_if(compact, [](char c) { return c == ' ' || c == '\n' || c == '\t' || c == '\r'; });
+  return compact;
+}
+
+bool is_harmless(const UnsupportedField& field, std::string_view raw) {
+  return std::ranges::find(field.harmless, compact_value(raw)) != field.harmless.end();
+}
+
+bool is_text(const Fields& fields, std::string_view key, std::string_view text) {
+  const auto raw = fields.raw(key);
+  return raw && *raw == fmt::format("\"{}\"", text);
+}
+
+void refuse_response_format(Fields& fields) {
+  auto format = fields.object("response_format");
+  if (!format) return;
+  const auto type = format->text("type");
+  if (type && *type != "text") {
+    format->refuse("type", fmt::format("is \"{}\": this build has no structured output, only \"text\"", *type),
+                   "unsupported_parameter");
+  }
+}
+
+}  // namespace
+
+void read_sampling(Fields& fields, SamplingAsk& sampling) {
+  sampling.temperature = fields.number("temperature", 0, 10);
+  sampling.top_p = fields.number("top_p", 0, 1);
+  sampling.min_p = fields.number("min_p", 0, 1);
+  // -1 is what some programs call all.
+  if (const auto top_k = fields.whole("top_k", -1, INT32_MAX)) {
+    sampling.top_k = static_cast<uint64_t>(std::max<int64_t>(*top_k, 0));
+  }
+  const std::string_view repetition = fields.has("repetition_penalty") ? "repetition_penalty" : "repeat_penalty";
+  sampling.repetition_penalty = fields.number(repetition, 0.01, 100);
+  if (const auto window = fields.whole("repeat_last_n", -1, INT32_MAX)) {
+    sampling.repetition_window = *window < 0 ? kWholeContext : static_cast<uint64_t>(*window);
+  }
+  sampling.presence_penalty = fields.number("presence_penalty", -2, 2).value_or(0);
+  sampling.frequency_penalty = fields.number("frequency_penalty", -2, 2).value_or(0);
+  if (const auto seed = fields.whole("seed", INT64_MIN, INT64_MAX)) sampling.seed = static_cast<uint64_t>(*seed);
+  read_bias(fields, sampling);
+}
+
+void read_openai_common(Fields& fields, const AskLimits& limits, TextAsk& ask) {
+  ask.model = fields.text("model").value_or("");
+  refuse_unsupported(fields);
+  read_sampling(fields, ask.sampling);
+  read_stops(fields, ask);
+  ask.choices = fields.count("n", 1, limits.most_choices).value_or(1);
+  ask.min_tokens = fields.count("min_tokens", 0, INT32_MAX).value_or(0);
+  ask.ignore_end = fields.truth("ignore_eos").value_or(false);
+  ask.stream = fields.truth("stream").value_or(false);
+  if (auto options = fields.object("stream_options")) {
+    ask.usage_in_stream = options->truth("include_usage").value_or(false);
+  }
+}
+
+void refuse_unsupported(Fields& fields) {
+  for (const UnsupportedField& field : kUnsupportedFields) {
+    const auto raw = fields.raw(field.name);
+    if (!raw || is_harmless(field, *raw)) continue;
+    if (field.name == "tools" && is_text(fields, "tool_choice", "none")) continue;
+    fields.refuse(field.name, fmt::format("would change the answer: {}", field.instead), "unsupported_parameter");
+  }
+  refuse_response_format(fields);
+}
+
+}  // namespace ballast::serve

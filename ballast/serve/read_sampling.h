@@ -1,0 +1,23 @@
+// The members of a request that say how tokens are chosen and when a text ends.
+#pragma once
+
+#include "ballast/serve/fields.h"
+#include "ballast/serve/text_ask.h"
+
+namespace ballast::serve {
+
+struct AskLimits {
+  uint64_t most_choices = 8;
+};
+
+// temperature, top_p, top_k, min_p, penalties, seed, logit_bias: by the names of OpenAI, llama-server and vLLM.
+// Ollama's options have the same ones.
+void read_sampling(Fields& fields, SamplingAsk& sampling);
+
+// Besides: what OpenAI's two interfaces for texts have in common.
+void read_openai_common(Fields& fields, const AskLimits& limits, TextAsk& ask);
+
+// Refuses, by its name, what would change the answer and is not there. Tools and structured output are among it.
+void refuse_unsupported(Fields& fields);
+
+}  // namespace ballast::serve

@@ -1,0 +1,136 @@
+#include "ballast/serve/service.h"
+
+#include <fmt/format.h>
+
+#include <future>
+#include <set>
+
+#include "ballast/io/guard.h"
+#include "ballast/serve/endpoints.h"
+
+namespace ballast::serve {
+
+namespace {
+
+constexpr std::string_view kVersionPrefix = "/v1";
+constexpr std::string_view kModelPrefix = "/models/";
+
+// Paths are part of messages, which are JSON: what is no UTF-8 must not get there, nor very much.
+std::string shown_path(std::string_view path) { return to_utf8(path.substr(0, 200)); }
+
+Dialect dialect_of(std::string_view path) {
+  if (path.starts_with("/api/")) return Dialect::kOllama;
+  if (path.starts_with("/v1/messages") || path.starts_with("/messages")) return Dialect::kAnthropic;
+  return Dialect::kOpenAi;
+}
+
+struct FoundEndpoint {
+  const Endpoint* endpoint = nullptr;
+  std::string_view other_method{};  // that the path has, where the endpoint is null
+};
+
+FoundEndpoint find_endpoint(std::string_view method, std::string_view path) {
+  const bool has_version = path.starts_with(std::string(kVersionPrefix) + "/");
+  const std::string_view bare = has_version ? path.substr(kVersionPrefix.size()) : path;
+  FoundEndpoint found;
+  for (const auto list : {openai_endpoints(), server_endpoints()}) {
+    for (const Endpoint& endpoint : list) {
+      if (endpoint.path != bare || (has_version && !endpoint.is_versioned)) continue;
+      if (endpoint.method == method) return {&endpoint};
+      found.other_method = endpoint.method;
+    }
+  }
+  return found;
+}
+
+Status check_names(const std::vector<ServedModel>& models) {
+  std::set<std::string, std::less<>> names;
+  for (const ServedModel& model : models) {
+    std::vector<std::string> all = model.aliases;
+    all.push_back(model.name);
+    for (const std::string& name : all) {
+      if (name.empty()) return make_error(ErrorCode::kInvalidArgument, model.path + ": a model needs a name");
+      if (names.insert(name).second) continue;
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("two models are called \"{}\": give each a name of its own", name));
+    }
+  }
+  if (names.empty()) return make_error(ErrorCode::kInvalidArgument, "there is no model to serve");
+  return {};
+}
+
+class EngineService : public Service {
+ public:
+  explicit EngineService(ServiceOptions options) : state_(std::move(options)) {}
+
+  std::function<void()> answer(HttpRequest request, std::shared_ptr<AnswerSink> sink) override {
+    Call call{std::move(request), std::move(sink)};
+    call.dialect = dialect_of(call.request.path);
+    Leave leave;
+    const auto done = guarded([&]() -> Status {
+      leave = route(call);
+      return {};
+    });
+    if (!done) refuse(state_, call, refusal_of(done.error()));
+    return leave;
+  }
+
+  Status load_all() override {
+    return guarded([&]() -> Status {
+      for (const ServedModel& model : state_.options.models) BALLAST_CHECK(load(model));
+      return {};
+    });
+  }
+
+  void reload() override { state_.table.retire_all(); }
+  void refuse_new() override { state_.refuses_new = true; }
+  bool is_idle() override { return state_.table.is_idle(); }
+
+ private:
+  Leave route(Call& call) {
+    ++state_.metrics->requests;
+    const std::string& path = call.request.path;
+    const auto [endpoint, other_method] = find_endpoint(call.request.method, path);
+    if (endpoint != nullptr) return endpoint->handle(state_, call);
+    const std::string_view bare = std::string_view(path).substr(path.starts_with("/v1/") ? kVersionPrefix.size() : 0);
+    if (call.request.method == "GET" && bare.starts_with(kModelPrefix)) {
+      return show_model(state_, call, bare.substr(kModelPrefix.size()));
+    }
+    if (other_method.empty()) {
+      return refuse(
+          state_, call,
+          {.status = 404, .message = fmt::format("there is nothing at {}", shown_path(path)), .code = "unknown_url"});
+    }
+    return refuse(state_, call,
+                  {.status = 405, .message = fmt::format("{} takes {} requests", shown_path(path), other_method)});
+  }
+
+  Status load(const ServedModel& model) {
+    auto lease = state_.table.acquire(model.name, 1);
+    if (const auto* refusal = std::get_if<Refusal>(&lease)) return make_error(ErrorCode::kIo, refusal->message);
+    auto told = std::make_shared<std::promise<std::optional<Refusal>>>();
+    auto loaded = told->get_future();
+    std::get<Lease>(lease).host().post([told](OpenModel*, const Refusal* why_not) {
+      told->set_value(why_not != nullptr ? std::optional(*why_not) : std::nullopt);
+    });
+    const auto refusal = loaded.get();
+    return refusal ? Status(make_error(ErrorCode::kIo, refusal->message)) : Status();
+  }
+
+  ServiceState state_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Service>> Service::make(ServiceOptions options) {
+  return guarded([&]() -> Result<std::unique_ptr<Service>> {
+    BALLAST_CHECK(check_names(options.models));
+    for (const ServedModel& model : options.models) {
+      BALLAST_TRY(const auto file, ModelSource(model.path).first_file());
+      static_cast<void>(file);
+    }
+    return std::unique_ptr<Service>(std::make_unique<EngineService>(std::move(options)));
+  });
+}
+
+}  // namespace ballast::serve

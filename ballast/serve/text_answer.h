@@ -1,0 +1,100 @@
+// The answer to one request for text, from its arrival to its end: tokens come in, a protocol's pieces go out.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ballast/engine/engine.h"
+#include "ballast/runtime/text_model.h"
+#include "ballast/serve/metrics.h"
+#include "ballast/serve/model_table.h"
+#include "ballast/serve/runner.h"
+#include "ballast/serve/think_split.h"
+#include "ballast/serve/writer.h"
+
+namespace ballast::serve {
+
+// How tokens become text; known when the prompt is.
+struct AnswerPlan {
+  const TextModel* text = nullptr;
+  const Tokenizer* tokenizer = nullptr;
+  std::vector<uint64_t> prompt_tokens{};  // of each prompt
+  uint64_t choices = 1;                   // of each prompt
+  std::vector<AnswerPiece> echo{};        // of each prompt; empty: none
+  std::vector<std::string> stop{};        // of the request
+  std::vector<std::string> turn_ends{};   // of the template
+  bool knows_thinking = false, begins_thinking = false;
+  std::optional<uint64_t> log_probabilities{};
+  std::chrono::nanoseconds load{};
+};
+
+// One thread at a time: that which prepares it, then the model's own. But for leave(), has_left() and is_over().
+class TextAnswer {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  TextAnswer(std::shared_ptr<AnswerSink> sink, std::unique_ptr<TextWriter> writer, Ticket ticket,
+             std::shared_ptr<EngineInbox> inbox, std::shared_ptr<ServiceMetrics> metrics, uint64_t most_unsent);
+  ~TextAnswer();
+  TextAnswer(const TextAnswer&) = delete;
+  TextAnswer& operator=(const TextAnswer&) = delete;
+
+  Clock::time_point arrival() const { return arrival_; }
+  EngineInbox& inbox() { return *inbox_; }
+
+  void start(AnswerPlan plan);
+  void take(size_t choice, const EngineEvent& event);
+  void fail(const Refusal& refusal);
+  // Whether tokens of this choice are of use.
+  bool wants_more(size_t choice) const { return !choices_[choice].is_over; }
+  // Nothing computes for it any more: its place is free.
+  void drop();
+
+  // Any thread: the client is gone.
+  void leave();
+  bool has_left() const { return has_left_; }
+  // Finished, failed, or nobody wants it.
+  bool is_over() const { return is_over_ || has_left_; }
+
+ private:
+  struct Choice {
+    Choice(const AnswerPlan& plan, size_t prompt);
+    size_t prompt;
+    StreamDecoder decoder;
+    StopText stops;
+    ThinkSplit split;
+    std::string tail{};  // of the text: enough to find a stop string in it
+    uint64_t tokens = 0, reasoning_tokens = 0;
+    std::vector<ChosenToken> held{};  // whose text is not shown yet
+    bool is_over = false;
+  };
+  void take_token(Choice& choice, size_t index, const EngineEvent& event);
+  Result<std::string> text_of(Choice& choice, TokenId id) const;
+  Status add_log_probability(Choice& choice, const EngineEvent& event) const;
+  void show(Choice& choice, size_t index, std::string_view text, bool is_last);
+  void end_choice(Choice& choice, size_t index, bool is_cut);
+  std::string stop_found(const Choice& choice) const;
+  void finish();
+  AnswerUsage usage() const;
+
+  std::shared_ptr<AnswerSink> sink_;
+  std::unique_ptr<TextWriter> writer_;
+  std::optional<Ticket> ticket_;
+  std::shared_ptr<EngineInbox> inbox_;
+  std::shared_ptr<ServiceMetrics> metrics_;
+  uint64_t most_unsent_;
+
+  AnswerPlan plan_;
+  std::vector<Choice> choices_;
+  size_t open_choices_ = 0;
+  std::vector<uint64_t> reused_;  // of each prompt
+  Clock::time_point arrival_ = Clock::now(), start_ = arrival_;
+  std::optional<Clock::time_point> first_token_{}, last_token_{};
+  std::atomic<bool> is_over_ = false, has_left_ = false;
+};
+
+}  // namespace ballast::serve

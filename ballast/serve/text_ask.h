@@ -1,0 +1,57 @@
+// What is asked of a text model, whatever the client's interface calls it.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+#include "ballast/base/token_id.h"
+
+namespace ballast::serve {
+
+// Absent: what the model's own files say.
+struct SamplingAsk {
+  std::optional<double> temperature, top_p, min_p, repetition_penalty;
+  std::optional<uint64_t> top_k, repetition_window, seed;
+  double presence_penalty = 0, frequency_penalty = 0;
+  std::vector<std::pair<TokenId, float>> bias{};
+};
+
+struct ChatTurn {
+  std::string role;
+  std::string content{};
+  std::string reasoning{};
+  std::string tool_calls{};    // JSON, as templates know them; empty: none
+  std::string tool_call_id{};  // of a tool's answer
+  std::string name{};
+};
+
+using PromptAsk = std::variant<std::string, std::vector<TokenId>>;
+
+struct TextAsk {
+  std::string model{};  // empty: the first one
+  // One of these two.
+  std::vector<ChatTurn> turns{};
+  std::vector<PromptAsk> prompts{};
+  bool is_chat = false;
+  std::vector<std::pair<std::string, std::string>>
+      template_values{};  // name and JSON: more that the template may ask for
+
+  SamplingAsk sampling{};
+  std::optional<uint64_t> max_tokens{};
+  uint64_t min_tokens = 0;
+  std::vector<std::string> stop{};
+  std::vector<TokenId> stop_tokens{};
+  bool ignore_end = false;                      // go on behind the tokens that end a text
+  uint64_t choices = 1;                         // for each prompt
+  std::optional<uint64_t> log_probabilities{};  // of so many tokens beside the chosen one
+  bool echo = false;                            // the answer begins with the prompt
+
+  bool stream = false;
+  bool usage_in_stream = false;
+};
+
+}  // namespace ballast::serve

@@ -1,0 +1,241 @@
+// Many requests, clients that leave or do not read, and limits.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <thread>
+
+#include "tests/support/json_path.h"
+#include "tests/support/service_rig.h"
+
+namespace ballast::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr std::string_view kChatPath = "/v1/chat/completions";
+
+std::string numbered_chat(int number, std::string_view more) {
+  return fmt::format(
+      R"({{"model":"tiny","messages":[{{"role":"user","content":"Number {} said"}}],"seed":{},"temperature":1.2{}}})",
+      number, number, more);
+}
+
+// Long enough to be caught in the middle.
+serve::ServiceOptions long_answers() {
+  serve::ServiceOptions options = rig_options();
+  options.most_tokens = 200;
+  return options;
+}
+constexpr std::string_view kLong = R"(,"ignore_eos":true,"stream":true)";
+
+std::string header_of(const serve::HttpAnswer& answer, std::string_view name) {
+  for (const auto& [key, value] : answer.headers) {
+    if (key == name) return value;
+  }
+  return "";
+}
+
+TEST(ServiceLoad, AnswersAreThoseThatEachRequestGetsAlone) {
+  ServiceRig rig;
+  std::vector<std::string> alone;
+  for (int i = 0; i < 16; ++i) alone.push_back(chat_text(rig.post(kChatPath, numbered_chat(i, R"(,"max_tokens":20)"))));
+  for (const bool leaves : {false, true}) {
+    std::vector<ServiceRig::Started> started;
+    for (int i = 0; i < 16; ++i) {
+      started.push_back(rig.start("POST", kChatPath, numbered_chat(i, R"(,"max_tokens":20)")));
+      // Company that comes and goes.
+      if (leaves) rig.start("POST", kChatPath, numbered_chat(100 + i, kLong)).leave();
+    }
+    for (size_t i = 0; i < started.size(); ++i) EXPECT_EQ(chat_text(started[i].sink->wait()), alone[i]) << i;
+  }
+  rig.wait_until_idle();
+}
+
+TEST(ServiceLoad, AClientThatLeavesFreesItsSequence) {
+  ServiceRig rig(long_answers());
+  const auto one = rig.start("POST", kChatPath, numbered_chat(1, kLong));
+  one.sink->wait_for_pieces(2);
+  one.leave();
+  rig.wait_until_idle();
+  EXPECT_FALSE(one.sink->has_ended());
+  const auto next = rig.post(kChatPath, numbered_chat(2, R"(,"max_tokens":1)"));
+  EXPECT_EQ(next.status, 200) << next.body;
+  rig.wait_until_idle();
+  EXPECT_EQ(rig.metric("ballast_sequences_cancelled_total{model=\"tiny\"}"), 1);
+  EXPECT_EQ(rig.metric("ballast_sequences_running{model=\"tiny\"}"), 0);
+  EXPECT_EQ(rig.metric("ballast_kv_cache_pages_in_use{model=\"tiny\"}"), 0);
+  EXPECT_EQ(rig.metric("ballast_clients_left_total"), 1);
+  one.leave();  // once more does nothing
+}
+
+TEST(ServiceLoad, ClientsMayLeaveAtAnyMoment) {
+  serve::ServiceOptions options = long_answers();
+  options.engine.most_sequences = 2;
+  ServiceRig rig(options);
+  for (int i = 0; i < 60; ++i) {
+    const auto one = rig.start("POST", kChatPath, numbered_chat(i, i % 2 == 0 ? kLong : R"(,"n":3)"));
+    std::this_thread::sleep_for(std::chrono::microseconds(i * 97));
+    one.leave();
+  }
+  rig.wait_until_idle();
+  rig.post(kChatPath, numbered_chat(2, R"(,"max_tokens":1)"));
+  EXPECT_EQ(rig.metric("ballast_kv_cache_pages_in_use{model=\"tiny\"}"), 0);
+}
+
+TEST(ServiceLoad, AFullQueueIsToldWithATimeToComeBack) {
+  serve::ServiceOptions options = long_answers();
+  options.engine.most_sequences = 1;
+  options.most_waiting = 2;
+  ServiceRig rig(options);
+  std::vector<ServiceRig::Started> started;
+  for (int i = 0; i < 3; ++i) started.push_back(rig.start("POST", kChatPath, numbered_chat(i, kLong)));
+  const auto busy = rig.post(kChatPath, numbered_chat(9, ""));
+  EXPECT_EQ(busy.status, 429) << busy.body;
+  EXPECT_EQ(header_of(busy, "Retry-After"), "1");
+  EXPECT_EQ(json_at(busy.body, "error/code"), "\"queue_full\"");
+  EXPECT_EQ(json_at(busy.body, "error/type"), "\"rate_limit_error\"");
+  const auto too_many = rig.post(kChatPath, numbered_chat(9, R"(,"n":4)"));
+  EXPECT_EQ(too_many.status, 400) << "it would never fit";
+  EXPECT_EQ(rig.get("/health").status, 200);
+  for (const auto& one : started) one.leave();
+  rig.wait_until_idle();
+  EXPECT_EQ(rig.post(kChatPath, numbered_chat(9, R"(,"max_tokens":1)")).status, 200);
+  EXPECT_EQ(rig.metric("ballast_requests_busy_total"), 1);
+}
+
+TEST(ServiceLoad, AKeyHasItsShare) {
+  serve::ServiceOptions options = long_answers();
+  options.most_per_key = 1;
+  ServiceRig rig(options);
+  const auto one = rig.start("POST", kChatPath, numbered_chat(1, kLong), "alice");
+  const auto second = rig.post(kChatPath, numbered_chat(2, ""), "alice");
+  EXPECT_EQ(second.status, 429);
+  EXPECT_EQ(json_at(second.body, "error/code"), "\"key_limit\"");
+  EXPECT_EQ(rig.post(kChatPath, numbered_chat(2, R"(,"max_tokens":1)"), "bob").status, 200);
+  one.leave();
+  rig.wait_until_idle();
+  EXPECT_EQ(rig.post(kChatPath, numbered_chat(2, R"(,"max_tokens":1)"), "alice").status, 200);
+}
+
+TEST(ServiceLoad, RefusingNewOnesLetsTheOthersFinish) {
+  ServiceRig rig;
+  const auto one = rig.start("POST", kChatPath, numbered_chat(1, R"(,"max_tokens":20)"));
+  rig.service().refuse_new();
+  const auto refused = rig.post(kChatPath, numbered_chat(2, ""));
+  EXPECT_EQ(refused.status, 503);
+  EXPECT_EQ(json_at(refused.body, "error/type"), "\"unavailable_error\"");
+  EXPECT_EQ(rig.get("/health").status, 503);
+  EXPECT_EQ(one.sink->wait().status, 200);
+  rig.wait_until_idle();
+}
+
+TEST(ServiceLoad, ADeadlineEndsAnAnswer) {
+  serve::ServiceOptions options = long_answers();
+  options.deadline = std::chrono::seconds(0);
+  ServiceRig rig(options);
+  const auto late = rig.post(kChatPath, numbered_chat(1, ""));
+  EXPECT_EQ(late.status, 504) << late.body;
+  EXPECT_EQ(header_of(late, "x-should-retry"), "false");
+}
+
+TEST(ServiceLoad, AClientThatDoesNotReadIsGivenUp) {
+  ServiceRig rig(long_answers());
+  const auto one = rig.start("POST", kChatPath, numbered_chat(1, kLong));
+  one.sink->pretend_unsent(1U << 21U);
+  const auto answer = one.sink->wait();
+  EXPECT_THAT(answer.body, HasSubstr("too slowly"));
+  EXPECT_THAT(answer.body, ::testing::Not(HasSubstr("[DONE]")));
+  rig.wait_until_idle();
+  EXPECT_EQ(rig.metric("ballast_clients_too_slow_total"), 1);
+}
+
+TEST(ServiceLoad, StoppingAnswersEveryoneWhoWaits) {
+  std::vector<ServiceRig::Started> started;
+  {
+    ServiceRig rig(long_answers());
+    for (int i = 0; i < 8; ++i) started.push_back(rig.start("POST", kChatPath, numbered_chat(i, kLong)));
+    started[0].sink->wait_for_pieces(2);
+  }
+  for (const auto& one : started) {
+    EXPECT_TRUE(one.sink->has_ended());
+    one.leave();
+  }
+}
+
+TEST(ServiceModels, AreLoadedOnFirstUseAndEvictedForOthers) {
+  serve::ServiceOptions options = rig_options();
+  options.model_budget = 13'000'000;  // one of those that write, and the small one
+  ServiceRig rig(options);
+  const auto loaded = [&](std::string_view name) {
+    return rig.metric(fmt::format("ballast_model_loaded{{model=\"{}\"}}", name));
+  };
+  EXPECT_EQ(loaded("tiny"), 0);
+  const auto first = rig.post(kChatPath, numbered_chat(1, R"(,"max_tokens":4)"));
+  EXPECT_EQ(loaded("tiny"), 1);
+  EXPECT_EQ(rig.post("/v1/embeddings", R"({"model":"embed","input":"ship"})").status, 200);
+  EXPECT_EQ(loaded("tiny"), 1);
+  rig.wait_until_idle();
+  EXPECT_EQ(rig.post("/v1/completions", R"({"model":"plain","prompt":"It","max_tokens":1})").status, 200);
+  EXPECT_EQ(loaded("tiny"), 0);
+  EXPECT_EQ(loaded("plain"), 1);
+  rig.wait_until_idle();
+  EXPECT_EQ(chat_text(rig.post(kChatPath, numbered_chat(1, R"(,"max_tokens":4)"))), chat_text(first));
+  rig.wait_until_idle();
+  const auto busy = rig.start("POST", kChatPath, numbered_chat(1, kLong));
+  const auto refused = rig.post("/v1/completions", R"({"model":"plain","prompt":"It","max_tokens":1})");
+  EXPECT_EQ(refused.status, 503) << refused.body;
+  EXPECT_EQ(json_at(refused.body, "error/code"), "\"model_budget\"");
+  busy.leave();
+}
+
+TEST(ServiceModels, OneThatIsTooLargeIsToldWithTheNumbers) {
+  serve::ServiceOptions options = rig_options();
+  options.model_budget = 1'000'000;
+  ServiceRig rig(options);
+  const auto refused = rig.post(kChatPath, numbered_chat(1, ""));
+  EXPECT_EQ(refused.status, 500);
+  EXPECT_THAT(refused.body, HasSubstr("1000000"));
+  EXPECT_EQ(header_of(refused, "x-should-retry"), "false");
+}
+
+TEST(ServiceModels, ReloadingLetsAnswersEndWithWhatTheyBeganWith) {
+  ServiceRig rig(long_answers());
+  ASSERT_TRUE(rig.service().load_all());
+  const auto one = rig.start("POST", kChatPath, numbered_chat(1, R"(,"max_tokens":60)"));
+  rig.service().reload();
+  const auto after = rig.post(kChatPath, numbered_chat(1, R"(,"max_tokens":60)"));
+  EXPECT_EQ(chat_text(one.sink->wait()), chat_text(after));
+  rig.wait_until_idle();
+}
+
+TEST(ServiceModels, WhatCannotBeServedIsToldAtOnce) {
+  const auto error_of = [](serve::ServiceOptions options) {
+    const auto made = serve::Service::make(std::move(options));
+    return made ? std::string() : made.error().message;
+  };
+  serve::ServiceOptions options = rig_options();
+  options.models.push_back(options.models[0]);
+  EXPECT_THAT(error_of(options), HasSubstr("two models are called"));
+  options.models = {{.name = "x", .path = "/nowhere/model.gptrs"}};
+  EXPECT_THAT(error_of(options), HasSubstr("/nowhere/model.gptrs"));
+  options.models.clear();
+  EXPECT_THAT(error_of(options), HasSubstr("no model"));
+}
+
+TEST(ServiceModels, ClientsAreNotToldAboutFiles) {
+  serve::ServiceOptions options = rig_options();
+  std::string logged;
+  options.on_problem = [&](std::string_view what) { logged = what; };
+  options.models = {
+      {.name = "x", .path = options.models[0].path.substr(0, options.models[0].path.rfind('/')) + "/tokenizer.json"}};
+  ServiceRig rig(options);
+  const auto refused = rig.post(kChatPath, R"({"messages":[{"role":"user","content":"a"}]})");
+  EXPECT_EQ(refused.status, 500);
+  EXPECT_THAT(refused.body, ::testing::Not(HasSubstr("tokenizer.json")));
+  EXPECT_THAT(logged, HasSubstr("tokenizer.json"));
+}
+
+}  // namespace
+}  // namespace ballast::testing
