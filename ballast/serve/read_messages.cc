@@ -16,8 +16,10 @@ constexpr size_t kMostTemplateText = 64;
 
 constexpr std::array<std::string_view, 6> kRoles = {"system", "developer", "user", "assistant", "tool", "function"};
 
-std::string read_part(Fields part) {
+// Nothing of what the model thought before it answered: templates leave that out, too.
+std::optional<std::string> read_part(Fields part) {
   const std::string type = part.text("type").value_or("text");
+  if (type == "thinking" || type == "redacted_thinking") return std::nullopt;
   if (type == "text" || type == "input_text" || type == "output_text") return part.text("text").value_or("");
   if (type == "refusal") return part.text("refusal").value_or("");
   part.refuse("type", fmt::format("is \"{}\": the models here read text only", type), "unsupported_content");
@@ -105,16 +107,18 @@ std::string read_content(Fields& fields, std::string_view key) {
   if (!raw) return "";
   if (!is_json_array(*raw)) return fields.text(key).value_or("");
   std::string content;
+  bool is_first = true;
   const auto parts = fields.elements(key, kMostParts);
   for (size_t i = 0; i < parts.size(); ++i) {
-    if (i > 0) content += '\n';
     const std::string name = fmt::format("{}[{}]", key, i);
-    if (!is_json_string(parts[i])) {
-      content += read_part(fields.element(parts[i], name));
-      continue;
-    }
-    if (const auto text = JsonReader(parts[i], "").read_string()) content += *text;
+    std::optional<std::string> text;
+    if (!is_json_string(parts[i])) text = read_part(fields.element(parts[i], name));
+    else if (auto plain = JsonReader(parts[i], "").read_string()) text = std::move(*plain);
     else fields.refuse(name, "is not a text");
+    if (!text) continue;
+    if (!is_first) content += '\n';
+    is_first = false;
+    content += *text;
   }
   return content;
 }

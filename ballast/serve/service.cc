@@ -33,7 +33,7 @@ FoundEndpoint find_endpoint(std::string_view method, std::string_view path) {
   const bool has_version = path.starts_with(std::string(kVersionPrefix) + "/");
   const std::string_view bare = has_version ? path.substr(kVersionPrefix.size()) : path;
   FoundEndpoint found;
-  for (const auto list : {openai_endpoints(), server_endpoints()}) {
+  for (const auto list : {openai_endpoints(), server_endpoints(), ollama_endpoints(), anthropic_endpoints()}) {
     for (const Endpoint& endpoint : list) {
       if (endpoint.path != bare || (has_version && !endpoint.is_versioned)) continue;
       if (endpoint.method == method) return {&endpoint};

@@ -16,7 +16,7 @@ namespace ballast::testing {
 
 namespace {
 
-constexpr std::chrono::seconds kPatience(120);
+constexpr std::chrono::seconds kRigPatience(120);
 
 constexpr std::string_view kRigTemplate =
     "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
@@ -91,13 +91,13 @@ size_t MemorySink::unsent() const {
 
 serve::HttpAnswer MemorySink::wait() {
   std::unique_lock lock(mutex_);
-  EXPECT_TRUE(changed_.wait_for(lock, kPatience, [this] { return ended_; })) << "no end of the answer";
+  EXPECT_TRUE(changed_.wait_for(lock, kRigPatience, [this] { return ended_; })) << "no end of the answer";
   return answer_;
 }
 
 void MemorySink::wait_for_pieces(size_t count) {
   std::unique_lock lock(mutex_);
-  EXPECT_TRUE(changed_.wait_for(lock, kPatience, [&] { return ended_ || pieces_.size() >= count; }));
+  EXPECT_TRUE(changed_.wait_for(lock, kRigPatience, [&] { return ended_ || pieces_.size() >= count; }));
 }
 
 std::vector<std::string> MemorySink::pieces() {
@@ -162,7 +162,7 @@ double ServiceRig::metric(std::string_view name) {
 }
 
 void ServiceRig::wait_until_idle() {
-  const auto end = std::chrono::steady_clock::now() + kPatience;
+  const auto end = std::chrono::steady_clock::now() + kRigPatience;
   while (!service_->is_idle() && std::chrono::steady_clock::now() < end) {
     std::this_thread::sleep_for(std::chrono::milliseconds(1));
   }

@@ -1,0 +1,119 @@
+#include <fmt/format.h>
+
+#include "ballast/serve/embeddings.h"
+#include "ballast/serve/endpoints.h"
+#include "ballast/serve/ollama_text.h"
+
+namespace ballast::serve {
+
+namespace {
+
+constexpr size_t kMostOllamaTexts = 2048;
+
+Leave answer_ollama_text(ServiceState& state, Call& call, void (*read)(Fields&, TextAsk&), OllamaForm form) {
+  Fields fields(call.request.body);
+  TextAsk ask;
+  read(fields, ask);
+  if (fields.refusal()) return refuse(state, call, *fields.refusal());
+  auto writer = make_ollama_writer(call.sink, ask, form, ask.model.empty() ? state.table.name_of("") : ask.model);
+  return start_text(state, call, std::move(ask), std::move(writer));
+}
+
+Leave ollama_chat(ServiceState& state, Call& call) {
+  return answer_ollama_text(state, call, read_ollama_chat, OllamaForm::kChat);
+}
+
+Leave ollama_generate(ServiceState& state, Call& call) {
+  return answer_ollama_text(state, call, read_ollama_generate, OllamaForm::kGenerate);
+}
+
+Leave ollama_embed(ServiceState& state, Call& call) {
+  Fields fields(call.request.body);
+  EmbeddingAsk ask{.model = fields.text("model").value_or(""), .texts = fields.texts("input", kMostOllamaTexts)};
+  if (ask.texts.empty()) fields.refuse("input", "is missing or empty: it must be a text or a list of texts");
+  ask.width = fields.count("dimensions", 1, INT32_MAX);
+  if (fields.refusal()) return refuse(state, call, *fields.refusal());
+  if (ask.model.empty()) ask.model = state.table.name_of("");
+  const std::string name = ask.model;
+  const auto arrival = std::chrono::steady_clock::now();
+  return start_short_work(state, call, name, [ask, arrival](OpenModel& model, const std::atomic<bool>& left) {
+    return embed_for(model, ask, left, [&](std::span<const Embedding> made) {
+      uint64_t tokens = 0;
+      JsonWriter json;
+      json.begin_object().key("model").string(ask.model).key("embeddings").begin_array();
+      for (const Embedding& embedding : made) {
+        tokens += embedding.tokens;
+        json.begin_array();
+        for (const float value : embedding.vector) json.real(static_cast<double>(value));
+        json.end_array();
+      }
+      const std::chrono::nanoseconds took = std::chrono::steady_clock::now() - arrival;
+      json.end_array().key("total_duration").number(static_cast<uint64_t>(took.count()));
+      json.key("load_duration").number(static_cast<uint64_t>(model.load.count()));
+      json.key("prompt_eval_count").number(tokens);
+      return json.end_object().take();
+    });
+  });
+}
+
+void append_details(JsonWriter& json, std::string_view family) {
+  json.key("details").begin_object().key("parent_model").string("").key("format").string("");
+  json.key("family").string(family).key("families").begin_array();
+  if (!family.empty()) json.string(family);
+  json.end_array().key("parameter_size").string("").key("quantization_level").string("").end_object();
+}
+
+Leave ollama_tags(ServiceState& state, Call& call) {
+  JsonWriter json;
+  json.begin_object().key("models").begin_array();
+  const std::string now = timestamp_now();
+  for (const auto& line : state.table.lines()) {
+    std::vector<std::string> names = line.aliases;
+    names.insert(names.begin(), line.name);
+    for (const std::string& name : names) {
+      json.begin_object().key("name").string(name).key("model").string(name).key("modified_at").string(now);
+      json.key("size").number(line.bytes).key("digest").string("");
+      append_details(json, "");
+      json.end_object();
+    }
+  }
+  return send_json(call, json.end_array().end_object().take());
+}
+
+Leave ollama_show(ServiceState& state, Call& call) {
+  Fields fields(call.request.body);
+  const std::string name = fields.text(fields.has("model") ? "model" : "name").value_or("");
+  if (fields.refusal()) return refuse(state, call, *fields.refusal());
+  return start_short_work(state, call, name, [](OpenModel& model, const auto&) -> std::variant<HttpAnswer, Refusal> {
+    JsonWriter json;
+    json.begin_object().key("template").string(model.chat ? model.chat->template_text() : "");
+    append_details(json, model.kind);
+    const uint64_t context = model.text ? model.text->context_length() : model.embedder->max_length();
+    json.key("model_info").begin_object().key("general.architecture").string(model.kind);
+    json.key(fmt::format("{}.context_length", model.kind)).number(context).end_object();
+    json.key("capabilities").begin_array().string(model.text ? "completion" : "embedding").end_array();
+    json.key("modified_at").string(timestamp_now());
+    return json_answer(json.end_object().take());
+  });
+}
+
+Leave ollama_version(ServiceState& state, Call& call) {
+  JsonWriter json;
+  json.begin_object().key("version").string(state.options.version).end_object();
+  return send_json(call, json.take());
+}
+
+constexpr Endpoint kOllamaEndpoints[] = {
+    {"POST", "/api/chat", false, Dialect::kOllama, ollama_chat},
+    {"POST", "/api/generate", false, Dialect::kOllama, ollama_generate},
+    {"POST", "/api/embed", false, Dialect::kOllama, ollama_embed},
+    {"GET", "/api/tags", false, Dialect::kOllama, ollama_tags},
+    {"POST", "/api/show", false, Dialect::kOllama, ollama_show},
+    {"GET", "/api/version", false, Dialect::kOllama, ollama_version},
+};
+
+}  // namespace
+
+std::span<const Endpoint> ollama_endpoints() { return kOllamaEndpoints; }
+
+}  // namespace ballast::serve

@@ -1,0 +1,158 @@
+#include "ballast/serve/ollama_text.h"
+
+#include <fmt/format.h>
+
+#include "ballast/serve/read_messages.h"
+#include "ballast/serve/read_sampling.h"
+
+namespace ballast::serve {
+
+namespace {
+
+constexpr size_t kMostOllamaStops = 16;
+
+// num_predict -1 and -2: as much as fits.
+void read_ollama_options(Fields& fields, TextAsk& ask) {
+  auto options = fields.object("options");
+  if (!options) return;
+  read_sampling(*options, ask.sampling);
+  refuse_unsupported(*options);
+  ask.stop = options->texts("stop", kMostOllamaStops);
+  if (const auto most = options->whole("num_predict", -2, INT32_MAX); most && *most >= 0) {
+    ask.max_tokens = static_cast<uint64_t>(*most);
+  }
+}
+
+void read_ollama_common(Fields& fields, TextAsk& ask) {
+  ask.model = fields.text("model").value_or("");
+  refuse_unsupported(fields);
+  if (const auto format = fields.raw("format"); format && *format != "\"\"") {
+    fields.refuse("format", "would change the answer: this build has no structured output, so leave it out",
+                  "unsupported_parameter");
+  }
+  read_ollama_options(fields, ask);
+  ask.stream = fields.truth("stream").value_or(true);
+  // true, false, or a word for how much.
+  if (const auto think = fields.raw("think")) {
+    const bool is_truth = *think == "true" || *think == "false";
+    if (!is_truth && !is_json_string(*think)) fields.refuse("think", "must be true, false, or a word such as \"high\"");
+    ask.template_values.emplace_back("enable_thinking", is_truth ? std::string(*think) : "true");
+  }
+}
+
+class OllamaWriter : public TextWriter {
+ public:
+  OllamaWriter(std::shared_ptr<AnswerSink> sink, bool is_stream, OllamaForm form, std::string model)
+      : sink_(sink),
+        stream_(std::move(sink), "application/x-ndjson"),
+        is_stream_(is_stream),
+        form_(form),
+        model_(std::move(model)) {}
+
+  void piece(size_t, AnswerPiece piece) override {
+    if (is_stream_) {
+      JsonWriter json = begin_line(piece.content, piece.reasoning);
+      json.key("done").boolean(false);
+      stream_.write(to_ollama_line(json.end_object().take()));
+      return;
+    }
+    content_ += piece.content;
+    reasoning_ += piece.reasoning;
+  }
+
+  void end(size_t, const ChoiceEnd& end) override { is_cut_ = end.is_cut; }
+
+  void finish(const AnswerUsage& usage) override {
+    JsonWriter json = begin_line(content_, reasoning_);
+    const auto nanoseconds = [](std::chrono::nanoseconds time) {
+      return static_cast<uint64_t>(std::max<int64_t>(time.count(), 0));
+    };
+    json.key("done").boolean(true).key("done_reason").string(is_cut_ ? "length" : "stop");
+    json.key("total_duration").number(nanoseconds(usage.total)).key("load_duration").number(nanoseconds(usage.load));
+    json.key("prompt_eval_count").number(usage.prompt_tokens);
+    json.key("prompt_eval_duration").number(nanoseconds(usage.prompt));
+    json.key("eval_count").number(usage.written_tokens).key("eval_duration").number(nanoseconds(usage.writing));
+    std::string last = json.end_object().take();
+    if (!is_stream_) {
+      sink_->send(json_answer(std::move(last)));
+      return;
+    }
+    stream_.write(to_ollama_line(std::move(last)));
+    stream_.end();
+  }
+
+  void fail(const Refusal& refusal) override {
+    stream_.fail(refusal, Dialect::kOllama, to_ollama_line(error_json(refusal, Dialect::kOllama)));
+  }
+
+ private:
+  JsonWriter begin_line(const std::string& content, const std::string& reasoning) const {
+    JsonWriter json;
+    json.begin_object().key("model").string(model_).key("created_at").string(timestamp_now());
+    if (form_ == OllamaForm::kChat) {
+      json.key("message").begin_object().key("role").string("assistant").key("content").string(content);
+      if (!reasoning.empty()) json.key("thinking").string(reasoning);
+      json.end_object();
+      return json;
+    }
+    json.key("response").string(content);
+    if (!reasoning.empty()) json.key("thinking").string(reasoning);
+    return json;
+  }
+
+  std::shared_ptr<AnswerSink> sink_;
+  PieceStream stream_;
+  bool is_stream_;
+  OllamaForm form_;
+  std::string model_;
+  std::string content_, reasoning_;
+  bool is_cut_ = false;
+};
+
+}  // namespace
+
+std::string to_ollama_line(std::string json) {
+  // U+2028, U+2029 and U+0085, which can only stand inside of strings.
+  constexpr std::pair<std::string_view, std::string_view> kLineEnds[] = {
+      {"\xE2\x80\xA8", "\\u2028"}, {"\xE2\x80\xA9", "\\u2029"}, {"\xC2\x85", "\\u0085"}};
+  for (const auto& [bytes, escape] : kLineEnds) {
+    for (size_t at = 0; (at = json.find(bytes, at)) != std::string::npos; at += escape.size()) {
+      json.replace(at, bytes.size(), escape);
+    }
+  }
+  return json + '\n';
+}
+
+void read_ollama_chat(Fields& fields, TextAsk& ask) {
+  ask.is_chat = true;
+  read_ollama_common(fields, ask);
+  ask.turns = read_messages(fields, "messages");
+}
+
+// With a chat template a prompt is a user's message, unless it is "raw".
+void read_ollama_generate(Fields& fields, TextAsk& ask) {
+  read_ollama_common(fields, ask);
+  if (fields.has("template")) fields.refuse("template", "templates are the model's own: leave it out");
+  if (fields.has("context")) {
+    fields.refuse("context", "would change the answer: send the conversation to /api/chat instead");
+  }
+  if (!fields.elements("images", kMostMessages).empty()) {
+    fields.refuse("images", "has pictures: the models here read text only", "unsupported_content");
+  }
+  std::string prompt = fields.text("prompt").value_or("");
+  const std::string system = fields.text("system").value_or("");
+  if (fields.truth("raw").value_or(false)) {
+    ask.prompts.emplace_back(std::move(prompt));
+    return;
+  }
+  ask.is_chat = true;
+  if (!system.empty()) ask.turns.push_back({.role = "system", .content = system});
+  ask.turns.push_back({.role = "user", .content = std::move(prompt)});
+}
+
+std::unique_ptr<TextWriter> make_ollama_writer(std::shared_ptr<AnswerSink> sink, const TextAsk& ask, OllamaForm form,
+                                               std::string model) {
+  return std::make_unique<OllamaWriter>(std::move(sink), ask.stream, form, std::move(model));
+}
+
+}  // namespace ballast::serve
