@@ -4,6 +4,7 @@
 
 #include "ballast/serve/embeddings.h"
 #include "ballast/serve/endpoints.h"
+#include "ballast/serve/responses.h"
 
 namespace ballast::serve {
 
@@ -28,6 +29,10 @@ Leave chat_completions(ServiceState& state, Call& call) {
 
 Leave completions(ServiceState& state, Call& call) {
   return answer_openai_text(state, call, read_completion, make_completion_writer);
+}
+
+Leave responses(ServiceState& state, Call& call) {
+  return answer_openai_text(state, call, read_response, make_response_writer);
 }
 
 Leave embeddings(ServiceState& state, Call& call) {
@@ -75,6 +80,7 @@ constexpr Endpoint kOpenAiEndpoints[] = {
     {"GET", "/models", true, Dialect::kOpenAi, list_models},
     {"POST", "/chat/completions", true, Dialect::kOpenAi, chat_completions},
     {"POST", "/completions", true, Dialect::kOpenAi, completions},
+    {"POST", "/responses", true, Dialect::kOpenAi, responses},
     {"POST", "/embeddings", true, Dialect::kOpenAi, embeddings},
 };
 

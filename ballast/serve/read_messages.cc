@@ -155,11 +155,14 @@ void read_template_values(Fields& fields, TextAsk& ask) {
       ask.template_values.emplace_back(key, *value);
     }
   }
-  if (const auto effort = fields.raw("reasoning_effort")) {
-    if (is_json_string(*effort) && is_plain_text(*effort))
-      ask.template_values.emplace_back("reasoning_effort", *effort);
-    else fields.refuse("reasoning_effort", "must be a word such as \"low\" or \"high\"");
-  }
+  read_reasoning_effort(fields, "reasoning_effort", ask);
+}
+
+void read_reasoning_effort(Fields& fields, std::string_view key, TextAsk& ask) {
+  const auto effort = fields.raw(key);
+  if (!effort) return;
+  if (is_json_string(*effort) && is_plain_text(*effort)) ask.template_values.emplace_back("reasoning_effort", *effort);
+  else fields.refuse(key, "must be a word such as \"low\" or \"high\"");
 }
 
 std::string template_context(const TextAsk& ask, bool knows_developer, std::string_view bos, std::string_view eos) {

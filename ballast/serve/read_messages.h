@@ -18,6 +18,7 @@ std::string read_content(Fields& fields, std::string_view key);
 // "chat_template_kwargs" and "reasoning_effort": values for the template. They are data, so they cannot be texts that
 // might spell a special token.
 void read_template_values(Fields& fields, TextAsk& ask);
+void read_reasoning_effort(Fields& fields, std::string_view key, TextAsk& ask);
 
 // {"messages": [...], "add_generation_prompt": true, ...}: what ChatFormat takes. `knows_developer`: the template does;
 // otherwise such a message is the system's.

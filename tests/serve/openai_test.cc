@@ -386,6 +386,38 @@ TEST_F(OpenAiTest, MessagesComeInManyShapes) {
   expect_refused(rig().post(kCompletions, R"({})"), 400, "prompt", "missing");
 }
 
+TEST_F(OpenAiTest, ResponsesSayWhatChatsSay) {
+  const std::string body = R"({"model":"tiny","input":"It is a truth","max_output_tokens":6,"temperature":0)";
+  const auto whole = rig().post("/v1/responses", body + "}");
+  ASSERT_EQ(whole.status, 200) << whole.body;
+  const std::string text = json_string(json_at(whole.body, "output/0/content/0/text"));
+  EXPECT_EQ(text, chat_text(rig().post(kChat, chat_body(R"(,"max_tokens":6,"temperature":0)"))));
+  EXPECT_EQ(json_at(whole.body, "object"), "\"response\"");
+  EXPECT_EQ(json_at(whole.body, "status"), "\"incomplete\"");
+  EXPECT_EQ(json_at(whole.body, "usage/output_tokens"), "6");
+  const auto stream = rig().post("/v1/responses", body + R"(,"stream":true})");
+  EXPECT_THAT(stream.body, StartsWith("event: response.created\ndata: {"));
+  const auto events = events_of(stream.body);
+  EXPECT_EQ(joined(events, "delta"), text);
+  EXPECT_EQ(json_string(json_at(events.back(), "response/output/0/content/0/text")), text);
+  EXPECT_EQ(json_at(events.back(), "type"), "\"response.incomplete\"");
+  for (size_t i = 0; i < events.size(); ++i) EXPECT_EQ(json_at(events[i], "sequence_number"), fmt::to_string(i));
+  const auto items =
+      rig().post("/v1/responses", R"({"model":"tiny","input":[{"role":"user","content":[{"type":"input_text",
+      "text":"It is a truth"}]},{"type":"reasoning","summary":[]}],"max_output_tokens":6,"temperature":0})");
+  EXPECT_EQ(json_string(json_at(items.body, "output/0/content/0/text")), text) << items.body;
+}
+
+TEST_F(OpenAiTest, ResponsesThinkInAnItemOfTheirOwn) {
+  const std::string body = R"({"model":"thinker","input":"Why?","max_output_tokens":6,"temperature":0)";
+  const auto whole = rig().post("/v1/responses", body + "}");
+  EXPECT_EQ(json_at(whole.body, "output/0/type"), "\"reasoning\"") << whole.body;
+  EXPECT_EQ(json_at(whole.body, "output/1/type"), "\"message\"");
+  const auto events = events_of(rig().post("/v1/responses", body + R"(,"stream":true})").body);
+  EXPECT_EQ(joined(events, "delta"), json_string(json_at(whole.body, "output/0/content/0/text")));
+  EXPECT_EQ(json_at(events.back(), "response/output/1/type"), "\"message\"");
+}
+
 TEST_F(OpenAiTest, UnknownPathsAndMethodsHaveErrorsToo) {
   expect_refused(rig().post("/v1/audio/speech", "{}"), 404, "", "/v1/audio/speech");
   expect_refused(rig().get("/v1/chat/completions"), 405, "", "POST");
