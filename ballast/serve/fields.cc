@@ -40,6 +40,22 @@ std::optional<int64_t> whole_in(std::string_view raw) {
   return static_cast<int64_t>(*real);
 }
 
+// Looking a member up takes time by their number, and readers look up many. Only a long text can have too many.
+constexpr size_t kUncountedBytes = size_t{1} << 16U;
+constexpr size_t kMostMembers = 10000;
+
+bool has_too_many_members(std::string_view text) {
+  if (text.size() < kUncountedBytes) return false;
+  JsonReader json(text, "");
+  if (!json.enter_object()) return false;
+  std::string_view key;
+  for (size_t count = 0; count <= kMostMembers; ++count) {
+    const auto more = json.next_key(key);
+    if (!more || !*more || !json.skip_value()) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 bool is_json_string(std::string_view raw) { return begins_with(raw, '"'); }
@@ -50,6 +66,10 @@ Fields::Fields(std::string_view text) : Fields(text, "", std::make_shared<std::o
 
 Fields::Fields(std::string_view text, std::string path, std::shared_ptr<std::optional<Refusal>> refusal)
     : path_(std::move(path)), refusal_(std::move(refusal)) {
+  if (has_too_many_members(text)) {
+    if (!*refusal_) *refusal_ = Refusal{.message = fmt::format("an object has more than {} members", kMostMembers)};
+    return;
+  }
   auto parsed =
       JsonObject::parse(text, path_.empty() ? "the request" : path_.substr(0, path_.size() - 1), kRequestRules);
   if (parsed) object_ = std::move(*parsed);
