@@ -13,6 +13,7 @@
 
 #include "ballast/runtime/embedder.h"
 #include "ballast/runtime/text_model.h"
+#include "ballast/serve/form_shelf.h"
 #include "ballast/serve/refusal.h"
 #include "ballast/serve/runner.h"
 #include "ballast/serve/service.h"
@@ -26,6 +27,7 @@ struct OpenModel {
   std::optional<ChatFormat> chat{};  // absent: the model has no chat template
   std::optional<Embedder> embedder{};
   const Tokenizer* tokenizer = nullptr;
+  FormShelf forms{};
   uint64_t param_bytes = 0;
   std::string_view kind{};
   std::chrono::nanoseconds load{};

@@ -4,6 +4,7 @@
 
 #include "ballast/serve/openai_text.h"
 #include "ballast/serve/read_messages.h"
+#include "ballast/serve/read_tools.h"
 
 namespace ballast::serve {
 
@@ -41,7 +42,15 @@ void append_chat_log_probabilities(JsonWriter& json, const std::vector<ChosenTok
   json.end_array().key("refusal").null().end_object();
 }
 
-std::string_view chat_finish_reason(const ChoiceEnd& end) { return end.is_cut ? "length" : "stop"; }
+// Agents go on where there are calls, whatever ended the answer behind them.
+std::string_view chat_finish_reason(const ChoiceEnd& end) {
+  return end.calls > 0 ? "tool_calls" : end.is_cut ? "length" : "stop";
+}
+
+void append_chat_call(JsonWriter& json, const AnswerCall& call) {
+  json.key("id").string(call.id).key("type").string("function").key("function").begin_object();
+  json.key("name").string(call.name).key("arguments").string(call.arguments).end_object();
+}
 
 class ChatWriter : public TextWriter {
  public:
@@ -56,6 +65,7 @@ class ChatWriter : public TextWriter {
     choice.content += piece.content;
     choice.reasoning += piece.reasoning;
     std::ranges::move(piece.tokens, std::back_inserter(choice.tokens));
+    std::ranges::move(piece.calls, std::back_inserter(choice.calls));
   }
 
   void end(size_t index, const ChoiceEnd& end) override { choices_[index].end = end; }
@@ -77,17 +87,32 @@ class ChatWriter : public TextWriter {
   struct Choice {
     std::string content{}, reasoning{};
     std::vector<ChosenToken> tokens{};
+    std::vector<AnswerCall> calls{};
     ChoiceEnd end{};
   };
 
   void append_choice(JsonWriter& json, size_t index) const {
     const Choice& choice = choices_[index];
     json.begin_object().key("index").number(index).key("message").begin_object();
-    json.key("role").string("assistant").key("content").string(choice.content);
+    json.key("role").string("assistant").key("content");
+    if (choice.content.empty() && !choice.calls.empty()) json.null();
+    else json.string(choice.content);
     if (!choice.reasoning.empty()) json.key("reasoning_content").string(choice.reasoning);
-    json.key("refusal").null().end_object();
+    json.key("refusal").null();
+    if (!choice.calls.empty()) append_calls(json, choice.calls);
+    json.end_object();
     append_chat_log_probabilities(json, choice.tokens, has_log_probabilities_);
     json.key("finish_reason").string(chat_finish_reason(choice.end)).end_object();
+  }
+
+  static void append_calls(JsonWriter& json, const std::vector<AnswerCall>& calls) {
+    json.key("tool_calls").begin_array();
+    for (const AnswerCall& call : calls) {
+      json.begin_object();
+      append_chat_call(json, call);
+      json.end_object();
+    }
+    json.end_array();
   }
 
   std::shared_ptr<AnswerSink> sink_;
@@ -101,12 +126,12 @@ class ChatStreamWriter : public TextWriter {
   ChatStreamWriter(std::shared_ptr<AnswerSink> sink, const TextAsk& ask, const AnswerLabel& label)
       : stream_(std::move(sink), std::string(kEventStream)),
         head_("chatcmpl-", label),
-        choices_(ask.choices),
+        calls_(ask.choices),
         has_log_probabilities_(ask.log_probabilities.has_value()),
         has_usage_(ask.usage_in_stream) {}
 
   void piece(size_t index, AnswerPiece piece) override {
-    stream_.write(roles() + chunk(index, piece.content, piece.reasoning, &piece.tokens));
+    stream_.write(roles() + chunk(index, piece));
   }
 
   void end(size_t index, const ChoiceEnd& end) override {
@@ -139,7 +164,7 @@ class ChatStreamWriter : public TextWriter {
   std::string roles() {
     std::string all;
     if (stream_.has_begun()) return all;
-    for (size_t i = 0; i < choices_; ++i) {
+    for (size_t i = 0; i < calls_.size(); ++i) {
       JsonWriter json = begin_chunk(i);
       json.key("delta").begin_object().key("role").string("assistant").key("content").string("").end_object();
       json.key("logprobs").null().key("finish_reason").null();
@@ -148,16 +173,28 @@ class ChatStreamWriter : public TextWriter {
     return all;
   }
 
-  std::string chunk(size_t index, const std::string& content, const std::string& reasoning,
-                    const std::vector<ChosenToken>* tokens) const {
+  std::string chunk(size_t index, const AnswerPiece& piece) {
+    const bool has_other = !piece.reasoning.empty() || !piece.calls.empty();
     JsonWriter json = begin_chunk(index);
     json.key("delta").begin_object();
-    if (!reasoning.empty()) json.key("reasoning_content").string(reasoning);
-    if (!content.empty() || reasoning.empty()) json.key("content").string(content);
+    if (!piece.reasoning.empty()) json.key("reasoning_content").string(piece.reasoning);
+    if (!piece.content.empty() || !has_other) json.key("content").string(piece.content);
+    if (!piece.calls.empty()) append_calls(json, piece.calls, calls_[index]);
     json.end_object();
-    append_chat_log_probabilities(json, *tokens, has_log_probabilities_);
+    append_chat_log_probabilities(json, piece.tokens, has_log_probabilities_);
     json.key("finish_reason").null();
     return finish_chunk(std::move(json));
+  }
+
+  // A call comes whole, so its id and name are sent once. `number`: of the next call of the choice.
+  static void append_calls(JsonWriter& json, const std::vector<AnswerCall>& calls, uint64_t& number) {
+    json.key("tool_calls").begin_array();
+    for (const AnswerCall& call : calls) {
+      json.begin_object().key("index").number(number++);
+      append_chat_call(json, call);
+      json.end_object();
+    }
+    json.end_array();
   }
 
   JsonWriter begin_chunk(size_t index) const {
@@ -174,7 +211,7 @@ class ChatStreamWriter : public TextWriter {
 
   PieceStream stream_;
   OpenAiHead head_;
-  size_t choices_;
+  std::vector<uint64_t> calls_;  // of each choice, so far
   bool has_log_probabilities_, has_usage_;
 };
 
@@ -195,6 +232,8 @@ void read_chat_completion(Fields& fields, const AskLimits& limits, TextAsk& ask)
   ask.is_chat = true;
   read_openai_common(fields, limits, ask);
   ask.turns = read_messages(fields, "messages");
+  read_tools(fields, ask.tools);
+  read_tool_choice(fields, ask.tools);
   read_template_values(fields, ask);
   ask.max_tokens = fields.count("max_completion_tokens", 1, INT32_MAX);
   if (!ask.max_tokens) ask.max_tokens = fields.count("max_tokens", 1, INT32_MAX);

@@ -195,6 +195,9 @@ class CompletionStreamWriter : public TextWriter {
 void read_completion(Fields& fields, const AskLimits& limits, TextAsk& ask) {
   read_openai_common(fields, limits, ask);
   read_prompts(fields, ask);
+  if (!fields.elements("tools", SIZE_MAX).empty()) {
+    fields.refuse("tools", "belongs to conversations: use /v1/chat/completions", "unsupported_parameter");
+  }
   ask.echo = fields.truth("echo").value_or(false);
   ask.max_tokens = fields.count("max_tokens", 0, INT32_MAX).value_or(kUsualCompletionTokens);
   // A number here, and true or false for some clients.

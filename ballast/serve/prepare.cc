@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ballast/base/counter_random.h"
+#include "ballast/serve/find_form.h"
 #include "ballast/serve/prompt_scores.h"
 #include "ballast/serve/read_messages.h"
 #include "ballast/serve/token_rules.h"
@@ -159,7 +160,25 @@ AnswerPlan plan_for(const OpenModel& model, const TextAsk& ask, const AskedPromp
                   .load = model.load};
   for (const auto& tokens : prompts.tokens) plan.prompt_tokens.push_back(tokens.size());
   if (ask.is_chat && !ask.ignore_end) plan.turn_ends = model.chat->stop_texts();
+  for (const ToolAsk& tool : ask.tools.offered) plan.tools.push_back(tool.name);
+  plan.may_call_several = ask.tools.may_call_several;
   return plan;
+}
+
+// Compiles the form of the answer, which may be empty, and tells the plan what follows from it.
+std::optional<Refusal> plan_form(OpenModel& model, const TextAsk& ask, const AskedPrompts& prompts, AnswerForm& form,
+                                 AnswerPlan& plan) {
+  if (auto refusal = find_call_style(model, ask, plan.call_style)) return refusal;
+  if (auto refusal = find_form(model, ask, plan.call_style, prompts.begins_thinking, form)) return refusal;
+  // Such an answer ends by itself, and its texts may spell whatever ends a turn.
+  if (!form.branches.empty()) plan.turn_ends.clear();
+  return std::nullopt;
+}
+
+std::vector<TokenId> stops_for(const TextAsk& ask, const std::vector<TokenId>& ends) {
+  std::vector<TokenId> stops = ask.stop_tokens;
+  if (!ask.ignore_end) stops.insert(stops.end(), ends.begin(), ends.end());
+  return stops;
 }
 
 }  // namespace
@@ -177,30 +196,35 @@ std::optional<Refusal> encode_ask(const OpenModel& model, const TextAsk& ask, As
   return std::nullopt;
 }
 
-std::optional<Refusal> prepare_text(const OpenModel& model, const ServiceOptions& options, const TextAsk& ask,
+std::optional<Refusal> prepare_text(OpenModel& model, const ServiceOptions& options, const TextAsk& ask,
                                     uint64_t seed, const std::shared_ptr<TextAnswer>& answer) {
   AskedPrompts prompts;
   if (auto refusal = encode_ask(model, ask, prompts)) return refusal;
   if (auto refusal = check_lengths(*model.text, prompts, ask)) return refusal;
   AnswerPlan plan = plan_for(model, ask, prompts);
+  plan.call_ids = seed;
+  const auto form = std::make_shared<AnswerForm>();
+  if (auto refusal = plan_form(model, ask, prompts, *form, plan)) return refusal;
   if (ask.echo) {
     if (auto refusal = add_echo(model, ask, prompts, plan)) return refusal;
   }
   const std::vector<TokenId> ends = ends_for(model, ask);
+  const std::vector<TokenId> stops = stops_for(ask, ends);
   const uint64_t first_seed = ask.sampling.seed.value_or(seed);
   std::vector<EngineInbox::Job> jobs;
   for (const auto& tokens : prompts.tokens) {
     for (uint64_t choice = 0; choice < ask.choices; ++choice) {
+      TokenRule formed;
+      if (!form->branches.empty()) formed = make_form_rule(form, *model.tokenizer, tokens.size(), stops);
       Request request{.prompt = tokens,
                       .max_tokens = tokens_for(options, ask, model.text->context_length(), tokens.size()),
                       .sampling = sampling_for(*model.text, ask),
-                      .stop_tokens = ask.stop_tokens,
-                      .constraint = make_token_rule(ask, tokens.size(), ends),
+                      .stop_tokens = stops,
+                      .constraint = make_token_rule(ask, tokens.size(), ends, std::move(formed)),
                       .keep_logits = ask.log_probabilities.has_value()};
       // Every choice of a request has a seed of its own, and the first one that of the request.
       const size_t index = jobs.size();
       request.sampling.seed = index == 0 ? first_seed : counter_random(first_seed, index);
-      if (!ask.ignore_end) request.stop_tokens.insert(request.stop_tokens.end(), ends.begin(), ends.end());
       if (options.deadline) request.deadline = answer->arrival() + *options.deadline;
       jobs.push_back({std::move(request), answer, index});
     }

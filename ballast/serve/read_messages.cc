@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "ballast/serve/read_tools.h"
+
 namespace ballast::serve {
 
 namespace {
@@ -169,7 +171,9 @@ std::string template_context(const TextAsk& ask, bool knows_developer, std::stri
   JsonWriter json;
   json.begin_object().key("messages").begin_array();
   for (const ChatTurn& turn : ask.turns) append_turn(json, turn, knows_developer);
-  json.end_array().key("add_generation_prompt").boolean(true);
+  json.end_array();
+  if (!ask.tools.offered.empty()) json.key("tools").raw(tools_for_template(ask.tools));
+  json.key("add_generation_prompt").boolean(true);
   json.key("bos_token").string(bos).key("eos_token").string(eos);
   for (const auto& [name, value] : ask.template_values) json.key(name).raw(value);
   return json.end_object().take();

@@ -7,6 +7,7 @@
 #include <charconv>
 
 #include "ballast/engine/sampler.h"
+#include "ballast/serve/read_form.h"
 
 namespace ballast::serve {
 
@@ -70,15 +71,8 @@ struct UnsupportedField {
   std::string_view instead;
 };
 constexpr UnsupportedField kUnsupportedFields[] = {
-    {"tools", {"[]"}, "this build has no tool calls: leave it out"},
-    {"functions", {"[]"}, "this build has no tool calls: leave it out"},
-    {"grammar", {"\"\""}, "this build has no structured output: leave it out"},
-    {"json_schema", {}, "this build has no structured output: leave it out"},
-    {"structured_outputs", {}, "this build has no structured output: leave it out"},
-    {"guided_json", {}, "this build has no structured output: leave it out"},
-    {"guided_regex", {}, "this build has no structured output: leave it out"},
-    {"guided_choice", {}, "this build has no structured output: leave it out"},
-    {"guided_grammar", {}, "this build has no structured output: leave it out"},
+    {"functions", {"[]"}, "it is out of date: use \"tools\""},
+    {"function_call", {"\"none\"", "\"auto\""}, "it is out of date: use \"tool_choice\""},
     {"best_of", {"1"}, "only 1 is supported: use \"n\" and choose"},
     {"suffix", {"\"\""}, "filling in is not supported: leave it out"},
     {"audio", {}, "models here write text only"},
@@ -114,21 +108,6 @@ bool is_harmless(const UnsupportedField& field, std::string_view raw) {
   return std::ranges::find(field.harmless, compact_value(raw)) != field.harmless.end();
 }
 
-bool is_text(const Fields& fields, std::string_view key, std::string_view text) {
-  const auto raw = fields.raw(key);
-  return raw && *raw == fmt::format("\"{}\"", text);
-}
-
-void refuse_response_format(Fields& fields) {
-  auto format = fields.object("response_format");
-  if (!format) return;
-  const auto type = format->text("type");
-  if (type && *type != "text") {
-    format->refuse("type", fmt::format("is \"{}\": this build has no structured output, only \"text\"", *type),
-                   "unsupported_parameter");
-  }
-}
-
 }  // namespace
 
 void read_sampling(Fields& fields, SamplingAsk& sampling) {
@@ -153,6 +132,7 @@ void read_sampling(Fields& fields, SamplingAsk& sampling) {
 void read_openai_common(Fields& fields, const AskLimits& limits, TextAsk& ask) {
   ask.model = fields.text("model").value_or("");
   refuse_unsupported(fields);
+  read_form(fields, ask.form);
   read_sampling(fields, ask.sampling);
   read_stops(fields, ask);
   ask.choices = fields.count("n", 1, limits.most_choices).value_or(1);
@@ -168,10 +148,8 @@ void refuse_unsupported(Fields& fields) {
   for (const UnsupportedField& field : kUnsupportedFields) {
     const auto raw = fields.raw(field.name);
     if (!raw || is_harmless(field, *raw)) continue;
-    if (field.name == "tools" && is_text(fields, "tool_choice", "none")) continue;
     fields.refuse(field.name, fmt::format("would change the answer: {}", field.instead), "unsupported_parameter");
   }
-  refuse_response_format(fields);
 }
 
 }  // namespace ballast::serve

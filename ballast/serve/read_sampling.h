@@ -17,7 +17,7 @@ void read_sampling(Fields& fields, SamplingAsk& sampling);
 // Besides: what OpenAI's two interfaces for texts have in common.
 void read_openai_common(Fields& fields, const AskLimits& limits, TextAsk& ask);
 
-// Refuses, by its name, what would change the answer and is not there. Tools and structured output are among it.
+// Refuses, by its name, what would change the answer and is not there.
 void refuse_unsupported(Fields& fields);
 
 }  // namespace ballast::serve

@@ -1,8 +1,10 @@
 #include "ballast/serve/text_answer.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
+#include "ballast/base/counter_random.h"
 #include "ballast/device/host_values.h"
 #include "ballast/serve/prompt_scores.h"
 
@@ -16,7 +18,9 @@ TextAnswer::Choice::Choice(const AnswerPlan& plan, size_t number)
         all.insert(all.end(), plan.turn_ends.begin(), plan.turn_ends.end());
         return all;
       }()),
-      split(plan.knows_thinking, plan.begins_thinking) {}
+      split(plan.knows_thinking, plan.begins_thinking) {
+  if (plan.call_style) reader.emplace(*plan.call_style, plan.tools);
+}
 
 TextAnswer::TextAnswer(std::shared_ptr<AnswerSink> sink, std::unique_ptr<TextWriter> writer, Ticket ticket,
                        std::shared_ptr<EngineInbox> inbox, std::shared_ptr<ServiceMetrics> metrics,
@@ -109,18 +113,20 @@ void TextAnswer::take_token(Choice& choice, size_t index, const EngineEvent& eve
     return;
   }
   show(choice, index, *text, false);
-  if (choice.stops.found()) end_choice(choice, index, false);
+  if (choice.stops.found() || has_enough_calls(choice)) end_choice(choice, index, false);
   if (!is_over_ && sink_->unsent() > most_unsent_) {
     ++metrics_->too_slow;
     fail({.status = 503, .message = "the client reads too slowly: the answer was given up", .may_retry = false});
   }
 }
 
-// Special tokens are not part of a text, but for those that some families mark their reasoning with.
+// Special tokens are not part of a text, but for those that some families mark their reasoning and calls with.
 Result<std::string> TextAnswer::text_of(Choice& choice, TokenId id) const {
   if (!plan_.tokenizer->is_special(id)) return choice.decoder.next(id);
   const auto bytes = plan_.tokenizer->bytes_of(id);
-  const bool is_mark = plan_.knows_thinking && bytes && (*bytes == "<think>" || *bytes == "</think>");
+  if (!bytes) return std::string();
+  const bool is_mark = (plan_.knows_thinking && (*bytes == "<think>" || *bytes == "</think>")) ||
+                       (plan_.call_style && is_tool_call_mark(*plan_.call_style, *bytes));
   return is_mark ? std::string(*bytes) : std::string();
 }
 
@@ -145,10 +151,27 @@ void TextAnswer::show(Choice& choice, size_t index, std::string_view text, bool 
   }
   if (!split.reasoning.empty() && !is_last) ++choice.reasoning_tokens;
   AnswerPiece piece{std::move(split.content), std::move(split.reasoning)};
+  if (choice.reader) add_calls(choice, index, is_last || choice.stops.found(), piece);
   const bool has_text = !piece.empty();
   // Tokens go with their text. What is held back because it may be a stop string keeps its tokens back.
   if (has_text || is_last) piece.tokens = std::exchange(choice.held, {});
   if (!piece.empty()) writer_->piece(index, std::move(piece));
+}
+
+// Takes the calls out of the piece's text.
+void TextAnswer::add_calls(Choice& choice, size_t index, bool is_last, AnswerPiece& piece) const {
+  ToolText text = choice.reader->next(piece.content);
+  if (is_last) {
+    ToolText rest = choice.reader->finish();
+    text.content += rest.content;
+    std::ranges::move(rest.calls, std::back_inserter(text.calls));
+  }
+  piece.content = std::move(text.content);
+  for (ToolCall& call : text.calls) {
+    if (has_enough_calls(choice)) return;
+    std::string id = make_call_id(counter_random(plan_.call_ids, index), choice.calls++);
+    piece.calls.push_back({std::move(id), std::move(call.name), std::move(call.arguments)});
+  }
 }
 
 std::string TextAnswer::stop_found(const Choice& choice) const {
@@ -166,9 +189,10 @@ std::string TextAnswer::stop_found(const Choice& choice) const {
 void TextAnswer::end_choice(Choice& choice, size_t index, bool is_cut) {
   ChoiceEnd end{.is_cut = is_cut};
   if (choice.stops.found()) end.stop = stop_found(choice);
-  else show(choice, index, choice.decoder.finish(), true);
+  else if (!has_enough_calls(choice)) show(choice, index, choice.decoder.finish(), true);
   // An unfinished character may have been what was missing of a stop string.
   if (choice.stops.found()) end.is_cut = false;
+  end.calls = choice.calls;
   choice.is_over = true;
   writer_->end(index, end);
   if (--open_choices_ == 0) finish();

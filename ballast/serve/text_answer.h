@@ -15,6 +15,7 @@
 #include "ballast/serve/runner.h"
 #include "ballast/serve/think_split.h"
 #include "ballast/serve/writer.h"
+#include "ballast/text/tool_calls.h"
 
 namespace ballast::serve {
 
@@ -29,6 +30,10 @@ struct AnswerPlan {
   std::vector<std::string> turn_ends{};   // of the template
   bool knows_thinking = false, begins_thinking = false;
   std::optional<uint64_t> log_probabilities{};
+  std::optional<ToolCallStyle> call_style{};  // nullopt: no tools may be called
+  std::vector<std::string> tools{};           // that may be called
+  bool may_call_several = true;
+  uint64_t call_ids = 0;  // what the ids of calls are made of; no other answer has the same
   std::chrono::nanoseconds load{};
 };
 
@@ -67,6 +72,8 @@ class TextAnswer {
     StreamDecoder decoder;
     StopText stops;
     ThinkSplit split;
+    std::optional<ToolCallReader> reader{};
+    uint64_t calls = 0;
     std::string tail{};  // of the text: enough to find a stop string in it
     uint64_t tokens = 0, reasoning_tokens = 0;
     std::vector<ChosenToken> held{};  // whose text is not shown yet
@@ -75,6 +82,8 @@ class TextAnswer {
   void take_token(Choice& choice, size_t index, const EngineEvent& event);
   Result<std::string> text_of(Choice& choice, TokenId id) const;
   Status add_log_probability(Choice& choice, const EngineEvent& event) const;
+  void add_calls(Choice& choice, size_t index, bool is_last, AnswerPiece& piece) const;
+  bool has_enough_calls(const Choice& choice) const { return choice.calls > 0 && !plan_.may_call_several; }
   void show(Choice& choice, size_t index, std::string_view text, bool is_last);
   void end_choice(Choice& choice, size_t index, bool is_cut);
   std::string stop_found(const Choice& choice) const;

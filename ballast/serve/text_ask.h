@@ -29,6 +29,27 @@ struct ChatTurn {
   std::string name{};
 };
 
+// What form the answer must have.
+struct FormAsk {
+  enum class Kind : uint8_t { kJsonObject, kSchema, kGrammar, kRegex };
+  Kind kind = Kind::kJsonObject;
+  std::string text{};   // the schema, grammar or expression
+  std::string param{};  // the member of the request that it came from
+};
+
+struct ToolAsk {
+  std::string name;
+  std::string description{};
+  std::string parameters{};  // JSON Schema of an object; empty: nothing is said
+};
+
+struct ToolsAsk {
+  std::vector<ToolAsk> offered{};  // none where nothing may be called
+  bool must_call = false;          // at least one
+  std::string named{};             // the one that must be called; empty: any
+  bool may_call_several = true;
+};
+
 using PromptAsk = std::variant<std::string, std::vector<TokenId>>;
 
 struct TextAsk {
@@ -39,6 +60,9 @@ struct TextAsk {
   bool is_chat = false;
   std::vector<std::pair<std::string, std::string>>
       template_values{};  // name and JSON: more that the template may ask for
+
+  std::optional<FormAsk> form{};
+  ToolsAsk tools{};
 
   SamplingAsk sampling{};
   std::optional<uint64_t> max_tokens{};

@@ -1,5 +1,6 @@
 #include "ballast/serve/token_rules.h"
 
+#include <algorithm>
 #include <cmath>
 #include <unordered_map>
 
@@ -49,13 +50,35 @@ class AskedRule {
   std::unordered_map<TokenId, uint32_t> counts_;
 };
 
+class FormedRule {
+ public:
+  FormedRule(AskedRule asked, TokenRule form) : asked_(std::move(asked)), form_(std::move(form)) {}
+
+  Status operator()(std::span<float> logits, std::span<const TokenId> text) {
+    given_.assign(logits.begin(), logits.end());
+    BALLAST_CHECK(asked_(logits, text));
+    BALLAST_CHECK(form_(logits, text));
+    const auto is_possible = [](float value) { return value > -HUGE_VALF; };
+    if (std::ranges::any_of(logits, is_possible)) return {};
+    std::ranges::copy(given_, logits.begin());
+    return form_(logits, text);
+  }
+
+ private:
+  AskedRule asked_;
+  TokenRule form_;
+  std::vector<float> given_;
+};
+
 }  // namespace
 
-TokenRule make_token_rule(const TextAsk& ask, size_t prompt, std::vector<TokenId> ends) {
+TokenRule make_token_rule(const TextAsk& ask, size_t prompt, std::vector<TokenId> ends, TokenRule form) {
   const SamplingAsk& sampling = ask.sampling;
   const bool is_needed = !sampling.bias.empty() || sampling.presence_penalty != 0 || sampling.frequency_penalty != 0 ||
                          ask.min_tokens != 0;
-  return is_needed ? TokenRule(AskedRule(ask, prompt, std::move(ends))) : TokenRule();
+  if (!is_needed) return form;
+  AskedRule asked(ask, prompt, std::move(ends));
+  return form ? TokenRule(FormedRule(std::move(asked), std::move(form))) : TokenRule(std::move(asked));
 }
 
 }  // namespace ballast::serve

@@ -76,6 +76,16 @@ std::string make_answer_id(std::string_view prefix) {
   return fmt::format("{}{:016x}", prefix, counter_random(start, count.fetch_add(1)));
 }
 
+std::string make_call_id(uint64_t answer, uint64_t number) {
+  constexpr std::string_view kLetters = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+  constexpr size_t kCallIdLength = 9;
+  std::string id;
+  for (uint64_t left = counter_random(answer, number); id.size() < kCallIdLength; left /= kLetters.size()) {
+    id += kLetters[left % kLetters.size()];
+  }
+  return id;
+}
+
 uint64_t unix_seconds() { return microseconds_now() / 1000000; }
 
 std::string timestamp_now() {

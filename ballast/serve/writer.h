@@ -24,16 +24,25 @@ struct ChosenToken : LikelyToken {
   std::vector<LikelyToken> likeliest{};
 };
 
+// Of a tool.
+struct AnswerCall {
+  std::string id{};
+  std::string name{};
+  std::string arguments{};  // a JSON object
+};
+
 struct AnswerPiece {
   std::string content{};
   std::string reasoning{};
   std::vector<ChosenToken> tokens{};  // where log-probabilities were asked for
-  bool empty() const { return content.empty() && reasoning.empty() && tokens.empty(); }
+  std::vector<AnswerCall> calls{};
+  bool empty() const { return content.empty() && reasoning.empty() && tokens.empty() && calls.empty(); }
 };
 
 struct ChoiceEnd {
   bool is_cut = false;  // by the number of tokens, or the context
   std::string stop{};   // the stop string that ended it; empty: none did
+  uint64_t calls = 0;   // of tools
 };
 
 struct AnswerUsage {
@@ -88,6 +97,8 @@ std::string to_utf8(std::string_view bytes);
 
 // "chatcmpl-" and a number that no other answer of this process has.
 std::string make_answer_id(std::string_view prefix);
+// Nine letters and digits, which is what some chat templates demand of a call's id; `number`: of the call in its answer.
+std::string make_call_id(uint64_t answer, uint64_t number);
 uint64_t unix_seconds();
 // 2026-11-18T17:40:49.123456Z
 std::string timestamp_now();

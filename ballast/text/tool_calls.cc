@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kTagBegin = "<tool_call>";
 constexpr std::string_view kTagEnd = "</tool_call>";
 constexpr std::string_view kMistral = "[TOOL_CALLS]";
-constexpr std::string_view kMistralArguments = "[ARGS]";
+constexpr std::string_view kMistralCallId = "[CALL_ID]";
 constexpr std::string_view kPythonTag = "<|python_tag|>";
 constexpr std::string_view kSpace = " \n\r\t";
 
@@ -74,7 +74,7 @@ std::optional<ToolCallStyle> tool_call_style(std::string_view template_text) {
                : std::optional(ToolCallStyle::kTagged);
   }
   if (contains(template_text, kMistral)) {
-    return contains(template_text, kMistralArguments) ? ToolCallStyle::kMistralNamed : ToolCallStyle::kMistralList;
+    return contains(template_text, kNamedCallArguments) ? ToolCallStyle::kMistralNamed : ToolCallStyle::kMistralList;
   }
   // Llama calls whoever answers a call ipython.
   if (contains(template_text, "\"parameters\": ") && contains(template_text, "ipython")) {
@@ -91,6 +91,16 @@ std::string_view tool_call_mark(ToolCallStyle style) {
     case ToolCallStyle::kBareObject: return kPythonTag;
   }
   return {};
+}
+
+bool is_tool_call_mark(ToolCallStyle style, std::string_view text) {
+  switch (style) {
+    case ToolCallStyle::kTagged: return text == kTagBegin || text == kTagEnd;
+    case ToolCallStyle::kMistralList: return text == kMistral;
+    case ToolCallStyle::kMistralNamed: return text == kMistral || text == kMistralCallId || text == kNamedCallArguments;
+    case ToolCallStyle::kBareObject: return text == kPythonTag;
+  }
+  return false;
 }
 
 ToolText ToolCallReader::next(std::string_view text) {
@@ -210,10 +220,10 @@ std::optional<std::vector<ToolCall>> ToolCallReader::named_calls_in(std::string_
   for (;;) {
     const size_t next = text.find(kMistral);
     const std::string_view one = text.substr(0, next);
-    const size_t arguments = one.find(kMistralArguments);
+    const size_t arguments = one.find(kNamedCallArguments);
     if (arguments == std::string_view::npos) return std::nullopt;
-    const std::string_view name = trimmed(one.substr(0, arguments));
-    const std::string_view object = trimmed(one.substr(arguments + kMistralArguments.size()));
+    const std::string_view name = trimmed(one.substr(0, std::min(arguments, one.find(kMistralCallId))));
+    const std::string_view object = trimmed(one.substr(arguments + kNamedCallArguments.size()));
     if (!is_offered(name) || !is_object(object)) return std::nullopt;
     calls.push_back({std::string(name), std::string(object)});
     if (next == std::string_view::npos) return calls;

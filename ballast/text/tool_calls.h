@@ -12,15 +12,20 @@ namespace ballast {
 enum class ToolCallStyle : uint8_t {
   kTagged,        // <tool_call>{"name": "f", "arguments": {}}</tool_call>, any number of them (Qwen, Hermes)
   kMistralList,   // [TOOL_CALLS][{"name": "f", "arguments": {}}, ...]
-  kMistralNamed,  // [TOOL_CALLS]f[ARGS]{}, any number of them
+  kMistralNamed,  // [TOOL_CALLS]f[ARGS]{}, any number of them; [CALL_ID] and an id may follow the name
   kBareObject,    // an answer that is {"name": "f", "parameters": {}} and nothing else (Llama 3)
 };
 
 // How a model writes calls, by its chat template. nullopt: the template takes no tools, or writes calls in a way that
 // is not known here.
 std::optional<ToolCallStyle> tool_call_style(std::string_view template_text);
-// What begins a call. Some tokenizers have a special token of this name, whose text must reach the reader all the same.
+// What begins a call.
 std::string_view tool_call_mark(ToolCallStyle style);
+// Whether a text is one of the marks that calls are written with. Some tokenizers have special tokens of these names,
+// whose text must reach the reader all the same.
+bool is_tool_call_mark(ToolCallStyle style, std::string_view text);
+// What stands between the name and the arguments of kMistralNamed.
+inline constexpr std::string_view kNamedCallArguments = "[ARGS]";
 
 struct ToolCall {
   std::string name;
