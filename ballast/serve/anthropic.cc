@@ -2,9 +2,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 
 #include "ballast/serve/endpoints.h"
 #include "ballast/serve/prepare.h"
+#include "ballast/serve/read_anthropic.h"
 #include "ballast/serve/read_messages.h"
 
 namespace ballast::serve {
@@ -13,24 +15,13 @@ namespace {
 
 constexpr size_t kMostAnthropicStops = 16;
 
-// Parts may also be what a tool was asked and what it answered, in turns of their own for a template.
-void read_anthropic_message(Fields message, std::vector<ChatTurn>& turns) {
-  const std::string role = message.text("role").value_or("");
-  if (role != "user" && role != "assistant") message.refuse("role", "must be user or assistant");
-  if (const auto raw = message.raw("content"); !raw) message.refuse("content", "is missing");
-  turns.push_back({.role = role, .content = read_content(message, "content")});
-}
-
 void read_anthropic_prompt(Fields& fields, TextAsk& ask) {
   ask.is_chat = true;
   ask.model = fields.text("model").value_or("");
   refuse_unsupported(fields);
   if (fields.has("system")) ask.turns.push_back({.role = "system", .content = read_content(fields, "system")});
-  const auto messages = fields.elements("messages", kMostMessages);
-  if (messages.empty()) fields.refuse("messages", "is missing or empty: a conversation needs at least one message");
-  for (size_t i = 0; i < messages.size() && !fields.refusal(); ++i) {
-    read_anthropic_message(fields.element(messages[i], fmt::format("messages[{}]", i)), ask.turns);
-  }
+  read_anthropic_conversation(fields, ask.turns);
+  read_anthropic_tools(fields, ask.tools);
   if (auto thinking = fields.object("thinking")) {
     const std::string type = thinking->text("type").value_or("");
     if (type != "enabled" && type != "disabled") thinking->refuse("type", "must be \"enabled\" or \"disabled\"");
@@ -50,7 +41,7 @@ void read_anthropic_messages(Fields& fields, TextAsk& ask) {
 }
 
 std::string_view anthropic_stop_reason(const ChoiceEnd& end) {
-  return end.is_cut ? "max_tokens" : end.stop.empty() ? "end_turn" : "stop_sequence";
+  return end.calls > 0 ? "tool_use" : end.is_cut ? "max_tokens" : end.stop.empty() ? "end_turn" : "stop_sequence";
 }
 
 void append_stop_sequence(JsonWriter& json, const ChoiceEnd& end) {
@@ -67,6 +58,7 @@ class AnthropicWriter : public TextWriter {
   void piece(size_t, AnswerPiece piece) override {
     content_ += piece.content;
     reasoning_ += piece.reasoning;
+    std::ranges::move(piece.calls, std::back_inserter(calls_));
   }
   void end(size_t, const ChoiceEnd& end) override { end_ = end; }
 
@@ -78,8 +70,14 @@ class AnthropicWriter : public TextWriter {
       json.begin_object().key("type").string("thinking").key("thinking").string(reasoning_);
       json.key("signature").string("").end_object();
     }
-    json.begin_object().key("type").string("text").key("text").string(content_).end_object().end_array();
-    json.key("stop_reason").string(anthropic_stop_reason(end_));
+    if (!content_.empty() || calls_.empty()) {
+      json.begin_object().key("type").string("text").key("text").string(content_).end_object();
+    }
+    for (const AnswerCall& call : calls_) {
+      json.begin_object().key("type").string("tool_use").key("id").string(call.id).key("name").string(call.name);
+      json.key("input").raw(call.arguments).end_object();
+    }
+    json.end_array().key("stop_reason").string(anthropic_stop_reason(end_));
     append_stop_sequence(json, end_);
     // Anthropic does not count what was known among the input's tokens.
     json.key("usage").begin_object().key("input_tokens").number(usage.prompt_tokens - usage.cached_tokens);
@@ -94,10 +92,11 @@ class AnthropicWriter : public TextWriter {
   std::shared_ptr<AnswerSink> sink_;
   std::string model_;
   std::string content_, reasoning_;
+  std::vector<AnswerCall> calls_;
   ChoiceEnd end_;
 };
 
-// A block of reasoning, where there is one, then a block of text.
+// A block of reasoning, where there is one, then a block of text, and one for each call.
 class AnthropicStreamWriter : public TextWriter {
  public:
   AnthropicStreamWriter(std::shared_ptr<AnswerSink> sink, std::string model)
@@ -111,6 +110,7 @@ class AnthropicStreamWriter : public TextWriter {
       events += enter(Block::kThinking) + delta("thinking_delta", "thinking", piece.reasoning);
     }
     if (!piece.content.empty()) events += enter(Block::kText) + delta("text_delta", "text", piece.content);
+    for (const AnswerCall& call : piece.calls) events += call_block(call);
     if (!events.empty()) stream_.write(std::move(events));
   }
 
@@ -118,8 +118,9 @@ class AnthropicStreamWriter : public TextWriter {
 
   void finish(const AnswerUsage& usage) override {
     std::string events = beginning();
-    // Clients expect a text, if only an empty one.
-    events += enter(Block::kText) + leave();
+    // Clients expect a text, if only an empty one, where there is nothing else.
+    if (end_.calls == 0) events += enter(Block::kText);
+    events += leave();
     JsonWriter json;
     json.begin_object().key("type").string("message_delta").key("delta").begin_object();
     json.key("stop_reason").string(anthropic_stop_reason(end_));
@@ -137,7 +138,7 @@ class AnthropicStreamWriter : public TextWriter {
   }
 
  private:
-  enum class Block : unsigned char { kNone, kThinking, kText };
+  enum class Block : unsigned char { kNone, kThinking, kText, kCall };
 
   std::string beginning() {
     if (stream_.has_begun()) return "";
@@ -160,6 +161,17 @@ class AnthropicStreamWriter : public TextWriter {
     if (block == Block::kText) json.key("type").string("text").key("text").string("");
     else json.key("type").string("thinking").key("thinking").string("").key("signature").string("");
     return events + to_event(json.end_object().end_object().take(), "content_block_start");
+  }
+
+  std::string call_block(const AnswerCall& call) {
+    std::string events = leave();
+    block_ = Block::kCall;
+    JsonWriter json;
+    json.begin_object().key("type").string("content_block_start").key("index").number(index_);
+    json.key("content_block").begin_object().key("type").string("tool_use").key("id").string(call.id);
+    json.key("name").string(call.name).key("input").begin_object().end_object().end_object();
+    events += to_event(json.end_object().take(), "content_block_start");
+    return events + delta("input_json_delta", "partial_json", call.arguments) + leave();
   }
 
   std::string leave() {

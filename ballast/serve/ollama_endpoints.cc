@@ -3,6 +3,7 @@
 #include "ballast/serve/embeddings.h"
 #include "ballast/serve/endpoints.h"
 #include "ballast/serve/ollama_text.h"
+#include "ballast/text/tool_calls.h"
 
 namespace ballast::serve {
 
@@ -91,7 +92,9 @@ Leave ollama_show(ServiceState& state, Call& call) {
     const uint64_t context = model.text ? model.text->context_length() : model.embedder->max_length();
     json.key("model_info").begin_object().key("general.architecture").string(model.kind);
     json.key(fmt::format("{}.context_length", model.kind)).number(context).end_object();
-    json.key("capabilities").begin_array().string(model.text ? "completion" : "embedding").end_array();
+    json.key("capabilities").begin_array().string(model.text ? "completion" : "embedding");
+    if (model.chat && tool_call_style(model.chat->template_text())) json.string("tools");
+    json.end_array();
     json.key("modified_at").string(timestamp_now());
     return json_answer(json.end_object().take());
   });

@@ -2,8 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
+#include "ballast/serve/read_form.h"
 #include "ballast/serve/read_messages.h"
 #include "ballast/serve/read_sampling.h"
+#include "ballast/serve/read_tools.h"
 
 namespace ballast::serve {
 
@@ -23,13 +28,19 @@ void read_ollama_options(Fields& fields, TextAsk& ask) {
   }
 }
 
+// "json", or a schema.
+void read_ollama_format(Fields& fields, std::optional<FormAsk>& form) {
+  const auto raw = fields.raw("format");
+  if (!raw || *raw == "\"\"") return;
+  if (*raw == "\"json\"") form = FormAsk{.kind = FormAsk::Kind::kJsonObject, .param = "format"};
+  else if (is_json_object(*raw)) read_schema_form(fields, "format", form);
+  else fields.refuse("format", "must be \"json\" or a JSON Schema");
+}
+
 void read_ollama_common(Fields& fields, TextAsk& ask) {
   ask.model = fields.text("model").value_or("");
   refuse_unsupported(fields);
-  if (const auto format = fields.raw("format"); format && *format != "\"\"") {
-    fields.refuse("format", "would change the answer: this build has no structured output, so leave it out",
-                  "unsupported_parameter");
-  }
+  read_ollama_format(fields, ask.form);
   read_ollama_options(fields, ask);
   ask.stream = fields.truth("stream").value_or(true);
   // true, false, or a word for how much.
@@ -38,6 +49,18 @@ void read_ollama_common(Fields& fields, TextAsk& ask) {
     if (!is_truth && !is_json_string(*think)) fields.refuse("think", "must be true, false, or a word such as \"high\"");
     ask.template_values.emplace_back("enable_thinking", is_truth ? std::string(*think) : "true");
   }
+}
+
+void append_ollama_calls(JsonWriter& json, const std::vector<AnswerCall>& calls) {
+  json.key("tool_calls").begin_array();
+  for (const AnswerCall& call : calls) {
+    // A line of the stream has no other end than its own; strings in JSON have no line ends.
+    std::string arguments = call.arguments;
+    std::ranges::replace_if(arguments, [](char c) { return c == '\n' || c == '\r'; }, ' ');
+    json.begin_object().key("id").string(call.id).key("function").begin_object();
+    json.key("name").string(call.name).key("arguments").raw(arguments).end_object().end_object();
+  }
+  json.end_array();
 }
 
 class OllamaWriter : public TextWriter {
@@ -51,19 +74,20 @@ class OllamaWriter : public TextWriter {
 
   void piece(size_t, AnswerPiece piece) override {
     if (is_stream_) {
-      JsonWriter json = begin_line(piece.content, piece.reasoning);
+      JsonWriter json = begin_line(piece);
       json.key("done").boolean(false);
       stream_.write(to_ollama_line(json.end_object().take()));
       return;
     }
-    content_ += piece.content;
-    reasoning_ += piece.reasoning;
+    whole_.content += piece.content;
+    whole_.reasoning += piece.reasoning;
+    std::ranges::move(piece.calls, std::back_inserter(whole_.calls));
   }
 
   void end(size_t, const ChoiceEnd& end) override { is_cut_ = end.is_cut; }
 
   void finish(const AnswerUsage& usage) override {
-    JsonWriter json = begin_line(content_, reasoning_);
+    JsonWriter json = begin_line(whole_);
     const auto nanoseconds = [](std::chrono::nanoseconds time) {
       return static_cast<uint64_t>(std::max<int64_t>(time.count(), 0));
     };
@@ -86,17 +110,18 @@ class OllamaWriter : public TextWriter {
   }
 
  private:
-  JsonWriter begin_line(const std::string& content, const std::string& reasoning) const {
+  JsonWriter begin_line(const AnswerPiece& piece) const {
     JsonWriter json;
     json.begin_object().key("model").string(model_).key("created_at").string(timestamp_now());
     if (form_ == OllamaForm::kChat) {
-      json.key("message").begin_object().key("role").string("assistant").key("content").string(content);
-      if (!reasoning.empty()) json.key("thinking").string(reasoning);
+      json.key("message").begin_object().key("role").string("assistant").key("content").string(piece.content);
+      if (!piece.reasoning.empty()) json.key("thinking").string(piece.reasoning);
+      if (!piece.calls.empty()) append_ollama_calls(json, piece.calls);
       json.end_object();
       return json;
     }
-    json.key("response").string(content);
-    if (!reasoning.empty()) json.key("thinking").string(reasoning);
+    json.key("response").string(piece.content);
+    if (!piece.reasoning.empty()) json.key("thinking").string(piece.reasoning);
     return json;
   }
 
@@ -105,7 +130,7 @@ class OllamaWriter : public TextWriter {
   bool is_stream_;
   OllamaForm form_;
   std::string model_;
-  std::string content_, reasoning_;
+  AnswerPiece whole_;  // where it is no stream
   bool is_cut_ = false;
 };
 
@@ -127,6 +152,7 @@ void read_ollama_chat(Fields& fields, TextAsk& ask) {
   ask.is_chat = true;
   read_ollama_common(fields, ask);
   ask.turns = read_messages(fields, "messages");
+  read_tools(fields, ask.tools);
 }
 
 // With a chat template a prompt is a user's message, unless it is "raw".

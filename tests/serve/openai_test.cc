@@ -328,9 +328,7 @@ struct RefusedField {
 };
 TEST_F(OpenAiTest, RefusesByNameWhatWouldChangeTheAnswer) {
   const RefusedField fields[] = {
-      {R"("tools":[{"type":"function"}])", "tools", "tool calls"},
-      {R"("response_format":{"type":"json_object"})", "response_format.type", "structured output"},
-      {R"("grammar":"root ::= x")", "grammar", "structured output"},
+      {R"("functions":[{"name":"f"}])", "functions", "tools"},
       {R"("best_of":2)", "best_of", "only 1"},
       {R"("suffix":"x")", "suffix", "filling in"},
       {R"("mirostat":2)", "mirostat", "top_p"},
