@@ -28,17 +28,6 @@ std::optional<std::string> read_part(Fields part) {
   return "";
 }
 
-// The arguments of a call are a JSON text for OpenAI's clients, and an object for templates and Ollama's.
-std::string arguments_for_template(Fields& function) {
-  const auto raw = function.raw("arguments");
-  if (!raw) return "{}";
-  if (!is_json_string(*raw)) return std::string(*raw);
-  const std::string text = function.text("arguments").value_or("");
-  JsonReader json(text, "");
-  const bool is_object = json.enter_object().has_value() && json_elements("[" + text + "]", "").has_value();
-  return is_object ? text : std::string(*raw);
-}
-
 std::string read_tool_calls(Fields& message, const std::string& name) {
   const auto calls = message.elements("tool_calls", kMostCalls);
   if (calls.empty()) return "";
@@ -103,6 +92,17 @@ void append_turn(JsonWriter& json, const ChatTurn& turn, bool knows_developer) {
 }
 
 }  // namespace
+
+std::string arguments_for_template(Fields& function) {
+  const auto raw = function.raw("arguments");
+  if (!raw) return "{}";
+  if (!is_json_string(*raw)) return std::string(*raw);
+  const std::string text = function.text("arguments").value_or("");
+  JsonReader json(text, "");
+  const auto type = json.peek();
+  const bool is_object = type && *type == JsonType::kObject && json.skip_value() && json.finish();
+  return is_object ? text : std::string(*raw);
+}
 
 std::string read_content(Fields& fields, std::string_view key) {
   const auto raw = fields.raw(key);

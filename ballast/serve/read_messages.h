@@ -15,6 +15,9 @@ inline constexpr size_t kMostMessages = 10000;
 std::vector<ChatTurn> read_messages(Fields& fields, std::string_view key);
 // A text, or the texts of a list of parts. What is no text (a picture, a recording) is refused.
 std::string read_content(Fields& fields, std::string_view key);
+// The "arguments" of a call as JSON: a text that holds an object for OpenAI's clients, and an object for templates and
+// Ollama's clients.
+std::string arguments_for_template(Fields& function);
 // "chat_template_kwargs" and "reasoning_effort": values for the template. They are data, so they cannot be texts that
 // might spell a special token.
 void read_template_values(Fields& fields, TextAsk& ask);

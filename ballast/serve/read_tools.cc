@@ -23,13 +23,17 @@ bool is_offered(const ToolsAsk& tools, std::string_view name) {
   return std::ranges::any_of(tools.offered, [&](const ToolAsk& tool) { return tool.name == name; });
 }
 
-// {"type": "function", "function": {"name": "f"}}
+// {"type": "function", "function": {"name": "f"}}, or for responses {"type": "function", "name": "f"}
 void read_named_choice(Fields& fields, ToolsAsk& tools) {
   auto choice = fields.object("tool_choice");
   if (!choice) return;
   const std::string type = choice->text("type").value_or("function");
   if (type != "function") {
     choice->refuse("type", fmt::format("is \"{}\": only \"function\" is supported", type), "unsupported_parameter");
+  }
+  if (choice->has("name")) {
+    choose_tool(*choice, "name", choice->text("name").value_or(""), tools);
+    return;
   }
   auto function = choice->object("function");
   if (function) choose_tool(*function, "name", function->text("name").value_or(""), tools);

@@ -3,46 +3,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <iterator>
+
 #include "ballast/serve/read_messages.h"
+#include "ballast/serve/read_response.h"
 
 namespace ballast::serve {
 
 namespace {
-
-std::string_view response_role(std::string_view role) { return role == "developer" ? "system" : role; }
-
-// A message, or an item of another kind that an answer had. What was thought is not told again.
-void read_input_item(Fields item, std::vector<ChatTurn>& turns) {
-  const std::string type = item.text("type").value_or("message");
-  if (type == "reasoning") return;
-  if (type != "message") {
-    item.refuse("type", fmt::format("is \"{}\": this build takes messages only", type), "unsupported_content");
-    return;
-  }
-  const std::string role = item.text("role").value_or("");
-  if (role != "user" && role != "assistant" && role != "system" && role != "developer") {
-    item.refuse("role", "must be user, assistant, system or developer");
-  }
-  turns.push_back({.role = std::string(response_role(role)), .content = read_content(item, "content")});
-}
-
-void read_input(Fields& fields, TextAsk& ask) {
-  if (const auto instructions = fields.text("instructions")) {
-    ask.turns.push_back({.role = "system", .content = *instructions});
-  }
-  const auto raw = fields.raw("input");
-  if (!raw) {
-    fields.refuse("input", "is missing: it must be a text or a list of messages");
-  } else if (!is_json_array(*raw)) {
-    ask.turns.push_back({.role = "user", .content = fields.text("input").value_or("")});
-  } else {
-    const auto items = fields.elements("input", kMostMessages);
-    if (items.empty()) fields.refuse("input", "is an empty list");
-    for (size_t i = 0; i < items.size() && !fields.refusal(); ++i) {
-      read_input_item(fields.element(items[i], fmt::format("input[{}]", i)), ask.turns);
-    }
-  }
-}
 
 // What would need a memory between requests, or another kind of answer.
 void refuse_for_responses(Fields& fields) {
@@ -59,14 +28,6 @@ void refuse_for_responses(Fields& fields) {
       truncation && *truncation != "disabled" && *truncation != "auto") {
     fields.refuse("truncation", "must be \"disabled\" or \"auto\"");
   }
-  if (auto text = fields.object("text")) {
-    if (auto format = text->object("format")) {
-      if (const auto type = format->text("type"); type && *type != "text") {
-        format->refuse("type", fmt::format("is \"{}\": this build has no structured output, only \"text\"", *type),
-                       "unsupported_parameter");
-      }
-    }
-  }
 }
 
 class ResponseParts {
@@ -81,6 +42,7 @@ class ResponseParts {
         max_tokens_(ask.max_tokens) {}
 
   std::string content{}, reasoning{};
+  std::vector<AnswerCall> calls{};
   bool is_cut = false;
 
   const std::string& message_id() const { return message_id_; }
@@ -108,6 +70,17 @@ class ResponseParts {
     json.end_array().end_object();
   }
 
+  static void append_call(JsonWriter& json, const AnswerCall& call, bool is_done) {
+    json.begin_object().key("type").string("function_call").key("id").string(call_item(call));
+    json.key("call_id").string(call.id).key("name").string(call.name);
+    json.key("arguments").string(is_done ? call.arguments : "");
+    json.key("status").string(is_done ? "completed" : "in_progress").end_object();
+  }
+  static std::string call_item(const AnswerCall& call) { return "fc_" + call.id; }
+
+  // Clients expect a message where there is nothing else.
+  bool has_message() const { return !content.empty() || calls.empty(); }
+
   // With what there is of the output, where `status` is the last one.
   void append_response(JsonWriter& json, std::string_view status, const AnswerUsage* usage,
                        const Refusal* refusal = nullptr) const {
@@ -123,7 +96,10 @@ class ResponseParts {
     else json.null();
     json.key("model").string(model_).key("output").begin_array();
     if (usage != nullptr && !reasoning.empty()) append_reasoning(json, true);
-    if (usage != nullptr) append_message(json, true);
+    if (usage != nullptr && has_message()) append_message(json, true);
+    if (usage != nullptr) {
+      for (const AnswerCall& call : calls) append_call(json, call, true);
+    }
     json.end_array().key("parallel_tool_calls").boolean(true).key("previous_response_id").null();
     json.key("store").boolean(false);
     append_or_null(json, "temperature", sampling_.temperature);
@@ -167,8 +143,9 @@ class ResponseWriter : public TextWriter {
   void piece(size_t, AnswerPiece piece) override {
     parts_.content += piece.content;
     parts_.reasoning += piece.reasoning;
+    std::ranges::move(piece.calls, std::back_inserter(parts_.calls));
   }
-  void end(size_t, const ChoiceEnd& end) override { parts_.is_cut = end.is_cut; }
+  void end(size_t, const ChoiceEnd& end) override { parts_.is_cut = end.is_cut && end.calls == 0; }
   void finish(const AnswerUsage& usage) override {
     JsonWriter json;
     parts_.append_response(json, parts_.last_status(), &usage);
@@ -198,13 +175,18 @@ class ResponseStreamWriter : public TextWriter {
       parts_.content += piece.content;
       events += delta("response.output_text.delta", parts_.message_id(), piece.content);
     }
+    // They come whole, and behind the text.
+    std::ranges::move(piece.calls, std::back_inserter(parts_.calls));
     if (!events.empty()) stream_.write(std::move(events));
   }
 
-  void end(size_t, const ChoiceEnd& end) override { parts_.is_cut = end.is_cut; }
+  void end(size_t, const ChoiceEnd& end) override { parts_.is_cut = end.is_cut && end.calls == 0; }
 
   void finish(const AnswerUsage& usage) override {
-    std::string events = beginning() + open_message() + close_message();
+    std::string events = beginning();
+    if (parts_.has_message()) events += open_message() + close_message();
+    else events += close_reasoning();
+    for (const AnswerCall& call : parts_.calls) events += call_events(call);
     const std::string type = fmt::format("response.{}", parts_.last_status());
     events += event(type, [&](JsonWriter& json) {
       json.key("response");
@@ -271,17 +253,41 @@ class ResponseStreamWriter : public TextWriter {
     return item_event("response.output_item.added", false);
   }
 
+  std::string close_reasoning() {
+    if (item_ != Item::kReasoning) return "";
+    std::string events = event("response.reasoning_text.done", [&](JsonWriter& json) {
+      append_place(json, parts_.reasoning_id());
+      json.key("text").string(parts_.reasoning);
+    });
+    events += item_event("response.output_item.done", true);
+    ++index_;
+    return events;
+  }
+
+  std::string call_events(const AnswerCall& call) {
+    const auto item = [&](std::string_view type, bool is_done) {
+      return event(type, [&](JsonWriter& json) {
+        json.key("output_index").number(index_).key("item");
+        ResponseParts::append_call(json, call, is_done);
+      });
+    };
+    const auto arguments = [&](std::string_view type, std::string_view key) {
+      return event(type, [&](JsonWriter& json) {
+        json.key("item_id").string(ResponseParts::call_item(call)).key("output_index").number(index_);
+        json.key(key).string(call.arguments);
+      });
+    };
+    std::string events = item("response.output_item.added", false);
+    events += arguments("response.function_call_arguments.delta", "delta");
+    events += arguments("response.function_call_arguments.done", "arguments");
+    events += item("response.output_item.done", true);
+    ++index_;
+    return events;
+  }
+
   std::string open_message() {
     if (item_ == Item::kMessage) return "";
-    std::string events;
-    if (item_ == Item::kReasoning) {
-      events += event("response.reasoning_text.done", [&](JsonWriter& json) {
-        append_place(json, parts_.reasoning_id());
-        json.key("text").string(parts_.reasoning);
-      });
-      events += item_event("response.output_item.done", true);
-      ++index_;
-    }
+    std::string events = close_reasoning();
     item_ = Item::kMessage;
     events += item_event("response.output_item.added", false);
     return events + part_event("response.content_part.added", "");
@@ -301,7 +307,9 @@ class ResponseStreamWriter : public TextWriter {
       json.key("text").string(parts_.content).key("logprobs").begin_array().end_array();
     });
     events += part_event("response.content_part.done", parts_.content);
-    return events + item_event("response.output_item.done", true);
+    events += item_event("response.output_item.done", true);
+    ++index_;
+    return events;
   }
 
   PieceStream stream_;
@@ -316,8 +324,10 @@ void read_response(Fields& fields, const AskLimits& limits, TextAsk& ask) {
   ask.is_chat = true;
   refuse_for_responses(fields);
   read_openai_common(fields, limits, ask);
+  read_response_form(fields, ask.form);
+  read_response_tools(fields, ask.tools);
   if (ask.choices != 1) fields.refuse("n", "must be 1 here");
-  read_input(fields, ask);
+  read_response_input(fields, ask.turns);
   read_template_values(fields, ask);
   if (auto reasoning = fields.object("reasoning")) read_reasoning_effort(*reasoning, "effort", ask);
   ask.max_tokens = fields.count("max_output_tokens", 1, INT32_MAX);

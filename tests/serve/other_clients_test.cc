@@ -94,7 +94,7 @@ TEST_F(OtherClientsTest, OllamaErrorsAreATextOfTheirOwn) {
     return json_string(json_at(answer.body, "error"));
   };
   EXPECT_THAT(refused("/api/chat", fmt::format(R"({{"model":"x",{}}})", kOneMessage), 404), HasSubstr("\"x\""));
-  EXPECT_THAT(refused("/api/chat", ollama_body(R"(,"format":"json","messages":[{"role":"user"}])"), 400),
+  EXPECT_THAT(refused("/api/chat", ollama_body(R"(,"format":"xml","messages":[{"role":"user"}])"), 400),
               HasSubstr("format"));
   EXPECT_THAT(refused("/api/chat", R"({"messages":[{"role":"user","content":"a","images":["aGk="]}]})", 400),
               HasSubstr("text only"));
@@ -170,7 +170,7 @@ TEST_F(OtherClientsTest, AnthropicErrorsHaveTheirShape) {
   };
   EXPECT_THAT(refused(fmt::format(R"({{"model":"tiny",{}}})", kOneMessage), 400, "invalid_request_error"),
               HasSubstr("max_tokens"));
-  EXPECT_THAT(refused(anthropic_body(R"(,"tools":[{"name":"x"}])"), 400, "invalid_request_error"), HasSubstr("tools"));
+  EXPECT_THAT(refused(anthropic_body(R"(,"tools":[{"name":"x","type":"web_search"}])"), 400, "invalid_request_error"), HasSubstr("tools"));
   EXPECT_THAT(
       refused(R"({"model":"x","max_tokens":1,"messages":[{"role":"user","content":"a"}]})", 404, "not_found_error"),
       HasSubstr("\"x\""));

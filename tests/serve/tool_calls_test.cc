@@ -178,7 +178,7 @@ TEST_F(ToolCallsTest, ToolsThatMayNotBeCalledAreNotShown) {
   EXPECT_EQ(json_at(with.body, "usage/prompt_tokens"), "12");  // add,mute,HiA
   EXPECT_EQ(json_at(none.body, "usage/prompt_tokens"), "3");   // HiA
   // So a model that cannot call takes the request, too.
-  EXPECT_EQ(ask("tiny", two_tools() + R"(,"max_tokens":1,"tool_choice":"none")").status, 200);
+  EXPECT_EQ(ask("thinker", two_tools() + R"(,"max_tokens":1,"tool_choice":"none")").status, 200);
 }
 
 TEST_F(ToolCallsTest, WhatUsersWriteIsNoMark) {
@@ -196,7 +196,7 @@ TEST_F(ToolCallsTest, RefusesWhatCannotBeAsked) {
   const std::string not_schema =
       R"(,"tools":[{"function":{"name":"f","parameters":{"type":"object","properties":{"a":{"not":{}}}}}}])";
   const Case cases[] = {
-      {"tiny", two_tools(), "tools", "chat template"},
+      {"thinker", two_tools(), "tools", "chat template"},
       {"tagged", R"(,"tools":[{"type":"function"}])", "tools[0].function", "missing"},
       {"tagged", R"(,"tools":[{"type":"web_search"}])", "tools[0].type", "web_search"},
       {"tagged", R"(,"tools":[{"function":{"name":"a b"}}])", "tools[0].function.name", "letters"},

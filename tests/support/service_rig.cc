@@ -19,6 +19,7 @@ namespace {
 constexpr std::chrono::seconds kRigPatience(120);
 
 constexpr std::string_view kRigTemplate =
+    "{# It takes tools without showing them, and a call is written as <tool_call>{}</tool_call>. #}"
     "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
     "{% if add_generation_prompt %}assistant:{% endif %}";
 constexpr std::string_view kThinkingTemplate =

@@ -1,0 +1,99 @@
+#include "ballast/serve/read_response.h"
+
+#include <fmt/format.h>
+
+#include "ballast/serve/read_form.h"
+#include "ballast/serve/read_messages.h"
+#include "ballast/serve/read_tools.h"
+
+namespace ballast::serve {
+
+namespace {
+
+constexpr size_t kMostResponseTools = 128;
+
+// Calls that follow each other belong to one turn, that of the text before them.
+void add_response_call(Fields& item, std::vector<ChatTurn>& turns) {
+  JsonWriter json;
+  json.begin_object().key("type").string("function").key("id").string(item.text("call_id").value_or(""));
+  json.key("function").begin_object().key("name").string(item.text("name").value_or(""));
+  json.key("arguments").raw(arguments_for_template(item)).end_object().end_object();
+  if (turns.empty() || turns.back().role != "assistant") turns.push_back({.role = "assistant"});
+  std::string& calls = turns.back().tool_calls;
+  if (!calls.empty()) calls.pop_back();
+  calls += (calls.empty() ? "[" : ",") + json.take() + "]";
+}
+
+// A message, or an item of another kind that an answer had. What was thought is not told again.
+void read_input_item(Fields item, std::vector<ChatTurn>& turns) {
+  const std::string type = item.text("type").value_or("message");
+  if (type == "reasoning") return;
+  if (type == "function_call") {
+    add_response_call(item, turns);
+    return;
+  }
+  if (type == "function_call_output") {
+    turns.push_back({.role = "tool",
+                     .content = read_content(item, "output"),
+                     .tool_call_id = item.text("call_id").value_or("")});
+    return;
+  }
+  if (type != "message") {
+    item.refuse("type", fmt::format("is \"{}\": it must be message, function_call or function_call_output", type),
+                "unsupported_content");
+    return;
+  }
+  const std::string role = item.text("role").value_or("");
+  if (role != "user" && role != "assistant" && role != "system" && role != "developer") {
+    item.refuse("role", "must be user, assistant, system or developer");
+  }
+  turns.push_back({.role = role == "developer" ? "system" : role, .content = read_content(item, "content")});
+}
+
+}  // namespace
+
+void read_response_input(Fields& fields, std::vector<ChatTurn>& turns) {
+  if (const auto instructions = fields.text("instructions")) turns.push_back({.role = "system", .content = *instructions});
+  const auto raw = fields.raw("input");
+  if (!raw) {
+    fields.refuse("input", "is missing: it must be a text or a list of messages");
+  } else if (!is_json_array(*raw)) {
+    turns.push_back({.role = "user", .content = fields.text("input").value_or("")});
+  } else {
+    const auto items = fields.elements("input", kMostMessages);
+    if (items.empty()) fields.refuse("input", "is an empty list");
+    for (size_t i = 0; i < items.size() && !fields.refusal(); ++i) {
+      read_input_item(fields.element(items[i], fmt::format("input[{}]", i)), turns);
+    }
+  }
+}
+
+void read_response_form(Fields& fields, std::optional<FormAsk>& form) {
+  auto text = fields.object("text");
+  auto format = text ? text->object("format") : std::nullopt;
+  if (!format) return;
+  const std::string type = format->text("type").value_or("text");
+  if (type == "json_object") {
+    form = FormAsk{.kind = FormAsk::Kind::kJsonObject, .param = format->path("type")};
+  } else if (type == "json_schema") {
+    if (!format->has("schema")) format->refuse("schema", "is missing: the answer must follow it");
+    read_schema_form(*format, "schema", form);
+  } else if (type != "text") {
+    format->refuse("type", fmt::format("is \"{}\": it must be text, json_object or json_schema", type));
+  }
+}
+
+void read_response_tools(Fields& fields, ToolsAsk& tools) {
+  const auto elements = fields.elements("tools", kMostResponseTools);
+  for (size_t i = 0; i < elements.size() && !fields.refusal(); ++i) {
+    Fields tool = fields.element(elements[i], fmt::format("tools[{}]", i));
+    const std::string type = tool.text("type").value_or("function");
+    if (type != "function") {
+      tool.refuse("type", fmt::format("is \"{}\": only functions can be offered", type), "unsupported_parameter");
+    }
+    add_tool(tool, "parameters", tools);
+  }
+  read_tool_choice(fields, tools);
+}
+
+}  // namespace ballast::serve
