@@ -55,18 +55,20 @@ std::optional<Refusal> find_call_style(const OpenModel& model, const TextAsk& as
   if (ask.tools.offered.empty()) return std::nullopt;
   style = tool_call_style(model.chat->template_text());
   if (!style) {
-    return Refusal{.message =
-                       "\"tools\" cannot be offered to this model: its chat template takes no tools, or writes calls in "
-                       "a way that this server does not know; use another model, or leave them out",
-                   .param = "tools",
-                   .code = "model_cannot_call"};
+    return Refusal{
+        .message =
+            "\"tools\" cannot be offered to this model: its chat template takes no tools, or writes calls in "
+            "a way that this server does not know; use another model, or leave them out",
+        .param = "tools",
+        .code = "model_cannot_call"};
   }
   if (ask.form && !ask.tools.must_call) {
-    return Refusal{.message = fmt::format("\"{}\" and \"tools\" exclude each other while the model may choose between an "
-                                          "answer and a call: set \"tool_choice\" to \"none\" or \"required\"",
-                                          ask.form->param),
-                   .param = ask.form->param,
-                   .code = "unsupported_parameter"};
+    return Refusal{
+        .message = fmt::format("\"{}\" and \"tools\" exclude each other while the model may choose between an "
+                               "answer and a call: set \"tool_choice\" to \"none\" or \"required\"",
+                               ask.form->param),
+        .param = ask.form->param,
+        .code = "unsupported_parameter"};
   }
   return std::nullopt;
 }
@@ -77,10 +79,11 @@ std::optional<Refusal> find_form(OpenModel& model, const TextAsk& ask, std::opti
   if (!is_call && !ask.form) return std::nullopt;
   const std::string_view asking = is_call ? "tool_choice" : std::string_view(ask.form->param);
   if (ask.ignore_end) {
-    return Refusal{.message = fmt::format("\"ignore_eos\" and \"{}\" exclude each other: an answer that has a form ends "
-                                          "when it is complete",
-                                          asking),
-                   .param = "ignore_eos"};
+    return Refusal{
+        .message = fmt::format("\"ignore_eos\" and \"{}\" exclude each other: an answer that has a form ends "
+                               "when it is complete",
+                               asking),
+        .param = "ignore_eos"};
   }
   form.begins_thinking = begins_thinking;
   if (begins_thinking) form.beyond_mark = tokens_beyond_mark(*model.tokenizer);

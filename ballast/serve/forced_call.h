@@ -1,5 +1,5 @@
-// How a call of a tool is enforced: what the answer begins with in the way of the model's family, and a schema that what
-// follows must satisfy, so that it is a call.
+// How a call of a tool is enforced: what the answer begins with in the way of the model's family, and a schema that
+// what follows must satisfy, so that it is a call.
 #pragma once
 
 #include <string>
@@ -19,8 +19,8 @@ struct ForcedCall {
 // One of these is what the answer has to be.
 Result<std::vector<ForcedCall>> forced_calls(ToolCallStyle style, const ToolsAsk& tools);
 
-// The schema of a tool's arguments at another place of a document: `base` is the JSON pointer to it. References within it
-// follow it there.
+// The schema of a tool's arguments at another place of a document: `base` is the JSON pointer to it. References within
+// it follow it there.
 Result<std::string> arguments_schema(const ToolAsk& tool, std::string_view base);
 
 }  // namespace ballast::serve

@@ -1,4 +1,5 @@
-// Makes an answer take its form from where the form begins: at once, behind the reasoning, or behind what begins a call.
+// Makes an answer take its form from where the form begins: at once, behind the reasoning, or behind what begins a
+// call.
 #pragma once
 
 #include <memory>

@@ -56,7 +56,8 @@ void append_ollama_calls(JsonWriter& json, const std::vector<AnswerCall>& calls)
   for (const AnswerCall& call : calls) {
     // A line of the stream has no other end than its own; strings in JSON have no line ends.
     std::string arguments = call.arguments;
-    std::ranges::replace_if(arguments, [](char c) { return c == '\n' || c == '\r'; }, ' ');
+    std::ranges::replace_if(
+        arguments, [](char c) { return c == '\n' || c == '\r'; }, ' ');
     json.begin_object().key("id").string(call.id).key("function").begin_object();
     json.key("name").string(call.name).key("arguments").raw(arguments).end_object().end_object();
   }

@@ -130,9 +130,7 @@ class ChatStreamWriter : public TextWriter {
         has_log_probabilities_(ask.log_probabilities.has_value()),
         has_usage_(ask.usage_in_stream) {}
 
-  void piece(size_t index, AnswerPiece piece) override {
-    stream_.write(roles() + chunk(index, piece));
-  }
+  void piece(size_t index, AnswerPiece piece) override { stream_.write(roles() + chunk(index, piece)); }
 
   void end(size_t index, const ChoiceEnd& end) override {
     JsonWriter json = begin_chunk(index);

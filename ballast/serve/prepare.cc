@@ -196,8 +196,8 @@ std::optional<Refusal> encode_ask(const OpenModel& model, const TextAsk& ask, As
   return std::nullopt;
 }
 
-std::optional<Refusal> prepare_text(OpenModel& model, const ServiceOptions& options, const TextAsk& ask,
-                                    uint64_t seed, const std::shared_ptr<TextAnswer>& answer) {
+std::optional<Refusal> prepare_text(OpenModel& model, const ServiceOptions& options, const TextAsk& ask, uint64_t seed,
+                                    const std::shared_ptr<TextAnswer>& answer) {
   AskedPrompts prompts;
   if (auto refusal = encode_ask(model, ask, prompts)) return refusal;
   if (auto refusal = check_lengths(*model.text, prompts, ask)) return refusal;

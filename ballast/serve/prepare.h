@@ -17,7 +17,7 @@ struct AskedPrompts {
 std::optional<Refusal> encode_ask(const OpenModel& model, const TextAsk& ask, AskedPrompts& prompts);
 
 // Starts the answer and puts its requests in line, or tells why not. `seed`: where the request has none.
-std::optional<Refusal> prepare_text(OpenModel& model, const ServiceOptions& options, const TextAsk& ask,
-                                    uint64_t seed, const std::shared_ptr<TextAnswer>& answer);
+std::optional<Refusal> prepare_text(OpenModel& model, const ServiceOptions& options, const TextAsk& ask, uint64_t seed,
+                                    const std::shared_ptr<TextAnswer>& answer);
 
 }  // namespace ballast::serve

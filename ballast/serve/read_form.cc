@@ -11,7 +11,8 @@ constexpr size_t kMostFormChoices = 1024;
 void set_form(Fields& fields, std::string_view key, FormAsk::Kind kind, std::string text,
               std::optional<FormAsk>& form) {
   if (form) {
-    fields.refuse(key, fmt::format("and \"{}\" both say what form the answer must have: send one of them", form->param));
+    fields.refuse(key,
+                  fmt::format("and \"{}\" both say what form the answer must have: send one of them", form->param));
   } else if (text.size() > kMostFormBytes) {
     fields.refuse(key, fmt::format("has {} bytes: at most {} are allowed", text.size(), kMostFormBytes));
   } else {

@@ -33,9 +33,8 @@ void read_input_item(Fields item, std::vector<ChatTurn>& turns) {
     return;
   }
   if (type == "function_call_output") {
-    turns.push_back({.role = "tool",
-                     .content = read_content(item, "output"),
-                     .tool_call_id = item.text("call_id").value_or("")});
+    turns.push_back(
+        {.role = "tool", .content = read_content(item, "output"), .tool_call_id = item.text("call_id").value_or("")});
     return;
   }
   if (type != "message") {
@@ -53,7 +52,8 @@ void read_input_item(Fields item, std::vector<ChatTurn>& turns) {
 }  // namespace
 
 void read_response_input(Fields& fields, std::vector<ChatTurn>& turns) {
-  if (const auto instructions = fields.text("instructions")) turns.push_back({.role = "system", .content = *instructions});
+  if (const auto instructions = fields.text("instructions"))
+    turns.push_back({.role = "system", .content = *instructions});
   const auto raw = fields.raw("input");
   if (!raw) {
     fields.refuse("input", "is missing: it must be a text or a list of messages");

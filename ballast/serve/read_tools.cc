@@ -15,7 +15,8 @@ constexpr size_t kLongestToolName = 64;
 
 bool is_tool_name(std::string_view name) {
   return !name.empty() && name.size() <= kLongestToolName && std::ranges::all_of(name, [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' || c == '.';
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '-' ||
+           c == '.';
   });
 }
 

@@ -97,7 +97,8 @@ std::string to_utf8(std::string_view bytes);
 
 // "chatcmpl-" and a number that no other answer of this process has.
 std::string make_answer_id(std::string_view prefix);
-// Nine letters and digits, which is what some chat templates demand of a call's id; `number`: of the call in its answer.
+// Nine letters and digits, which is what some chat templates demand of a call's id; `number`: of the call in its
+// answer.
 std::string make_call_id(uint64_t answer, uint64_t number);
 uint64_t unix_seconds();
 // 2026-11-18T17:40:49.123456Z

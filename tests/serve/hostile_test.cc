@@ -42,6 +42,17 @@ constexpr HostileTarget kTargets[] = {
     {"/v1/embeddings", R"({"model":"embed","input":["ship","boat"],"encoding_format":"base64","dimensions":48})"},
     {"/tokenize", R"({"content":"a","add_special":true,"parse_special":false,"with_pieces":true})"},
     {"/detokenize", R"({"tokens":[1,2,3]})"},
+    {"/v1/chat/completions",
+     R"({"model":"tiny","messages":[{"role":"user","content":"a"}],"max_tokens":1,"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"a":{"$ref":"#/$defs/x"}},"$defs":{"x":{"type":"string"}}}}}],"tool_choice":"required","parallel_tool_calls":false})"},
+    {"/v1/chat/completions",
+     R"({"model":"tiny","messages":[{"role":"user","content":"a"}],"max_tokens":1,"response_format":{"type":"json_schema","json_schema":{"name":"r","schema":{"type":"array","items":{"type":"integer"}}}}})"},
+    {"/v1/completions", R"({"model":"tiny","prompt":"a","max_tokens":1,"grammar":"root ::= \"a\""})"},
+    {"/v1/completions", R"({"model":"tiny","prompt":"a","max_tokens":1,"structured_outputs":{"regex":"[ab]+"}})"},
+    {"/v1/responses",
+     R"({"model":"tiny","input":[{"type":"function_call","call_id":"x","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"x","output":"1"}],"max_output_tokens":1,"tools":[{"type":"function","name":"f"}],"tool_choice":{"type":"function","name":"f"}})"},
+    {"/v1/messages", R"({"model":"tiny","max_tokens":1,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"x","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"x","content":"1"}]}],"tools":[{"name":"f","input_schema":{"type":"object"}}],"tool_choice":{"type":"tool","name":"f"}})"},
+    {"/api/chat",
+     R"({"model":"tiny","messages":[{"role":"user","content":"a"}],"options":{"num_predict":1},"format":{"type":"object"},"stream":false})"},
 };
 
 class HostileTest : public ::testing::TestWithParam<HostileTarget> {

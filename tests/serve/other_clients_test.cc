@@ -170,7 +170,8 @@ TEST_F(OtherClientsTest, AnthropicErrorsHaveTheirShape) {
   };
   EXPECT_THAT(refused(fmt::format(R"({{"model":"tiny",{}}})", kOneMessage), 400, "invalid_request_error"),
               HasSubstr("max_tokens"));
-  EXPECT_THAT(refused(anthropic_body(R"(,"tools":[{"name":"x","type":"web_search"}])"), 400, "invalid_request_error"), HasSubstr("tools"));
+  EXPECT_THAT(refused(anthropic_body(R"(,"tools":[{"name":"x","type":"web_search"}])"), 400, "invalid_request_error"),
+              HasSubstr("tools"));
   EXPECT_THAT(
       refused(R"({"model":"x","max_tokens":1,"messages":[{"role":"user","content":"a"}]})", 404, "not_found_error"),
       HasSubstr("\"x\""));

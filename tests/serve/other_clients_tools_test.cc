@@ -53,7 +53,8 @@ TEST_F(OtherClientsToolsTest, OllamaTakesAFormat) {
     const auto generated = body("/api/generate", R"("prompt":"Hi")");
     EXPECT_EQ(json_at(generated.body, "response"), json_at(chat.body, "message/content"));
   }
-  const auto any = rig_->post("/api/chat", R"({"model":"dice","stream":false,"format":"json","options":{"num_predict":9},
+  const auto any =
+      rig_->post("/api/chat", R"({"model":"dice","stream":false,"format":"json","options":{"num_predict":9},
                                                "messages":[{"role":"user","content":"Hi"}]})");
   EXPECT_THAT(json_string(json_at(any.body, "message/content")), HasSubstr("{")) << any.body;
 }
@@ -97,8 +98,9 @@ TEST_F(OtherClientsToolsTest, AnthropicStreamsBlocksOfToolUse) {
   EXPECT_EQ(joined(events, "content_block/type"), "tool_use");
   EXPECT_EQ(joined(events, "content_block/name"), "switch");
   EXPECT_TRUE(is_switch(joined(events, "delta/partial_json")));
-  EXPECT_EQ(joined(events, "type"), "message_startcontent_block_startcontent_block_deltacontent_block_stop"
-                                    "message_deltamessage_stop");
+  EXPECT_EQ(joined(events, "type"),
+            "message_startcontent_block_startcontent_block_deltacontent_block_stop"
+            "message_deltamessage_stop");
 }
 
 TEST_F(OtherClientsToolsTest, AnthropicSendsCallsAndResultsBack) {
@@ -120,8 +122,8 @@ std::string response_request(uint64_t seed, std::string_view more) {
 }
 
 TEST_F(OtherClientsToolsTest, ResponsesFollowASchema) {
-  const std::string format =
-      fmt::format(R"(,"text":{{"format":{{"type":"json_schema","name":"r","strict":true,"schema":{}}}}})", kSwitchSchema);
+  const std::string format = fmt::format(
+      R"(,"text":{{"format":{{"type":"json_schema","name":"r","strict":true,"schema":{}}}}})", kSwitchSchema);
   for (uint64_t seed = 1; seed <= 4; ++seed) {
     const auto answer = rig_->post("/v1/responses", response_request(seed, format));
     ASSERT_EQ(answer.status, 200) << answer.body;
@@ -145,7 +147,8 @@ TEST_F(OtherClientsToolsTest, ResponsesHaveCallsAsItems) {
     EXPECT_EQ(json_at(whole.body, "output/0/type"), "\"function_call\"") << whole.body;
     const std::string arguments = json_string(json_at(whole.body, "output/0/arguments"));
     EXPECT_TRUE(is_switch(arguments));
-    const auto events = events_of(rig_->post("/v1/responses", response_request(seed, tools + R"(,"stream":true)")).body);
+    const auto events =
+        events_of(rig_->post("/v1/responses", response_request(seed, tools + R"(,"stream":true)")).body);
     EXPECT_EQ(joined(events, "delta"), arguments);
     EXPECT_EQ(json_string(json_at(events.back(), "response/output/0/arguments")), arguments);
     EXPECT_EQ(json_at(events.back(), "type"), "\"response.completed\"");

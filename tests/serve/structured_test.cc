@@ -48,8 +48,8 @@ std::unique_ptr<TempFolder> StructuredTest::folder_;
 std::unique_ptr<ServiceRig> StructuredTest::rig_;
 
 std::string schema_format(std::string_view schema) {
-  return fmt::format(R"(,"response_format":{{"type":"json_schema","json_schema":{{"name":"r","strict":true,"schema":{}}}}})",
-                     schema);
+  return fmt::format(
+      R"(,"response_format":{{"type":"json_schema","json_schema":{{"name":"r","strict":true,"schema":{}}}}})", schema);
 }
 
 std::string finish_reason(const serve::HttpAnswer& answer) {
@@ -115,7 +115,8 @@ TEST_F(StructuredTest, KnowsTheNamesOfEveryServer) {
     EXPECT_EQ(text, expected) << members;
     EXPECT_EQ(finish_reason(answer), "stop");
   }
-  const auto completion = rig_->post("/v1/completions", R"({"model":"plain","prompt":"It is","max_tokens":20,"grammar":"root ::= \"ab\""})");
+  const auto completion = rig_->post(
+      "/v1/completions", R"({"model":"plain","prompt":"It is","max_tokens":20,"grammar":"root ::= \"ab\""})");
   EXPECT_EQ(json_string(json_at(completion.body, "choices/0/text")), "ab") << completion.body;
 }
 

@@ -60,9 +60,9 @@ class ToolCallsTest : public ::testing::Test {
   }
   static serve::HttpAnswer ask(std::string_view model, std::string_view more, uint64_t seed = 1,
                                std::string_view messages = R"([{"role":"user","content":"Hi"}])") {
-    return rig_->post("/v1/chat/completions",
-                      fmt::format(R"({{"model":"{}","messages":{},"seed":{},"temperature":1{}}})", model, messages,
-                                  seed, more));
+    return rig_->post(
+        "/v1/chat/completions",
+        fmt::format(R"({{"model":"{}","messages":{},"seed":{},"temperature":1{}}})", model, messages, seed, more));
   }
   static std::unique_ptr<TempFolder> folder_;
   static std::unique_ptr<ServiceRig> rig_;
@@ -81,8 +81,8 @@ void expect_call(const std::string& call) {
   const std::string name = json_string(json_at(call, "function/name"));
   const std::string arguments = json_string(json_at(call, "function/arguments"));
   ASSERT_TRUE(name == "add" || name == "mute") << call;
-  auto schema = serve::arguments_schema({.name = name, .parameters = std::string(name == "add" ? kAddSchema : kMuteSchema)},
-                                        "");
+  auto schema =
+      serve::arguments_schema({.name = name, .parameters = std::string(name == "add" ? kAddSchema : kMuteSchema)}, "");
   ASSERT_TRUE(schema.has_value());
   const auto constraint = Constraint::of_schema(*schema);
   ASSERT_TRUE(constraint.has_value()) << constraint.error().message;
@@ -231,8 +231,9 @@ TEST_F(ToolCallsTest, SchemasMoveWithTheirReferences) {
                          "anyOf":[{"$ref":"#/$defs/x"},{"$ref":"other.json"}]})"},
       "/here");
   ASSERT_TRUE(moved.has_value()) << moved.error().message;
-  EXPECT_EQ(*moved, R"({"properties":{"$ref":{"$ref":"#/here/$defs/x"},"default":{"$ref":"#/here"}},)"
-                    R"("const":{"$ref":"#"},"anyOf":[{"$ref":"#/here/$defs/x"},{"$ref":"other.json"}],"type":"object"})");
+  EXPECT_EQ(*moved,
+            R"({"properties":{"$ref":{"$ref":"#/here/$defs/x"},"default":{"$ref":"#/here"}},)"
+            R"("const":{"$ref":"#"},"anyOf":[{"$ref":"#/here/$defs/x"},{"$ref":"other.json"}],"type":"object"})");
 }
 
 // An answer whose tokens the test chooses: what a model may write of its own accord.
@@ -250,7 +251,8 @@ class ScriptedAnswer {
   serve::HttpAnswer write(std::string_view text, FinishReason reason = FinishReason::kStopToken) {
     auto sink = std::make_shared<MemorySink>();
     serve::TextAnswer answer(sink, serve::make_chat_writer(sink, ask_, {.model = "m", .version = "1"}), ticket(),
-                             std::make_shared<serve::EngineInbox>(), std::make_shared<serve::ServiceMetrics>(), 1U << 20U);
+                             std::make_shared<serve::EngineInbox>(), std::make_shared<serve::ServiceMetrics>(),
+                             1U << 20U);
     answer.start(plan_);
     const auto tokens = tokenizer_.encode(text);
     EXPECT_TRUE(tokens.has_value());

@@ -14,9 +14,8 @@ namespace ballast::testing {
 namespace {
 
 constexpr std::pair<std::string_view, bool> kAddedTokens[] = {
-    {"<unk>", true},       {"<s>", true},     {"</s>", true},        {"[TOOL_CALLS]", true},
-    {"[ARGS]", true},      {"<think>", false}, {"</think>", false}, {"<tool_call>", false},
-    {"</tool_call>", false}};
+    {"<unk>", true},    {"<s>", true},       {"</s>", true},         {"[TOOL_CALLS]", true}, {"[ARGS]", true},
+    {"<think>", false}, {"</think>", false}, {"<tool_call>", false}, {"</tool_call>", false}};
 
 // As byte-level tokenizers spell them: what is no printable character has another name.
 std::vector<std::string> characters() {
@@ -63,7 +62,8 @@ std::string tool_template(std::string_view marks, std::string_view end) {
   return fmt::format(
       "{{# tools {} #}}{{% for t in tools or [] %}}{{{{ t.function.name }}}},{{% endfor %}}"
       "{{% for m in messages %}}{{{{ m.content }}}}"
-      "{{% for c in m.tool_calls or [] %}}{{{{ c.id }}}}:{{{{ c.function.arguments.a }}}}{{% endfor %}}{{% endfor %}}{}",
+      "{{% for c in m.tool_calls or [] %}}{{{{ c.id }}}}:{{{{ c.function.arguments.a }}}}{{% endfor %}}{{% endfor "
+      "%}}{}",
       marks, end);
 }
 
