@@ -95,7 +95,7 @@ Flag add_cache_dtype_flag(Command& command, DType& dtype) {
                         "Store the KV cache as f32 (default) or f16");
 }
 
-void add_model_flags(Command& command, ModelFlags& flags) {
+void add_load_flags(Command& command, ModelFlags& flags) {
   command.text("--backend", "NAME", flags.load.backend, "Compute with this backend; `ballast backends` lists them");
   command.threads(flags.load.threads);
   command.choice("--numerics", "HOW", flags.load.numerics, {{"fast", Numerics::kFast}, {"exact", Numerics::kExact}},
@@ -104,9 +104,25 @@ void add_model_flags(Command& command, ModelFlags& flags) {
   command.texts("--override", "FUNCTIONAL=POLICY", flags.overrides,
                 "Choose an implementation: force=NAME or benchmark; `ballast ops` lists them");
   command.text("--config", "FILE", flags.config_path, "Read the model config (JSON) from here, for files without one");
+}
+
+void add_model_flags(Command& command, ModelFlags& flags) {
+  add_load_flags(command, flags);
   command.flag("--stats", flags.stats, "Report memory, reads and waits at the end");
   command.written_file("--profile", flags.profile_path, "Write a timeline of all operations (Chrome trace)");
   command.flag("--overwrite", flags.overwrite, "Replace existing files that the command writes");
+}
+
+Result<LoadOptions> load_options(const ModelFlags& flags) {
+  LoadOptions options = flags.load;
+  options.backend = trimmed(options.backend);
+  if (!flags.budget.empty()) BALLAST_CHECK(parse_budget(flags.budget, options));
+  BALLAST_CHECK(parse_overrides(flags.overrides, options));
+  if (flags.config_path.empty()) return options;
+  BALLAST_TRY(const auto source, open_file(flags.config_path, FileAccess::kPositional));
+  BALLAST_TRY(const ByteVector bytes, read_bytes(*source, 0, source->size()));
+  options.config_text = std::string(as_text(bytes));
+  return options;
 }
 
 // ---------------------------------------------------------------- the default model
@@ -213,15 +229,7 @@ Result<std::unique_ptr<RunningModel>> RunningModel::load(const ModelFlags& flags
   running->stats_ = flags.stats;
   BALLAST_TRY(std::string path, flags.path.empty() ? default_model_path() : resolve_model_name(flags.path));
   running->source_.emplace(std::move(path));
-  LoadOptions options = flags.load;
-  options.backend = trimmed(options.backend);
-  if (!flags.budget.empty()) BALLAST_CHECK(parse_budget(flags.budget, options));
-  BALLAST_CHECK(parse_overrides(flags.overrides, options));
-  if (!flags.config_path.empty()) {
-    BALLAST_TRY(const auto source, open_file(flags.config_path, FileAccess::kPositional));
-    BALLAST_TRY(const ByteVector bytes, read_bytes(*source, 0, source->size()));
-    options.config_text = std::string(as_text(bytes));
-  }
+  BALLAST_TRY(const LoadOptions options, load_options(flags));
   if (!flags.profile_path.empty()) BALLAST_CHECK(assign(running->profile_, Profile::open(flags)));
   BALLAST_TRY(running->model_, load_model(*running->source_, options));
   running->model_->context().profile = running->profile_.get();

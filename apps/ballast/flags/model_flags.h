@@ -25,6 +25,9 @@ struct ModelFlags {
 };
 
 void add_model_flags(Command& command, ModelFlags& flags);
+// Those among them that say how a model is loaded, and what they ask for.
+void add_load_flags(Command& command, ModelFlags& flags);
+Result<LoadOptions> load_options(const ModelFlags& flags);
 // Of the keys and values of texts.
 Flag add_cache_dtype_flag(Command& command, DType& dtype);
 
