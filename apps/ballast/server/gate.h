@@ -1,0 +1,61 @@
+// Which requests are let in, by what stands in their heads.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/ballast/server/api_keys.h"
+#include "apps/ballast/server/error_answer.h"
+#include "apps/ballast/server/request_head.h"
+
+namespace ballast::cli {
+
+// Which names of this machine a browser may have been led here by. A page of anybody's can make a name of its own mean
+// 127.0.0.1 (DNS rebinding), but it cannot choose what Host says then.
+enum class HostRule : unsigned char {
+  kLoopback,   // localhost, 127.0.0.0/8 and ::1
+  kAddresses,  // these, and addresses in digits: no name that somebody else could point here
+  kAny,        // a key is asked for, or only programs can connect
+};
+
+struct GateOptions {
+  std::vector<std::string> hosts{};    // that are allowed besides
+  std::vector<std::string> origins{};  // of pages that may call, as "https://chat.example"; "*" is any
+  uint64_t headers = 100;              // at most
+  // Paths that need no key: whether the server is well, and the page, which holds no secrets.
+  std::vector<std::string> open_paths{"/health"};
+};
+
+// What was found out about a request that is let in.
+struct Admission {
+  std::string path;
+  std::string key;                          // its name; empty where no keys are asked for
+  std::optional<std::string> origin;        // of a page of another origin that may read the answer
+  std::optional<serve::HttpAnswer> answer;  // where it needs no more: OPTIONS
+  bool wants_continue = false;
+};
+
+class Gate {
+ public:
+  explicit Gate(GateOptions options) : options_(std::move(options)) {}
+  void set_keys(ApiKeys keys) { keys_ = std::move(keys); }
+  const ApiKeys& keys() const { return keys_; }
+
+  // Gives what is wrong with the request, or fills `admission`.
+  std::optional<Refusal> check(const RequestHead& head, HostRule rule, Admission& admission) const;
+
+ private:
+  std::optional<Refusal> check_host(const RequestHead& head, const RequestTarget& target, HostRule rule) const;
+  std::optional<Refusal> check_origin(const RequestHead& head, const RequestTarget& target, Admission& admission) const;
+  std::optional<Refusal> check_body(const RequestHead& head) const;
+  std::optional<Refusal> check_key(const RequestHead& head, Admission& admission) const;
+
+  GateOptions options_;
+  ApiKeys keys_;
+};
+
+// Headers for an answer that a page of this origin may read.
+void add_cors_headers(std::vector<std::pair<std::string, std::string>>& headers, const std::string& origin);
+
+}  // namespace ballast::cli

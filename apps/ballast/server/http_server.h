@@ -1,0 +1,56 @@
+// Listens, hands requests to whoever answers them, and stops in order. One thread has all the sockets.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include "apps/ballast/server/api_keys.h"
+#include "apps/ballast/server/gate.h"
+#include "apps/ballast/server/limits.h"
+#include "apps/ballast/server/listen_address.h"
+#include "ballast/serve/exchange.h"
+
+namespace ballast::cli {
+
+struct ServerOptions {
+  ServerLimits limits{};
+  GateOptions gate{};
+  std::function<void(std::string_view line)> log{};  // a line for each request; empty: none
+};
+
+// Called on the thread of run().
+struct ServerHooks {
+  std::function<void()> on_start{};   // signals are caught, and connections taken
+  std::function<void()> on_drain{};   // SIGTERM, SIGINT or drain(): no more requests are handed on
+  std::function<void()> on_reload{};  // SIGHUP
+  std::function<bool()> is_idle{};    // nothing goes on behind the answers that were begun; empty: never anything does
+  bool takes_signals = true;
+};
+
+// Threads that write answers must end before it does: answers go to its queue.
+class HttpServer {
+ public:
+  explicit HttpServer(ServerOptions options);
+  ~HttpServer();
+
+  // Takes the socket over, also where that fails.
+  Status add(Listener listener, HostRule rule);
+  // Before run(), or in one of its hooks.
+  void set_keys(ApiKeys keys);
+
+  enum class End : unsigned char {
+    kDrained,  // every request that was begun is answered
+    kStopped,  // a second signal came before that
+  };
+  // Returns when the server has stopped.
+  End run(serve::Answerer& answerer, ServerHooks hooks);
+  // Any thread may call: what SIGTERM does.
+  void drain();
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace ballast::cli
