@@ -1,0 +1,27 @@
+// The built files have fixed names, because the server embeds exactly these, and are not minified, because they are
+// committed: a reader of a change sees what the browser will run.
+import { defineConfig } from 'vite';
+
+const server = process.env['BALLAST_SERVER'] ?? 'http://127.0.0.1:8080';
+
+export default defineConfig({
+  base: './', // also works behind a proxy that serves the page under a path of its own
+  server: { proxy: { '/v1': server, '/props': server } },
+  build: {
+    outDir: process.env['PAGE_OUT'] ?? '../../apps/ballast/server/page',
+    emptyOutDir: true,
+    target: 'es2022',
+    cssTarget: 'esnext',
+    minify: false,
+    cssMinify: false,
+    modulePreload: false,
+    assetsInlineLimit: 0,
+    rollupOptions: {
+      output: {
+        entryFileNames: 'app.js',
+        assetFileNames: (asset) => (asset.names.some((name) => name.endsWith('.css')) ? 'style.css' : '[name][extname]'),
+        inlineDynamicImports: true,
+      },
+    },
+  },
+});
