@@ -1,5 +1,5 @@
-// The built files have fixed names, because the server embeds exactly these, and are not minified, because they are
-// committed: a reader of a change sees what the browser will run.
+// The built files have fixed names, because the server embeds exactly these. Only comments and spaces are
+// taken out: names stay, so that an error in somebody's browser can be understood.
 import { defineConfig } from 'vite';
 
 const server = process.env['BALLAST_SERVER'] ?? 'http://127.0.0.1:8080';
@@ -7,12 +7,13 @@ const server = process.env['BALLAST_SERVER'] ?? 'http://127.0.0.1:8080';
 export default defineConfig({
   base: './', // also works behind a proxy that serves the page under a path of its own
   server: { proxy: { '/v1': server, '/props': server } },
+  esbuild: { minifyWhitespace: true, minifySyntax: false, minifyIdentifiers: false, legalComments: 'none' },
   build: {
     outDir: process.env['PAGE_OUT'] ?? '../../apps/ballast/server/page',
     emptyOutDir: true,
     target: 'es2022',
     cssTarget: 'esnext',
-    minify: false,
+    minify: 'esbuild',
     cssMinify: false,
     modulePreload: false,
     assetsInlineLimit: 0,

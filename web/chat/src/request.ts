@@ -29,7 +29,10 @@ export function chatBody(settings: Settings, path: readonly Message[]): ChatBody
   if (settings.system.trim() !== '') messages.push({ role: 'system', content: settings.system });
   for (const message of path) {
     const content = contentOf(message);
-    if (content !== '') messages.push({ role: message.role, content });
+    const last = messages.at(-1);
+    // Where an answer failed before its first token, two questions follow each other, which many chat templates refuse.
+    if (last?.role === message.role) last.content = [last.content, content].filter((part) => part !== '').join('\n\n');
+    else if (content !== '') messages.push({ role: message.role, content });
   }
   const body: ChatBody = { model: settings.model, messages };
   for (const { name } of kNumbers) {

@@ -133,7 +133,7 @@ export function readConversation(value: unknown, where: string): Conversation {
     .map((entry, index) => readMessage(entry, `${where}.messages[${index}]`));
   const first = optionalId(fields, 'first', where);
   checkTree(messages, first, where);
-  const conversation: Conversation = {
+  return {
     id: idAt(fields, 'id', where),
     title: textAt(fields, 'title', where, kMaxTitleChars),
     isRenamed: fields['isRenamed'] === true,
@@ -143,8 +143,6 @@ export function readConversation(value: unknown, where: string): Conversation {
     first,
     messages,
   };
-  endInterrupted(conversation);
-  return conversation;
 }
 
 export function readExport(text: string): Conversation[] {
@@ -158,7 +156,9 @@ export function readExport(text: string): Conversation[] {
   if (file['format'] !== kFormat) throw new ImportError(`The file is not an export of this page: its "format" is not "${kFormat}".`);
   if (file['version'] !== kVersion) throw new ImportError(`The file has version ${String(file['version'])}; this page reads version ${kVersion}.`);
   const list = listAt(file['conversations'], 'conversations', kMaxConversations);
-  return list.map((entry, index) => readConversation(entry, `conversations[${index}]`));
+  const conversations = list.map((entry, index) => readConversation(entry, `conversations[${index}]`));
+  conversations.forEach(endInterrupted);
+  return conversations;
 }
 
 // Which of the imported conversations are new. One that is here already is left out; one that went another way since

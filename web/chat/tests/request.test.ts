@@ -15,7 +15,7 @@ const body = () => chatBody(
 
 test('only what is set is sent', () => {
   assert.deepEqual(chatBody({ ...defaultSettings(), model: 'm' }, [makeMessage('user', 'a'), makeMessage('assistant', ''), makeMessage('user', 'b')]),
-    { model: 'm', messages: [{ role: 'user', content: 'a' }, { role: 'user', content: 'b' }] });
+    { model: 'm', messages: [{ role: 'user', content: 'a\n\nb' }] });
   const all = body();
   assert.deepEqual(Object.keys(all), ['model', 'messages', 'temperature', 'top_k', 'min_p', 'seed', 'response_format']);
   assert.deepEqual(all['response_format'], { type: 'json_schema', json_schema: { name: 'answer', strict: true,
