@@ -14,7 +14,7 @@ DESTDIR ?=
 configured = CMAKE_GENERATOR="$${CMAKE_GENERATOR:-$$(command -v ninja > /dev/null && echo Ninja || echo Unix Makefiles)}" \
 	cmake --log-level=WARNING
 
-.PHONY: build demo demo-chat test test-asan test-faults test-tsan bench bench-storage bench-peers bench-batching bench-python test-python test-wheel wheels interop interop-torch format lint clean install bootstrap configure
+.PHONY: build demo demo-chat test test-asan test-faults test-tsan bench bench-storage bench-peers bench-batching bench-python test-python test-wheel wheels interop interop-torch page test-page format lint clean install bootstrap configure
 
 build: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_static ballast_shared ballast_c
@@ -102,6 +102,17 @@ interop: configure
 
 interop-torch: build
 	scripts/interop_torch
+
+# Rebuilds the chat page from web/chat. The built files are committed: nothing else needs npm.
+page:
+	scripts/build_page
+
+# Drives the chat page in Chromium, against scripted answers and against `ballast serve` with SmolLM2 (89 MiB, fetched
+# once). page_options="--screenshots docs/images" also writes the pictures of docs/serve.md.
+test-page: build
+	scripts/bootstrap --page
+	cd web/chat && npm ci --silent && npm test --silent
+	node tests/page/page_test.mjs --ballast build/bin/ballast $(page_options)
 
 format: bootstrap
 	scripts/format

@@ -9,7 +9,7 @@ export default defineConfig({
   server: { proxy: { '/v1': server, '/props': server } },
   esbuild: { minifyWhitespace: true, minifySyntax: false, minifyIdentifiers: false, legalComments: 'none' },
   build: {
-    outDir: process.env['PAGE_OUT'] ?? '../../apps/ballast/server/page',
+    outDir: '../../apps/ballast/server/page',
     emptyOutDir: true,
     target: 'es2022',
     cssTarget: 'esnext',

@@ -59,6 +59,7 @@ export class Conversations {
 
   save(conversation: Conversation): void {
     if (conversation.messages.length === 0) return;
+    if (conversation === this.shown && !this.all.has(conversation.id)) this.setShown(conversation);
     this.all.set(conversation.id, conversation);
     this.store.save(conversation);
   }

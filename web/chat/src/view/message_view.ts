@@ -37,7 +37,7 @@ export class MessageView {
   private readonly note = make('div', { attributes: { class: 'note' } });
   private readonly stats = make('p', { attributes: { class: 'stats' } });
   private readonly branches = make('span', { attributes: { class: 'branches' } });
-  private readonly actions = make('div', { attributes: { class: 'actions', role: 'toolbar', 'aria-label': 'Message' } });
+  private readonly actions = make('div', { attributes: { class: 'actions', role: 'group', 'aria-label': 'Actions' } });
   private editor: HTMLElement | null = null;
   private drawn = ''; // what the actions and the note were made for
 

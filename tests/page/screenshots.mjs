@@ -1,0 +1,22 @@
+// The pictures of docs/serve.md.
+
+import { join } from 'node:path';
+
+import { ChatPage } from './browser.mjs';
+
+const kQuestion = 'Show me how to sort a list in Python, with a short example.';
+
+async function shoot(browser, url, file, options, hasPanel) {
+  const chat = await ChatPage.open(browser, url, { deviceScaleFactor: 2, ...options });
+  await chat.ask(kQuestion);
+  if (hasPanel) await chat.page.getByRole('button', { name: 'Settings', exact: true }).click();
+  await chat.page.locator('#thread').evaluate((thread) => { thread.scrollTop = 0; });
+  await chat.page.screenshot({ path: file });
+  await chat.close();
+}
+
+export async function takeScreenshots(browser, url, folder) {
+  await shoot(browser, url, join(folder, 'chat-light.png'), { viewport: { width: 1280, height: 800 }, colorScheme: 'light' }, true);
+  await shoot(browser, url, join(folder, 'chat-dark.png'), { viewport: { width: 1280, height: 800 }, colorScheme: 'dark' }, false);
+  await shoot(browser, url, join(folder, 'chat-small.png'), { viewport: { width: 390, height: 844 }, colorScheme: 'light', isMobile: true, hasTouch: true }, false);
+}
