@@ -7,10 +7,10 @@ import { ChatPage } from './browser.mjs';
 const kQuestion = 'Show me how to sort a list in Python, with a short example.';
 
 async function shoot(browser, url, file, options, hasPanel) {
-  const chat = await ChatPage.open(browser, url, { deviceScaleFactor: 2, ...options });
+  const chat = await ChatPage.open(browser, url, { deviceScaleFactor: 1.5, ...options });
   await chat.ask(kQuestion);
   if (hasPanel) await chat.page.getByRole('button', { name: 'Settings', exact: true }).click();
-  await chat.page.locator('#thread').evaluate((thread) => { thread.scrollTop = 0; });
+  await chat.page.locator('#thread').evaluate((thread, isAtEnd) => { thread.scrollTop = isAtEnd ? thread.scrollHeight : 0; }, hasPanel);
   await chat.page.screenshot({ path: file });
   await chat.close();
 }

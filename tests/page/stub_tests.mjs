@@ -103,6 +103,7 @@ export const stubTests = {
     await chat.page.keyboard.press('Alt+n');
     await chat.ask('two');
     assert.deepEqual(await chat.page.locator('#conversations .open').allTextContents(), ['two', 'one']);
+    await chat.page.locator('#conversations li').last().hover(); // rename and delete appear
     await chat.page.getByRole('button', { name: 'Rename “one”' }).click();
     await chat.page.getByLabel('Title of the conversation').fill('<b>first</b>');
     await chat.page.getByLabel('Title of the conversation').press('Enter');
@@ -111,6 +112,7 @@ export const stubTests = {
     assert.equal(await chat.questions().textContent(), 'one');
     await chat.reload();
     assert.equal(await chat.page.locator('h1').textContent(), '<b>first</b>');
+    await chat.page.locator('#conversations li').last().hover();
     await chat.page.getByRole('button', { name: 'Delete “<b>first</b>”' }).click();
     await chat.page.getByRole('button', { name: 'Delete', exact: true }).click();
     assert.deepEqual(await chat.page.locator('#conversations .open').allTextContents(), ['two']);

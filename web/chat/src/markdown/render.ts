@@ -39,7 +39,7 @@ export function renderCode(doc: Maker, text: string, language: string): HTMLElem
   const label = make(doc, 'span', [doc.createTextNode(language || 'text')], { class: 'code-language' });
   const copy = make(doc, 'button', [doc.createTextNode('Copy')], { type: 'button', class: 'copy-code', 'aria-label': 'Copy code' });
   const bar = make(doc, 'div', [label, copy], { class: 'code-bar' });
-  const code = make(doc, 'pre', [make(doc, 'code', spans)], { tabindex: '0', role: 'region', 'aria-label': `${language || 'text'} code` });
+  const code = make(doc, 'pre', [make(doc, 'code', spans)], { tabindex: '0', role: 'group', 'aria-label': `${language || 'text'} code` });
   return make(doc, 'div', [bar, code], { class: 'code-block' });
 }
 
@@ -65,7 +65,7 @@ function renderTable(doc: Maker, table: Block & { kind: 'table' }): HTMLElement 
   const head = make(doc, 'thead', [row(table.head, 'th')]);
   const body = make(doc, 'tbody', table.rows.map((cells) => row(cells, 'td')));
   const inner = make(doc, 'table', [head, body]);
-  return make(doc, 'div', [inner], { class: 'table-scroll', tabindex: '0', role: 'region', 'aria-label': 'table' });
+  return make(doc, 'div', [inner], { class: 'table-scroll', tabindex: '0', role: 'group', 'aria-label': 'table' });
 }
 
 export function renderBlock(doc: Maker, block: Block): HTMLElement {
