@@ -61,6 +61,14 @@ export class ChatPage {
     await this.page.locator('#stop').waitFor({ state: 'hidden' });
   }
 
+  // Short answers, and always the same ones.
+  async limitAnswers(tokens) {
+    await this.page.getByRole('button', { name: 'Settings', exact: true }).click();
+    await this.page.getByLabel('Max tokens').fill(String(tokens));
+    await this.page.getByLabel('Temperature').fill('0');
+    await this.page.getByRole('button', { name: 'Close settings' }).click();
+  }
+
   answers() {
     return this.page.locator('.message.assistant');
   }

@@ -3,7 +3,7 @@
 // Usage: node tests/page/page_test.mjs [--ballast PATH [--model MODEL] | --server URL] [--screenshots DIR] [--only TEXT]
 //   --ballast PATH      starts PATH serve MODEL (smollm2) on a free port, after PATH get MODEL
 //   --server URL        a server that is running
-//   --screenshots DIR   writes chat-light.png, chat-dark.png and chat-small.png, from the real server where there is one
+//   --screenshots DIR   writes chat-light.png, chat-dark.png and chat-small.png, of the real server
 //   --only TEXT         the tests whose names contain TEXT
 // Without a server only the tests with the stub run.
 
@@ -59,9 +59,9 @@ try {
   const url = real?.url ?? options.server;
   if (url !== undefined) await runAll('server', realTests, (test) => test(browser, url.endsWith('/') ? url : `${url}/`));
   if (options.screenshots !== undefined) {
+    if (url === undefined) throw new Error('--screenshots needs a real answer: give --ballast or --server.');
     mkdirSync(options.screenshots, { recursive: true });
-    if (url !== undefined) await takeScreenshots(browser, url, options.screenshots);
-    else await withStub((stub) => takeScreenshots(browser, stub.url, options.screenshots));
+    await takeScreenshots(browser, url, options.screenshots);
   }
 } finally {
   await browser.close();

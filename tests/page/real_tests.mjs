@@ -7,13 +7,6 @@ import { ChatPage } from './browser.mjs';
 
 const kCount = 'Count from one to five hundred, in words, and explain each number.';
 
-async function setMaxTokens(chat, count) {
-  await chat.page.getByRole('button', { name: 'Settings', exact: true }).click();
-  await chat.page.getByLabel('Max tokens').fill(String(count));
-  await chat.page.getByLabel('Temperature').fill('0');
-  await chat.page.getByRole('button', { name: 'Close settings' }).click();
-}
-
 export const realTests = {
   async 'the page is served under its policy, and the model is listed'(browser, url) {
     const chat = await ChatPage.open(browser, url);
@@ -28,7 +21,7 @@ export const realTests = {
 
   async 'an answer appears piece by piece, with its counts'(browser, url) {
     const chat = await ChatPage.open(browser, url);
-    await setMaxTokens(chat, 48);
+    await chat.limitAnswers(48);
     await chat.page.evaluate(() => {
       window.lengths = new Set();
       new MutationObserver(() => window.lengths.add(document.querySelector('.message.assistant .body')?.textContent.length ?? 0))
@@ -57,7 +50,7 @@ export const realTests = {
 
   async 'a reload keeps the conversation, and it can go on'(browser, url) {
     const chat = await ChatPage.open(browser, url);
-    await setMaxTokens(chat, 16);
+    await chat.limitAnswers(16);
     await chat.ask('What is the capital of France?');
     const before = await chat.lastAnswer().textContent();
     await chat.reload();
@@ -69,7 +62,7 @@ export const realTests = {
 
   async 'the same question at temperature 0 gets the same answer, as a branch'(browser, url) {
     const chat = await ChatPage.open(browser, url);
-    await setMaxTokens(chat, 16);
+    await chat.limitAnswers(16);
     await chat.ask('Name a colour.');
     const first = await chat.lastAnswer().textContent();
     await chat.page.getByRole('button', { name: 'Regenerate' }).click();
@@ -89,7 +82,7 @@ export const realTests = {
   async 'hostile HTML stays text'(browser, url) {
     const hostile = '<img src=x onerror="window.hacked=1"><script>window.hacked=1</script>';
     const chat = await ChatPage.open(browser, url);
-    await setMaxTokens(chat, 32);
+    await chat.limitAnswers(32);
     await chat.ask(`Repeat this exactly: ${hostile}`);
     assert.ok((await chat.questions().textContent()).includes(hostile));
     assert.equal(await chat.page.locator('#thread img, #thread script, #thread iframe').count(), 0);
@@ -99,10 +92,12 @@ export const realTests = {
 
   async 'a schema makes JSON, and a schema that the server refuses is told'(browser, url) {
     const chat = await ChatPage.open(browser, url);
-    await setMaxTokens(chat, 200);
+    await chat.limitAnswers(200);
     await chat.page.getByRole('button', { name: 'Settings', exact: true }).click();
     await chat.page.getByRole('button', { name: 'Insert an example' }).click();
     await chat.ask('Describe a ship.');
+    const refusals = await chat.answers().last().locator('.note.failed').allTextContents();
+    assert.deepEqual(refusals, [], 'the server refused the example');
     const answer = JSON.parse(await chat.lastAnswer().locator('pre').textContent());
     assert.equal(typeof answer.title, 'string');
     assert.ok(Array.isArray(answer.tags));

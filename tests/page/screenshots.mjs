@@ -4,10 +4,11 @@ import { join } from 'node:path';
 
 import { ChatPage } from './browser.mjs';
 
-const kQuestion = 'Show me how to sort a list in Python, with a short example.';
+const kQuestion = 'Write a Python function that checks whether a number is even.';
 
 async function shoot(browser, url, file, options, hasPanel) {
   const chat = await ChatPage.open(browser, url, { deviceScaleFactor: 1.5, ...options });
+  await chat.limitAnswers(250);
   await chat.ask(kQuestion);
   if (hasPanel) await chat.page.getByRole('button', { name: 'Settings', exact: true }).click();
   await chat.page.locator('#thread').evaluate((thread, isAtEnd) => { thread.scrollTop = isAtEnd ? thread.scrollHeight : 0; }, hasPanel);

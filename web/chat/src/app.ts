@@ -52,11 +52,14 @@ export class App {
   private readonly panel = new Panel((change) => this.conversations.changeSettings(change));
   private readonly model = byId('model', HTMLSelectElement);
   private models: string[] = [];
-  private facts: ServerFacts = { contextTokens: null };
+  private facts: ServerFacts = { model: '', contextTokens: null };
 
   constructor(drawers: Drawers) {
     this.drawers = drawers;
-    this.model.addEventListener('change', () => this.conversations.changeSettings({ model: this.model.value }));
+    this.model.addEventListener('change', () => {
+      this.conversations.changeSettings({ model: this.model.value });
+      this.draw();
+    });
     window.addEventListener('pagehide', () => this.conversations.flush());
     document.addEventListener('visibilitychange', () => this.conversations.flush());
   }
@@ -102,7 +105,9 @@ export class App {
     document.title = conversation.messages.length > 0 ? `${conversation.title} – Ballast` : 'Ballast';
     this.sidebar.show(this.conversations.list(), conversation.id, new Set(this.running.keys()));
     this.thread.show(conversation);
-    this.composer.show(this.running.has(conversation.id), contextText(shownPath(conversation), this.facts.contextTokens));
+    const isKnown = this.facts.model === '' || this.facts.model === conversation.settings.model;
+    const context = contextText(shownPath(conversation), isKnown ? this.facts.contextTokens : null);
+    this.composer.show(this.running.has(conversation.id), context);
     this.panel.show(conversation.settings);
     this.drawModels();
   }

@@ -32,6 +32,7 @@ export interface Piece {
 }
 
 export interface ServerFacts {
+  model: string; // of which they are; empty: of all
   contextTokens: number | null;
 }
 
@@ -142,9 +143,9 @@ export class Client {
     try {
       const props = fieldsOf(await (await this.request('props', {})).json());
       const defaults = fieldsOf(props['default_generation_settings']);
-      return { contextTokens: countOf(props['n_ctx']) ?? countOf(defaults['n_ctx']) };
+      return { model: textOf(props['model_alias']), contextTokens: countOf(props['n_ctx']) ?? countOf(defaults['n_ctx']) };
     } catch {
-      return { contextTokens: null };
+      return { model: '', contextTokens: null };
     }
   }
 

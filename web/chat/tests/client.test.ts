@@ -104,8 +104,8 @@ test('models and facts', async () => {
   const models = clientFor(() => Response.json({ data: [{ id: 'a' }, { id: 5 }, null, { id: 'b' }] }));
   assert.deepEqual(await models.models(), ['a', 'b']);
   await assert.rejects(clientFor(() => Response.json({})).models(), /without a list/);
-  assert.deepEqual(await clientFor(() => Response.json({ default_generation_settings: { n_ctx: 2048 } })).facts(), { contextTokens: 2048 });
-  assert.deepEqual(await clientFor(() => new Response('', { status: 404 })).facts(), { contextTokens: null });
+  assert.deepEqual(await clientFor(() => Response.json({ model_alias: 'm', default_generation_settings: { n_ctx: 2048 } })).facts(), { model: 'm', contextTokens: 2048 });
+  assert.deepEqual(await clientFor(() => new Response('', { status: 404 })).facts(), { model: '', contextTokens: null });
 });
 
 test('Retry-After is read as seconds or as a date', () => {

@@ -162,10 +162,10 @@ test('hostile texts take time in proportion to their length', () => {
   for (const piece of pieces) {
     const text = piece.repeat(size / piece.length);
     for (const place of [text, `\`\`\`js\n${text}`, `| a |\n|---|\n| ${text}`]) {
-      const begin = performance.now();
+      const begin = process.cpuUsage(); // not the clock: other programs may be running
       render(place);
-      const took = performance.now() - begin;
-      assert.ok(took < 3000, `${JSON.stringify(piece)}: ${took.toFixed(0)} ms`);
+      const took = process.cpuUsage(begin).user / 1000;
+      assert.ok(took < 2000, `${JSON.stringify(piece)}: ${took.toFixed(0)} ms`);
     }
   }
 });

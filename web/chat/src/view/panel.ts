@@ -3,9 +3,13 @@
 import { type Settings, kNumbers, parseNumber, parseSchema } from '../settings.ts';
 import { byId, make } from './element.ts';
 
+// Lengths are bounded, because small models like to go on.
 const kExampleSchema = {
   type: 'object',
-  properties: { title: { type: 'string' }, tags: { type: 'array', items: { type: 'string' }, maxItems: 3 } },
+  properties: {
+    title: { type: 'string', maxLength: 60 },
+    tags: { type: 'array', items: { type: 'string', maxLength: 20 }, maxItems: 3 },
+  },
   required: ['title', 'tags'],
   additionalProperties: false,
 };
