@@ -28,7 +28,7 @@ export const stubTests = {
     await chat.ask('echo: **bold** and `code`');
     assert.equal(await chat.lastAnswer().locator('strong').textContent(), 'bold');
     assert.match(await chat.answers().last().locator('.stats').textContent(), /stub · 23 prompt tokens \(16 cached\) · 3 answer tokens · [\d.]+ tokens\/s · first token after/);
-    assert.equal(await chat.page.locator('#context').textContent(), '26 of 4,096 tokens of context');
+    assert.equal(await chat.page.locator('#context').textContent(), '26 of 4,096 context tokens used');
     const body = stub.requests.at(-1);
     assert.deepEqual(body.stream_options, { include_usage: true });
     assert.equal(body.model, 'stub');
@@ -121,6 +121,21 @@ export const stubTests = {
     await chat.close();
   },
 
+  async 'a conversation that is deleted while it is answered stays deleted'(browser, stub) {
+    const chat = await ChatPage.open(browser, stub.url);
+    await chat.send('slow');
+    await chat.page.locator('#conversations li').hover();
+    await chat.page.getByRole('button', { name: 'Delete “slow”' }).click();
+    await chat.page.getByRole('button', { name: 'Delete', exact: true }).click();
+    await chat.ended();
+    await chat.page.waitForTimeout(300);
+    assert.equal(stub.disconnects, 1);
+    await chat.reload();
+    assert.equal(await chat.page.locator('#conversations li').count(), 0);
+    assert.equal(await chat.questions().count(), 0);
+    await chat.close();
+  },
+
   async 'editing branches, regenerating too, and the arrows lead back'(browser, stub) {
     const chat = await ChatPage.open(browser, stub.url);
     await chat.ask('one');
@@ -197,10 +212,10 @@ export const stubTests = {
     chat.expected.push(/429/, /503/);
     stub.refusal = { status: 429, message: 'the queue is full', headers: { 'Retry-After': '3' } };
     await chat.ask('hello');
-    assert.match(await chat.answers().last().locator('.note.failed').textContent(), /busy: the queue is full The server asks to wait 3 s\./);
+    assert.match(await chat.answers().last().locator('.note.failed').textContent(), /busy: the queue is full\. Try again in 3 s\./);
     stub.refusal = { status: 503, message: 'the model is being loaded' };
     await chat.page.getByRole('button', { name: 'Retry' }).click();
-    await chat.page.getByText('not available: the model is being loaded').first().waitFor();
+    await chat.page.getByText('unavailable: the model is being loaded').first().waitFor();
     await chat.page.getByRole('button', { name: 'Retry' }).click();
     await chat.lastAnswer().getByText('Answer to').waitFor();
     await chat.ended();
@@ -268,7 +283,7 @@ export const stubTests = {
       { name: 'big.txt', mimeType: 'text/plain', buffer: Buffer.alloc(300 * 1024, 'x') },
     ]);
     await chat.page.getByText('b.bin is not a text file').waitFor();
-    await chat.page.getByText('big.txt has 300 KiB; at most 256 KiB').waitFor();
+    await chat.page.getByText('big.txt is 300 KiB; the limit is 256 KiB').waitFor();
     await chat.ask('explain');
     assert.equal(stub.requests.at(-1).messages[0].content, 'File "a.py":\n\n````py\nprint("```")\n````\n\nexplain');
     await chat.page.locator('.message.user summary').getByText('a.py').waitFor();
@@ -422,7 +437,7 @@ export const stubTests = {
       Storage.prototype.setItem = () => { throw new DOMException('full', 'QuotaExceededError'); };
     });
     await chat.page.goto(stub.url);
-    await chat.page.getByText('does not let the page keep anything').waitFor();
+    await chat.page.getByText('does not let the page store data').waitFor();
     await chat.ask('hello');
     assert.match(await chat.lastAnswer().textContent(), /Answer to/);
     await chat.close();
@@ -435,7 +450,7 @@ export const stubTests = {
     });
     await chat.page.goto(stub.url);
     await chat.ask('one');
-    await chat.page.getByText('The browser has no room left').waitFor();
+    await chat.page.getByText('storage is full').waitFor();
     await chat.ask('two');
     assert.equal(await chat.answers().count(), 2);
     await chat.close();

@@ -253,7 +253,7 @@ export class App {
       if (timer !== 0) return;
       timer = window.setTimeout(() => {
         timer = 0;
-        this.conversations.save(conversation);
+        if (this.conversations.get(conversation.id) === conversation) this.conversations.save(conversation); // unless deleted
         if (this.current.id === conversation.id) this.thread.update(message, conversation);
       }, kDrawDelayMs);
     });

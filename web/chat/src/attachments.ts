@@ -19,11 +19,11 @@ export async function readAttachments(files: readonly TextFile[], attached: read
   let total = attached.reduce((sum, file) => sum + file.text.length, 0);
   for (const file of files) {
     if (attached.length + added.length >= kMaxFiles) {
-      problems.push(`${file.name}: a message takes at most ${kMaxFiles} files.`);
+      problems.push(`${file.name}: at most ${kMaxFiles} files can be attached to one message.`);
     } else if (file.size > kMaxFileBytes) {
-      problems.push(`${file.name} has ${kilobytes(file.size)}; at most ${kilobytes(kMaxFileBytes)} can be attached.`);
+      problems.push(`${file.name} is ${kilobytes(file.size)}; the limit is ${kilobytes(kMaxFileBytes)}.`);
     } else if (total + file.size > kMaxTotalBytes) {
-      problems.push(`${file.name}: the files of a message may have ${kilobytes(kMaxTotalBytes)} in total.`);
+      problems.push(`${file.name}: the files of one message are limited to ${kilobytes(kMaxTotalBytes)} in total.`);
     } else {
       const text = await textOf(file);
       if (text === null) problems.push(`${file.name} is not a text file in UTF-8.`);

@@ -65,7 +65,7 @@ function errorText(value: unknown): string {
   return textOf(error) || textOf(fieldsOf(error)['message']) || textOf(fieldsOf(value)['detail']);
 }
 
-// The data of one event. A server that fails in the middle of an answer says so in an event.
+// The data of one event. A server that fails in the middle of an answer reports it as an event.
 export function readPiece(data: string): Piece {
   let value: unknown;
   try {
@@ -107,10 +107,10 @@ async function failureOf(response: Response): Promise<ApiError> {
   }
   const said = text.trim().slice(0, kMaxErrorChars) || `The server answered with status ${response.status}.`;
   const wait = retryAfterSeconds(response.headers.get('Retry-After'));
-  const again = wait === null ? '' : ` The server asks to wait ${wait} s.`;
+  const again = wait === null ? '' : `${/[.!?]$/.test(said) ? '' : '.'} Try again in ${wait} s.`;
   if (response.status === 401) return new ApiError('key', said);
   if (response.status === 429) return new ApiError('busy', `The server is busy: ${said}${again}`, wait);
-  if (response.status === 503) return new ApiError('unavailable', `The server is not available: ${said}${again}`, wait);
+  if (response.status === 503) return new ApiError('unavailable', `The server is unavailable: ${said}${again}`, wait);
   return new ApiError(response.status >= 500 ? 'server' : 'refused', said, wait);
 }
 

@@ -19,7 +19,7 @@ function connectImport(app: App): void {
     const file = picker.files?.[0];
     picker.value = '';
     if (file === undefined) return;
-    if (file.size > kMaxImportBytes) app.problem(`${file.name} has ${file.size} bytes; at most ${kMaxImportBytes} can be imported.`);
+    if (file.size > kMaxImportBytes) app.problem(`${file.name} is ${file.size} bytes; the limit is ${kMaxImportBytes}.`);
     else void file.text().then((text) => app.import(text), () => app.problem(`${file.name} could not be read.`));
   });
 }
@@ -28,8 +28,8 @@ function connectKeys(app: App, drawers: Drawers): void {
   const nothing = (): void => undefined;
   const shortcuts: Shortcut[] = [
     { keys: 'Enter', does: 'Send the message', code: '', run: nothing },
-    { keys: 'Shift+Enter', does: 'Begin a new line', code: '', run: nothing },
-    { keys: 'Esc', does: 'Stop the answer; close what is open', code: '', run: nothing },
+    { keys: 'Shift+Enter', does: 'Start a new line', code: '', run: nothing },
+    { keys: 'Esc', does: 'Stop the answer, or close an open panel', code: '', run: nothing },
     { keys: 'Alt+N', does: 'New conversation', code: 'KeyN', run: () => app.begin() },
     { keys: 'Alt+R', does: 'Regenerate the last answer', code: 'KeyR', run: () => app.regenerateLast() },
     { keys: 'Alt+↑', does: 'Edit the last question', code: 'ArrowUp', run: () => app.editLast() },
@@ -37,7 +37,7 @@ function connectKeys(app: App, drawers: Drawers): void {
     { keys: 'Alt+C', does: 'Show or hide the conversations', code: 'KeyC', run: () => drawers.toggleSidebar() },
     { keys: 'Alt+S', does: 'Show or hide the settings', code: 'KeyS', run: () => drawers.togglePanel() },
     { keys: 'Alt+M', does: 'Go to the message field', code: 'KeyM', run: () => byId('draft', HTMLTextAreaElement).focus() },
-    { keys: '?', does: 'This list (outside of text fields)', code: '', run: nothing },
+    { keys: '?', does: 'Show this list (outside text fields)', code: '', run: nothing },
   ];
   const help = (): void => showShortcuts(shortcuts);
   listen(shortcuts, () => app.closeOrStop(), help);
@@ -53,7 +53,7 @@ function start(): void {
   onClick('copy-python', () => app.copyDraft('python'));
   onClick('export', () => app.exportAll());
   onClick('delete-all', () => void app.removeAll());
-  onClick('change-key', () => void app.changeKey('The key that this server asks for, if it does.').then((isGiven) => {
+  onClick('change-key', () => void app.changeKey('Needed only if the server was started with API keys.').then((isGiven) => {
     if (isGiven) void app.askServer();
   }));
   connectImport(app);

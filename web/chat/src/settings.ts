@@ -25,12 +25,12 @@ interface NumberRule {
 }
 
 export const kNumbers: readonly NumberRule[] = [
-  { name: 'temperature', label: 'Temperature', hint: '0: always the likeliest token', min: 0, max: 2, isInteger: false },
-  { name: 'top_p', label: 'Top p', hint: 'likeliest tokens up to this probability', min: 0, max: 1, isInteger: false },
-  { name: 'top_k', label: 'Top k', hint: 'this many likeliest tokens', min: 0, max: 1_000_000, isInteger: true },
-  { name: 'min_p', label: 'Min p', hint: 'tokens at least this likely, relative to the likeliest', min: 0, max: 1, isInteger: false },
-  { name: 'max_tokens', label: 'Max tokens', hint: 'length of an answer', min: 1, max: 10_000_000, isInteger: true },
-  { name: 'seed', label: 'Seed', hint: 'the same seed gives the same answer', min: 0, max: Number.MAX_SAFE_INTEGER, isInteger: true },
+  { name: 'temperature', label: 'Temperature', hint: '0: always pick the likeliest token', min: 0, max: 2, isInteger: false },
+  { name: 'top_p', label: 'Top p', hint: 'sample from the likeliest tokens up to this total probability', min: 0, max: 1, isInteger: false },
+  { name: 'top_k', label: 'Top k', hint: 'sample from this many of the likeliest tokens', min: 0, max: 1_000_000, isInteger: true },
+  { name: 'min_p', label: 'Min p', hint: 'drop tokens less likely than this fraction of the likeliest', min: 0, max: 1, isInteger: false },
+  { name: 'max_tokens', label: 'Max tokens', hint: 'maximum length of an answer', min: 1, max: 10_000_000, isInteger: true },
+  { name: 'seed', label: 'Seed', hint: 'the same seed repeats the same answer', min: 0, max: Number.MAX_SAFE_INTEGER, isInteger: true },
 ];
 
 export function defaultSettings(): Settings {

@@ -32,5 +32,5 @@ export function contextText(path: readonly Message[], contextTokens: number | nu
   const stats = path.findLast((message) => message.stats?.promptTokens != null)?.stats;
   if (stats?.promptTokens == null) return '';
   const used = (stats.promptTokens + (stats.answerTokens ?? 0)).toLocaleString('en');
-  return contextTokens === null ? `${used} tokens so far` : `${used} of ${contextTokens.toLocaleString('en')} tokens of context`;
+  return contextTokens === null ? `${used} tokens used` : `${used} of ${contextTokens.toLocaleString('en')} context tokens used`;
 }

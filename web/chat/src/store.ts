@@ -57,7 +57,7 @@ export class Store {
     try {
       this.database = await openDatabase();
     } catch {
-      this.events.problem('This browser does not let the page keep anything: conversations are lost when the page is closed. Export what matters.');
+      this.events.problem('This browser does not let the page store data: conversations are lost when the page is closed. Export what you want to keep.');
     }
   }
 
@@ -110,7 +110,7 @@ export class Store {
       this.wasFull = true;
       const isFull = error instanceof DOMException && error.name === 'QuotaExceededError';
       this.events.problem(isFull
-        ? 'The browser has no room left: the latest messages are not saved. Export them, or delete conversations.'
+        ? "The browser's storage is full: the latest messages are not saved. Export them, or delete old conversations."
         : `The latest messages could not be saved: ${error instanceof Error ? error.message : error}`);
     }
   }

@@ -29,14 +29,14 @@ function objectAt(value: unknown, where: string): Fields {
 
 function listAt(value: unknown, where: string, most: number): unknown[] {
   if (!Array.isArray(value)) throw new ImportError(`${where} is not a list.`);
-  if (value.length > most) throw new ImportError(`${where} has ${value.length} entries; at most ${most} are read.`);
+  if (value.length > most) throw new ImportError(`${where} has ${value.length} entries; the limit is ${most}.`);
   return value;
 }
 
 function textAt(fields: Fields, name: string, where: string, most = kMaxImportBytes): string {
   const value = fields[name];
-  if (typeof value !== 'string') throw new ImportError(`${where}.${name} is not a text.`);
-  if (value.length > most) throw new ImportError(`${where}.${name} has ${value.length} characters; at most ${most} are read.`);
+  if (typeof value !== 'string') throw new ImportError(`${where}.${name} is not a string.`);
+  if (value.length > most) throw new ImportError(`${where}.${name} has ${value.length} characters; the limit is ${most}.`);
   return value;
 }
 
@@ -46,7 +46,7 @@ function optionalText(fields: Fields, name: string, where: string): string {
 
 function idAt(fields: Fields, name: string, where: string): string {
   const id = textAt(fields, name, where, kMaxIdChars);
-  if (!/^[A-Za-z0-9_-]+$/.test(id)) throw new ImportError(`${where}.${name} is not an id: only letters, digits, - and _ may be in it.`);
+  if (!/^[A-Za-z0-9_-]+$/.test(id)) throw new ImportError(`${where}.${name} is not an id: only letters, digits, - and _ are allowed.`);
   return id;
 }
 
@@ -115,8 +115,8 @@ function checkTree(messages: readonly Message[], first: string | null, where: st
   const byId = new Map<string, Message>();
   messages.forEach((message, index) => {
     const place = `${where}.messages[${index}]`;
-    if (byId.has(message.id)) throw new ImportError(`${place}.id is that of an earlier message.`);
-    if (message.parent !== null && !byId.has(message.parent)) throw new ImportError(`${place}.parent is no earlier message.`);
+    if (byId.has(message.id)) throw new ImportError(`${place}.id is already used by an earlier message.`);
+    if (message.parent !== null && !byId.has(message.parent)) throw new ImportError(`${place}.parent is not an earlier message.`);
     byId.set(message.id, message);
   });
   messages.forEach((message, index) => {
@@ -124,7 +124,7 @@ function checkTree(messages: readonly Message[], first: string | null, where: st
       throw new ImportError(`${where}.messages[${index}].chosen does not follow this message.`);
     }
   });
-  if (first !== null && byId.get(first)?.parent !== null) throw new ImportError(`${where}.first is no first message.`);
+  if (first !== null && byId.get(first)?.parent !== null) throw new ImportError(`${where}.first is not a first message.`);
 }
 
 export function readConversation(value: unknown, where: string): Conversation {

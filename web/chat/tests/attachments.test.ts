@@ -22,7 +22,7 @@ test('a large file is not even read', async () => {
   const large: TextFile = { name: 'l', size: kMaxFileBytes + 1, arrayBuffer: () => { throw new Error('it was read'); } };
   const { added, problems } = await readAttachments([large], []);
   assert.deepEqual(added, []);
-  assert.match(problems[0]!, /has 257 KiB; at most 256 KiB/);
+  assert.match(problems[0]!, /is 257 KiB; the limit is 256 KiB/);
 });
 
 test('files are bounded in number and in total', async () => {

@@ -70,8 +70,8 @@ test('refusals are told with what the server says', async () => {
   const answer = (status: number, body: string, headers: Record<string, string> = {}) => clientFor(() => new Response(body, { status, headers }));
   const cases: [Client, string, RegExp, number | null][] = [
     [answer(401, '{"error":{"message":"no key"}}'), 'key', /^no key$/, null],
-    [answer(429, '{"error":{"message":"queue full"}}', { 'Retry-After': '7' }), 'busy', /busy: queue full.*wait 7 s/, 7],
-    [answer(503, 'loading'), 'unavailable', /not available: loading/, null],
+    [answer(429, '{"error":{"message":"queue full"}}', { 'Retry-After': '7' }), 'busy', /busy: queue full.*again in 7 s/, 7],
+    [answer(503, 'loading'), 'unavailable', /unavailable: loading/, null],
     [answer(400, '{"error":{"message":"schema: unknown keyword"}}'), 'refused', /^schema: unknown keyword$/, null],
     [answer(404, '{"error":"no such model"}'), 'refused', /^no such model$/, null],
     [answer(500, ''), 'server', /status 500/, null],

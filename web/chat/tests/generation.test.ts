@@ -40,8 +40,8 @@ test('an answer is put together, with its times and counts', async () => {
   assert.deepEqual(message.stats, { promptTokens: 1200, cachedTokens: 8, answerTokens: 3, firstTokenMs: 200, answerMs: 200 });
   assert.equal(tokensPerSecond(message.stats!), 10);
   assert.equal(statsText(message), 'm · 1,200 prompt tokens (8 cached) · 3 answer tokens · 10.0 tokens/s · first token after 0.20 s');
-  assert.equal(contextText([message], 2048), '1,203 of 2,048 tokens of context');
-  assert.equal(contextText([message], null), '1,203 tokens so far');
+  assert.equal(contextText([message], 2048), '1,203 of 2,048 context tokens used');
+  assert.equal(contextText([message], null), '1,203 tokens used');
   assert.equal(changed(), 6);
 });
 

@@ -32,7 +32,7 @@ export function askKey(reason: string, current: string): Promise<string | null> 
     const save = (): void => {
       const key = field.value.trim();
       if (/[^\x21-\x7e]/.test(key)) {
-        problem.textContent = 'A key has only letters, digits and signs, without spaces.';
+        problem.textContent = 'A key contains only letters, digits and symbols, no spaces.';
         return;
       }
       answer = key;

@@ -127,7 +127,7 @@ export class MessageView {
   private drawNote(): void {
     this.note.replaceChildren();
     const { state, error, finish } = this.message;
-    const text = state === 'failed' ? error : state === 'stopped' ? 'Stopped.' : finish === 'length' ? 'The answer reached the limit of tokens.' : '';
+    const text = state === 'failed' ? error : state === 'stopped' ? 'Stopped.' : finish === 'length' ? 'The answer reached the token limit.' : '';
     this.note.hidden = text === '';
     this.note.classList.toggle('failed', state === 'failed');
     if (text === '') return;

@@ -68,7 +68,7 @@ export class Thread {
   }
 
   private empty(): HTMLElement {
-    return make('div', { attributes: { class: 'empty' } }, make('p', {}, 'What is on your mind?'),
+    return make('div', { attributes: { class: 'empty' } }, make('p', {}, 'How can I help?'),
       make('p', { attributes: { class: 'hint' } }, 'Your messages go to this server only. Conversations are kept in this browser.'));
   }
 
