@@ -1,6 +1,6 @@
 """Checks the program against the real NumPy, safetensors, gguf-py, netcl, Burn, tiktoken, tokenizers, SentencePiece,
-huggingface_hub and llama.cpp's vocabularies, and calls the C interface from Rust and Go. Started by scripts/interop,
-which builds the peers.
+huggingface_hub and llama.cpp's vocabularies, calls the C interface from Rust and Go, and asks a server with the clients
+of OpenAI, LangChain, Ollama and Anthropic. Started by scripts/interop, which builds the peers.
 
 Prints one line a case, `ok|FAIL <peer> <direction> <what>`: direction "read" is their file and our reader, "write" our
 file and their reader. The last line is `N passed, M failed`; the exit status is 1 when anything failed or could not run.
@@ -19,7 +19,7 @@ from harness import Ballast, Suite
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = Path(__file__).resolve().parent.parent / "data" / "templates"
 PEERS = ("numpy", "safetensors", "gguf", "netcl", "burn", "tiktoken", "tokenizers", "sentencepiece", "llama", "templates",
-         "hub", "smollm2", "c")
+         "hub", "smollm2", "c", "serve")
 
 
 def arguments():
@@ -33,6 +33,8 @@ def arguments():
     parser.add_argument("--c-rust", type=Path, help="the program in Rust that calls the C interface")
     parser.add_argument("--c-go", help="the one in Go; empty: there is no Go here")
     parser.add_argument("--libraries", type=Path, help="folder of libballast_c.so")
+    parser.add_argument("--clients-python", type=Path, help="the Python that has the clients of tests/interop/serve")
+    parser.add_argument("--clients-node", type=Path, help="a folder with those for Node and clients.mjs")
     parser.add_argument("--peer", action="append", choices=PEERS, help="only this one (may be repeated)")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="leave the files there")
     parser.add_argument("--verbose", action="store_true", help="show where an unexpected error came from")
@@ -54,6 +56,7 @@ def run_all(options, folder):
         extra = {"burn": (options.burn_newest, options.burn_old), "tiktoken": (options.gpt2,),
                  "llama": (options.llama,),
                  "c": (options.c_rust, options.c_go or None, options.libraries, ROOT / "models/default/model.gptrs"),
+                 "serve": (options.clients_python, options.clients_node),
                  "templates": (options.render_template, options.llama / "templates", RECORDINGS)}.get(peer, ())
         # A peer that cannot even start (no OpenCL device, a broken package) is a failed case, not a skipped one.
         with suite.case("both", f"the {peer} cases ran to their end"):
