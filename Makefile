@@ -14,7 +14,7 @@ DESTDIR ?=
 configured = CMAKE_GENERATOR="$${CMAKE_GENERATOR:-$$(command -v ninja > /dev/null && echo Ninja || echo Unix Makefiles)}" \
 	cmake --log-level=WARNING
 
-.PHONY: build demo demo-chat test test-asan test-faults test-tsan bench bench-storage bench-peers bench-batching bench-python test-python test-wheel wheels interop interop-torch page test-page format lint clean install bootstrap configure
+.PHONY: build demo demo-chat test test-asan test-faults test-tsan bench bench-storage bench-peers bench-batching bench-python test-python test-wheel wheels interop interop-torch page test-page test-serve format lint clean install bootstrap configure
 
 build: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_static ballast_shared ballast_c
@@ -48,7 +48,7 @@ test-asan: bootstrap
 	ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	  ctest --preset asan -j $(JOBS)
 
-tsan_suites = io archive params ops device backends engine training
+tsan_suites = io archive params ops device backends engine serve training
 tsan_tests = *
 empty =
 space = $(empty) $(empty)
@@ -106,6 +106,10 @@ interop-torch: build
 # Rebuilds the chat page from web/chat. The built files are committed: nothing else needs npm.
 page:
 	scripts/build_page
+
+# The long form of a part of `test`: 64 clients that disturb each other get what each gets alone, 10,000 leave at once.
+test-serve: build
+	tests/server/load_test.py build/bin/ballast models/default/model.gptrs --clients 64 --rounds 5 --cancel 10000
 
 # Drives the chat page in Chromium, against scripted answers and against `ballast serve` with SmolLM2 (89 MiB, fetched
 # once). page_options="--screenshots docs/images" also writes the pictures of docs/serve.md.

@@ -34,8 +34,10 @@ class Server:
         return connection.getresponse().read().decode()
 
     def running(self):
-        """Requests that the server has, by its own counters."""
-        counts = re.findall(r"^ballast_requests_(?:running|waiting)(?:\{[^}]*\})? (\d+)", self.get("/metrics"), re.M)
+        """Texts that the server computes or keeps in line, by its own counters."""
+        counts = re.findall(r"^ballast_sequences_(?:running|waiting)(?:\{[^}]*\})? (\d+)", self.get("/metrics"), re.M)
+        if len(counts) != 2:
+            raise AssertionError(f"/metrics does not say what is running: {counts}")
         return sum(map(int, counts))
 
     def memory_kib(self):
@@ -122,7 +124,7 @@ def wait_until_idle(server):
     end = time.monotonic() + WAIT_S
     while server.running() > 0:
         if time.monotonic() > end:
-            return [f"{server.running()} requests are left of clients that have gone"]
+            return [f"{server.running()} texts are left of clients that have gone"]
         time.sleep(0.05)
     return []
 

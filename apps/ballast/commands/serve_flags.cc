@@ -195,7 +195,8 @@ void add_serve_flags(Command& command, ServeFlags& flags) {
                  "Log requests, never their contents (default), or none");
   command.flag("--no-preload", flags.no_preload, "Load models when they are first asked for, not at the start");
 
-  command.count("--parallel", "N", service.engine.most_sequences, "Write N answers at a time (16)", 1, kMostParallelAnswers);
+  command.count("--parallel", "N", service.engine.most_sequences, "Write N answers at a time (16)", 1,
+                kMostParallelAnswers);
   command.count("--queue", "N", service.most_waiting, "Let N requests wait; more get status 429 (256)", 0, 1'000'000);
   command.count("--max-per-key", "N", service.most_per_key, "Requests of one API key at a time (default: no limit)", 1);
   command.count("--max-tokens", "N", service.most_tokens, "Longest answer, in tokens (default: the context)", 1);
