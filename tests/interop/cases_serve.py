@@ -17,7 +17,7 @@ MODEL = "smollm2"
 @contextlib.contextmanager
 def server(ballast, *arguments):
     """The address of a server that is told to stop at the end, and must then end with 0."""
-    process = subprocess.Popen([ballast.program, "serve", *arguments, "--port", "0"], stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen([ballast.program, "serve", *arguments, "--listen", "127.0.0.1:0"], stderr=subprocess.PIPE, text=True)
     try:
         said = []
         for line in process.stderr:

@@ -15,7 +15,7 @@ WAIT_S = 300  # for anything; nothing here is meant to take long
 
 class Server:
     def __init__(self, program, model):
-        self.process = subprocess.Popen([program, "serve", model, "--port", "0", "--queue", "1000"], stderr=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen([program, "serve", model, "--listen", "127.0.0.1:0", "--queue", "1000"], stderr=subprocess.PIPE, text=True)
         for line in self.process.stderr:
             found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
             if found:

@@ -23,7 +23,7 @@ const cases = {
     require(text === whole.choices[0].message.content, JSON.stringify([text, whole.choices[0].message.content]));
   },
   async "openai (Node): the helper that puts a stream together"() {
-    const completion = await client.chat.completions.stream(question).finalChatCompletion();
+    const completion = await client.chat.completions.stream({...question, stop: [" "]}).finalChatCompletion();
     require(completion.choices[0].message.content, JSON.stringify(completion));
   },
   async "openai (Node): an unknown model is a NotFoundError"() {

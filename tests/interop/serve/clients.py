@@ -2,11 +2,13 @@
 
 import asyncio
 import sys
+import typing
 
 import anthropic
 import langchain_openai
 import ollama
 import openai
+import pydantic
 from langchain_core.messages import HumanMessage, SystemMessage
 
 from cases import require, run_cases
@@ -55,7 +57,7 @@ def chat_stream(url, model):
 
 def chat_helper(url, model):
     """openai: the helper that puts a stream together"""
-    with openai_client(url).chat.completions.stream(model=model, messages=[{"role": "user", "content": QUESTION}],
+    with openai_client(url).chat.completions.stream(model=model, messages=[{"role": "user", "content": QUESTION}], stop=[" "],
                                                     **LIMITS) as stream:
         for _ in stream:
             pass
@@ -82,6 +84,20 @@ def chat_stop(url, model):
     stop = first[len(first) // 2:][:3]
     answer = ask(url, model, stop=[stop]).choices[0]
     require(answer.message.content == first[:first.index(stop)] and answer.finish_reason == "stop", f"{answer} of {first!r}")
+
+
+def structured(url, model):
+    """openai: parse() makes an object of an answer that follows a schema"""
+    class Person(pydantic.BaseModel):
+        name: typing.Annotated[str, pydantic.Field(max_length=20)]
+        age: typing.Annotated[int, pydantic.Field(ge=0, le=120)]
+        colours: typing.Annotated[list[typing.Literal["red", "green", "blue"]], pydantic.Field(max_length=3)]
+
+    for seed in range(3):
+        answer = openai_client(url).chat.completions.parse(
+            model=model, messages=[{"role": "user", "content": "Invent a person."}], response_format=Person, seed=seed,
+            temperature=1, max_tokens=400)
+        require(isinstance(answer.choices[0].message.parsed, Person), f"{answer}")
 
 
 def completions(url, model):
@@ -165,13 +181,15 @@ def ollama_chat(url, model):
 def anthropic_messages(url, model):
     """anthropic: messages, whole and streamed, and counting tokens"""
     client = anthropic.Anthropic(base_url=url, api_key="none", max_retries=0)
+    greedy = {"extra_body": {"temperature": 0}}
     question = {"model": model, "system": "Be brief.", "messages": [{"role": "user", "content": QUESTION}]}
-    answer = client.messages.create(**question, max_tokens=16, temperature=0)
+    answer = client.messages.create(**question, max_tokens=16, **greedy)
     require(answer.content[0].text and answer.stop_reason in ("end_turn", "max_tokens"), f"{answer}")
-    with client.messages.stream(**question, max_tokens=16, temperature=0) as stream:
+    with client.messages.stream(**question, max_tokens=16, **greedy) as stream:
         text = "".join(stream.text_stream)
     require(text == answer.content[0].text, f"{text!r} and {answer.content[0].text!r}")
-    require(client.messages.count_tokens(**question).input_tokens == answer.usage.input_tokens, "another number of tokens")
+    counted = answer.usage.input_tokens + (answer.usage.cache_read_input_tokens or 0)
+    require(client.messages.count_tokens(**question).input_tokens == counted, f"{answer.usage}")
     try:
         client.messages.create(**{**question, "model": "nothing"}, max_tokens=16)
         raise AssertionError("an unknown model was found")
@@ -180,5 +198,5 @@ def anthropic_messages(url, model):
 
 
 if __name__ == "__main__":
-    run_cases([models, chat, chat_stream, chat_helper, chat_choices, chat_logprobs, chat_stop, completions, errors, leaves,
+    run_cases([models, chat, chat_stream, chat_helper, chat_choices, chat_logprobs, chat_stop, structured, completions, errors, leaves,
                many, langchain, ollama_chat, anthropic_messages], *sys.argv[1:])
