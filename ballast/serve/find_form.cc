@@ -9,9 +9,11 @@ namespace ballast::serve {
 
 namespace {
 
+// Whatever is wrong with a form, the client wrote it.
 Refusal form_refusal(const Error& error, const std::string& param) {
   Refusal refusal = refusal_of(error);
-  if (!is_clients_fault(error)) return refusal;
+  if (error.code == ErrorCode::kOutOfMemory) return refusal;
+  refusal = {};
   refusal.message = fmt::format("\"{}\" cannot be enforced: {}", param, error.message);
   refusal.param = param;
   refusal.code = "invalid_form";

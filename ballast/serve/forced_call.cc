@@ -131,7 +131,7 @@ FormAsk schema_form(std::string schema) {
 }  // namespace
 
 Result<std::string> arguments_schema(const ToolAsk& tool, std::string_view base) {
-  JsonReader json(tool.parameters.empty() ? "{}" : tool.parameters, "schema");
+  JsonReader json(tool.parameters.empty() ? std::string_view("{}") : std::string_view(tool.parameters), "schema");
   JsonWriter moved;
   BALLAST_CHECK(SchemaMove(json, moved, base).copy_root());
   return moved.take();

@@ -54,7 +54,7 @@ TEST_F(OtherClientsToolsTest, OllamaTakesAFormat) {
     EXPECT_EQ(json_at(generated.body, "response"), json_at(chat.body, "message/content"));
   }
   const auto any =
-      rig_->post("/api/chat", R"({"model":"dice","stream":false,"format":"json","options":{"num_predict":9},
+      rig_->post("/api/chat", R"({"model":"dice","stream":false,"format":"json","options":{"num_predict":40},
                                                "messages":[{"role":"user","content":"Hi"}]})");
   EXPECT_THAT(json_string(json_at(any.body, "message/content")), HasSubstr("{")) << any.body;
 }

@@ -126,7 +126,8 @@ TEST_F(StructuredTest, JsonObjectsParse) {
     ASSERT_EQ(answer.status, 200) << answer.body;
     const std::string text = chat_text(answer);
     EXPECT_THAT(text, HasSubstr("{"));
-    if (finish_reason(answer) == "stop") EXPECT_EQ(json_at(text, "").substr(0, 1), "{") << text;
+    // It fails the test where the text is not exactly one value.
+    if (finish_reason(answer) == "stop") json_at(text, "x");
   }
 }
 
@@ -149,8 +150,10 @@ TEST_F(StructuredTest, TheFormBeginsBehindTheReasoning) {
     const auto answer = ask("brooder", R"(,"guided_choice":["yes","no"],"logit_bias":{"6":5})", seed);
     ASSERT_EQ(answer.status, 200) << answer.body;
     const std::string text = chat_text(answer);
-    if (finish_reason(answer) == "stop") EXPECT_TRUE(text == "yes" || text == "no") << answer.body;
-    else EXPECT_TRUE(text.size() < 3) << answer.body;
+    if (finish_reason(answer) == "stop") {
+      EXPECT_TRUE(text == "yes" || text == "no") << answer.body;
+    }
+    EXPECT_TRUE(std::string("yes").starts_with(text) || std::string("no").starts_with(text)) << answer.body;
   }
   const auto free = ask("brooder", R"(,"guided_choice":["yes"],"logit_bias":{"6":100})");
   EXPECT_EQ(chat_text(free), "yes") << free.body;
@@ -170,7 +173,7 @@ TEST_F(StructuredTest, SaysWhatIsWrongWithAForm) {
       {R"(,"response_format":{"type":"xml"})", "response_format.type", "json_object"},
       {R"(,"response_format":"json")", "response_format", "object"},
       {R"(,"grammar":"root ::= x")", "grammar", "x"},
-      {R"(,"guided_regex":"(")", "guided_regex", "("},
+      {R"(,"guided_regex":"(")", "guided_regex", "a group is not closed"},
       {R"(,"guided_choice":[])", "guided_choice", "a list of texts"},
       {R"(,"guided_choice":["a",""])", "guided_choice", "empty"},
       {R"(,"grammar":"root ::= \"a\"","guided_regex":"a")", "guided_regex", "\"grammar\""},

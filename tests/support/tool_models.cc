@@ -13,6 +13,8 @@ namespace ballast::testing {
 
 namespace {
 
+constexpr size_t kModelTokens = 128;
+
 constexpr std::pair<std::string_view, bool> kAddedTokens[] = {
     {"<unk>", true},    {"<s>", true},       {"</s>", true},         {"[TOOL_CALLS]", true}, {"[ARGS]", true},
     {"<think>", false}, {"</think>", false}, {"<tool_call>", false}, {"</tool_call>", false}};
@@ -21,6 +23,8 @@ constexpr std::pair<std::string_view, bool> kAddedTokens[] = {
 std::vector<std::string> characters() {
   std::vector<std::string> all = {"\xC4\xA0", "\xC4\x8A"};  // the space and the end of a line
   for (char c = '!'; c <= '~'; ++c) all.emplace_back(1, c);
+  // So that whatever the model draws is a token.
+  for (char c = 'A'; std::size(kAddedTokens) + all.size() < kModelTokens; ++c) all.push_back(std::string("z") + c);
   return all;
 }
 
