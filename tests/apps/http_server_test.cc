@@ -349,7 +349,9 @@ TEST_F(HttpServerTest, BodiesOfAllRequestsTogetherHaveALimit) {
   TestClient first(port_);
   first.say(request);
   answerer_.wait_for();
-  EXPECT_THAT(one_answer(request), StartsWith("HTTP/1.1 503 "));
+  TestClient refused(port_);
+  refused.say(request);
+  EXPECT_THAT(refused.answer(), StartsWith("HTTP/1.1 503 "));
   answerer_.wait_for().sink->send({.status = 200, .content_type = "text/plain", .body = {}});
   first.answer();
   TestClient second(port_);  // there is room again
