@@ -54,6 +54,7 @@ SAMPLES = {
     "A dtype": (r"\bkF8E5M2\b", r"ballast/base/"),
     "A quantised type": (r"\bkQ5_1\b|\b(?:de|en)code_q5_1\b", r"ballast/base/|ballast/tensor/"),
     "A command": (r"\badd_hash\b", r"apps/"),
+    "A protocol of the service": (r"\banthropic_endpoints\b", r"ballast/serve/"),
     "An adapter": (r"\badapt_burn_to_pytorch\b", r"ballast/edit/"),
     "A kind of module": (r"\bkGroupNorm\b", r"ballast/edit/(?:.*/)?modules\.(?:h|cc)$"),
     "A functional": (r"slice_along_axis|SliceAlongAxis",
