@@ -34,7 +34,8 @@ TEST(StructuredOutput, IsValidForEverySeed) {
 }
 
 TEST(StructuredOutput, OfManyPromptsIsThatOfEachAlone) {
-  const ProgramSetting input{.input = "It was\nShe said\n"};
+  ProgramSetting input;
+  input.input = "It was\nShe said\n";
   const ProgramRun run = run_ballast(
       {"generate", "--prompts", "-", "--regex", "(yes|no)[!.]", "--json", "--max-tokens", "20", "--seed", "3"}, input);
   EXPECT_EQ(run.exit_code, 0) << run.err;
