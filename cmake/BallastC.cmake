@@ -3,6 +3,7 @@
 file(GLOB sources CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/bindings/c/*.cc")
 add_library(ballast_c_objects OBJECT ${sources})
 ballast_unity(ballast_c_objects)
+ballast_light_optimisation(ballast_c_objects)
 target_include_directories(ballast_c_objects PUBLIC "${PROJECT_SOURCE_DIR}/include")
 target_link_libraries(ballast_c_objects PRIVATE ballast_options ballast::static)
 

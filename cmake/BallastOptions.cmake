@@ -81,5 +81,13 @@ endif()
 # Called by every target of ours with many files. Files that tell the compiler something of their own (options, the
 # re-inclusion of Highway) stay alone.
 function(ballast_unity target)
-  set_target_properties(${target} PROPERTIES UNITY_BUILD ${BALLAST_UNITY} UNITY_BUILD_BATCH_SIZE 10)
+  set_target_properties(${target} PROPERTIES UNITY_BUILD ${BALLAST_UNITY} UNITY_BUILD_BATCH_SIZE 24)
+endfunction()
+
+# Called by targets in which no time is spent: they read requests and options, print, and call what computes. They compile
+# in two thirds of the time.
+function(ballast_light_optimisation target)
+  if(NOT BALLAST_SANITIZE)
+    target_compile_options(${target} PRIVATE $<$<CONFIG:RelWithDebInfo>:-O1>)
+  endif()
 endfunction()
