@@ -58,9 +58,11 @@ if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_L
   target_compile_options(ballast_options INTERFACE -Wno-restrict)
 endif()
 if(BALLAST_UNITY)
-  # A local name may well be the name of something in the file before, and a source file is no header because another
-  # file includes it. A build without unity gives both warnings.
-  target_compile_options(ballast_options INTERFACE -Wno-shadow $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
+  # A local name may well be the name of something in the file before, a source file is no header because another file
+  # includes it, and the more GCC inlines, the more variables it takes for uninitialised. A build without unity gives all
+  # of these warnings.
+  target_compile_options(ballast_options INTERFACE -Wno-shadow
+    $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage> $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 endif()
 if(BALLAST_WERROR)
   target_compile_options(ballast_options INTERFACE -Werror)
