@@ -61,17 +61,21 @@ ModelTable::~ModelTable() {
   hosts.clear();
 }
 
-const ModelTable::Entry* ModelTable::find(std::string_view name) const {
-  if (name.empty()) return entries_.empty() ? nullptr : &entries_.front();
+const ModelTable::Entry* ModelTable::find_exactly(std::string_view name) const {
   for (const Entry& entry : entries_) {
     const auto& aliases = entry.model.aliases;
     if (entry.model.name == name || std::ranges::find(aliases, name) != aliases.end()) return &entry;
   }
-  // Ollama's clients write a tag behind every name.
-  constexpr std::string_view kLatest = ":latest";
-  if (name.ends_with(kLatest) && name.size() > kLatest.size())
-    return find(name.substr(0, name.size() - kLatest.size()));
   return nullptr;
+}
+
+const ModelTable::Entry* ModelTable::find(std::string_view name) const {
+  if (name.empty()) return entries_.empty() ? nullptr : &entries_.front();
+  if (const Entry* const entry = find_exactly(name)) return entry;
+  // Ollama's clients write a tag behind every name. One tag, not as many as a client likes to write.
+  constexpr std::string_view kLatest = ":latest";
+  if (!name.ends_with(kLatest)) return nullptr;
+  return find_exactly(name.substr(0, name.size() - kLatest.size()));
 }
 
 std::string ModelTable::name_of(std::string_view name) const {

@@ -94,6 +94,7 @@ class ModelTable {
     uint64_t last_use = 0;
     EngineCounters before{};  // of hosts that are gone
   };
+  const Entry* find_exactly(std::string_view name) const;
   const Entry* find(std::string_view name) const;
   std::optional<Refusal> make_room(const ModelHost& asking, uint64_t bytes);
   void retire(Entry& entry);

@@ -143,5 +143,14 @@ TEST(HostileBodies, ManyMembersAndLongLists) {
   EXPECT_THAT(many.body, ::testing::HasSubstr("at most 128"));
 }
 
+TEST(HostileBodies, ANameHasOneTagAndNotAMillion) {
+  ServiceRig rig;
+  std::string name = "tiny";
+  for (int i = 0; i < 1'000'000; ++i) name += ":latest";
+  const auto answer = rig.post("/v1/completions", fmt::format(R"({{"model":"{}","prompt":"a"}})", name));
+  EXPECT_EQ(answer.status, 404);
+  EXPECT_EQ(json_at(answer.body, "error/code"), "\"model_not_found\"");
+}
+
 }  // namespace
 }  // namespace ballast::testing
