@@ -53,6 +53,11 @@ uint64_t ModelHost::loaded_bytes() const {
   return loaded_bytes_;
 }
 
+void ModelHost::claim(uint64_t bytes) {
+  const std::lock_guard lock(mutex_);
+  loaded_bytes_ = bytes;
+}
+
 void ModelHost::retire() {
   const std::lock_guard lock(mutex_);
   is_retired_ = true;
@@ -124,19 +129,27 @@ std::optional<Refusal> ModelHost::open() {
   }
   // Parameters are read when they are first touched, so there is still time.
   if (auto refusal = make_room_(*this, model->param_bytes)) return refusal;
-  if (model->text) {
-    auto engine = model->text->start_engine(options_.engine);
-    if (!engine) {
-      log(engine.error().message);
-      return Refusal{.status = 500, .message = "the server could not start the model", .may_retry = false};
-    }
-    model->runner = std::make_unique<Runner>(std::move(*engine), inbox_, [this](std::string_view what) { log(what); });
+  if (auto refusal = start(*model)) {
+    model.reset();
+    claim(0);
+    return refusal;
   }
   model->load = std::chrono::steady_clock::now() - begin;
   open_ = std::move(model);
   const std::lock_guard lock(mutex_);
   is_open_ = true;
   loaded_bytes_ = open_->param_bytes;
+  return std::nullopt;
+}
+
+std::optional<Refusal> ModelHost::start(OpenModel& model) {
+  if (!model.text) return std::nullopt;
+  auto engine = model.text->start_engine(options_.engine);
+  if (!engine) {
+    log(engine.error().message);
+    return Refusal{.status = 500, .message = "the server could not start the model", .may_retry = false};
+  }
+  model.runner = std::make_unique<Runner>(std::move(*engine), inbox_, [this](std::string_view what) { log(what); });
   return std::nullopt;
 }
 

@@ -37,8 +37,8 @@ struct OpenModel {
 // Any thread may call it.
 class ModelHost {
  public:
-  // Is asked before the weights of so many bytes are read; tells why they must not be.
-  using MakeRoom = std::function<std::optional<Refusal>(const ModelHost&, uint64_t bytes)>;
+  // Is asked before the weights of so many bytes are read; tells why they must not be, or has the host claim them.
+  using MakeRoom = std::function<std::optional<Refusal>(ModelHost&, uint64_t bytes)>;
   // One of the two is null.
   using Work = std::function<void(OpenModel* model, const Refusal* why_not)>;
 
@@ -60,7 +60,9 @@ class ModelHost {
 
   bool is_idle() const;
   bool is_open() const;
-  uint64_t loaded_bytes() const;  // 0: it is not open
+  uint64_t loaded_bytes() const;  // or those that it has claimed; 0: it is not open
+  // Before the model is open, so that two that are being opened do not both take the same room.
+  void claim(uint64_t bytes);
   // When nobody holds a place any more, the model is closed and the thread ends.
   void retire();
   // Answers everything that runs or waits with an error, and retires.
@@ -71,6 +73,7 @@ class ModelHost {
   void run();
   void do_work(const Work& work);
   std::optional<Refusal> open();
+  std::optional<Refusal> start(OpenModel& model);
   Status open_parts(OpenModel& model) const;
   void log(std::string_view what) const;
 

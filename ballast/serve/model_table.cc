@@ -96,7 +96,7 @@ std::variant<Lease, Refusal> ModelTable::acquire(std::string_view name, uint64_t
   }
   if (!entry->host) {
     entry->host = std::make_unique<ModelHost>(
-        entry->model, options_, [this](const ModelHost& host, uint64_t bytes) { return make_room(host, bytes); });
+        entry->model, options_, [this](ModelHost& host, uint64_t bytes) { return make_room(host, bytes); });
   }
   entry->last_use = ++uses_;
   ModelHost& host = *entry->host;
@@ -139,7 +139,7 @@ bool ModelTable::is_idle() const {
 }
 
 // Closes models that nobody uses, those first that were not asked for the longest.
-std::optional<Refusal> ModelTable::make_room(const ModelHost& asking, uint64_t bytes) {
+std::optional<Refusal> ModelTable::make_room(ModelHost& asking, uint64_t bytes) {
   if (options_.model_budget == 0) return std::nullopt;
   if (bytes > options_.model_budget) {
     return Refusal{
@@ -161,7 +161,10 @@ std::optional<Refusal> ModelTable::make_room(const ModelHost& asking, uint64_t b
       const bool can_go = loaded != 0 && entry.host->is_idle();
       if (can_go && (oldest == nullptr || entry.last_use < oldest->last_use)) oldest = &entry;
     }
-    if (taken <= options_.model_budget) return std::nullopt;
+    if (taken <= options_.model_budget) {
+      asking.claim(bytes);
+      return std::nullopt;
+    }
     if (oldest == nullptr) {
       return Refusal{
           .status = 503,

@@ -96,7 +96,7 @@ class ModelTable {
   };
   const Entry* find_exactly(std::string_view name) const;
   const Entry* find(std::string_view name) const;
-  std::optional<Refusal> make_room(const ModelHost& asking, uint64_t bytes);
+  std::optional<Refusal> make_room(ModelHost& asking, uint64_t bytes);
   void retire(Entry& entry);
   void forget_ended();
 

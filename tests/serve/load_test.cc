@@ -190,6 +190,29 @@ TEST(ServiceModels, AreLoadedOnFirstUseAndEvictedForOthers) {
   busy.leave();
 }
 
+TEST(ServiceModels, ThatAreOpenedAtTheSameTimeShareTheBudget) {
+  serve::ServiceOptions options = rig_options();
+  options.model_budget = 13'000'000;  // one of the three
+  ServiceRig rig(options);
+  for (int round = 0; round < 20; ++round) {
+    std::vector<ServiceRig::Started> started;
+    for (const char* name : {"tiny", "plain", "thinker"}) {
+      started.push_back(rig.start("POST", "/v1/completions",
+                                  fmt::format(R"({{"model":"{}","prompt":"It","max_tokens":1}})", name)));
+    }
+    int answered = 0;
+    for (const auto& one : started) answered += one.sink->wait().status == 200 ? 1 : 0;
+    EXPECT_GE(answered, 1);
+    double bytes = 0;
+    for (const char* name : {"tiny", "plain", "thinker"}) {
+      bytes += rig.metric(fmt::format("ballast_model_bytes{{model=\"{}\"}}", name));
+    }
+    EXPECT_LE(bytes, 13e6);
+    rig.service().reload();
+    rig.wait_until_idle();
+  }
+}
+
 TEST(ServiceModels, OneThatIsTooLargeIsToldWithTheNumbers) {
   serve::ServiceOptions options = rig_options();
   options.model_budget = 1'000'000;
