@@ -39,6 +39,17 @@ size_t held_from(std::string_view text, std::string_view mark) {
   return end_of_text(text.substr(0, end));
 }
 
+// The end of a call that is not inside one of its strings.
+size_t tag_end_outside_strings(std::string_view text, size_t begin) {
+  bool is_string = false;
+  for (size_t at = begin; at < text.size(); ++at) {
+    if (is_string && text[at] == '\\') ++at;
+    else if (text[at] == '"') is_string = !is_string;
+    else if (!is_string && text.substr(at).starts_with(kTagEnd)) return at;
+  }
+  return std::string_view::npos;
+}
+
 // The text of an object, given as one or, as OpenAI's clients write it, as a string that holds one.
 std::optional<std::string> object_text(JsonReader& json) {
   const auto type = json.peek();
@@ -153,15 +164,22 @@ void ToolCallReader::advance_to_mark(ToolText& out, bool is_last) {
 // False: its end has not come yet. At the end of the text it need not come.
 bool ToolCallReader::take_tagged_call(ToolText& out, bool is_last) {
   const size_t begin = pending_.find(kTagBegin) + kTagBegin.size();
-  const size_t end = pending_.find(kTagEnd, begin);
+  size_t end = pending_.find(kTagEnd, begin);
   if (end == std::string::npos && !is_last) return false;
-  const size_t behind = end == std::string::npos ? pending_.size() : end + kTagEnd.size();
-  const std::string_view inner = std::string_view(pending_).substr(begin, std::min(end, pending_.size()) - begin);
-  if (auto calls = calls_in(inner)) {
-    std::ranges::move(*calls, std::back_inserter(out.calls));
-  } else {
-    out.content += pending_.substr(0, behind);
+  const auto calls_to = [&](size_t to) {
+    return calls_in(std::string_view(pending_).substr(begin, std::min(to, pending_.size()) - begin));
+  };
+  auto calls = calls_to(end);
+  if (!calls && end != std::string::npos) {
+    // An argument may be a text that has the mark in it.
+    const size_t outside = tag_end_outside_strings(pending_, begin);
+    if (outside == std::string::npos && !is_last) return false;
+    if (outside != end) calls = calls_to(outside);
+    if (calls) end = outside;
   }
+  const size_t behind = end == std::string::npos ? pending_.size() : end + kTagEnd.size();
+  if (calls) std::ranges::move(*calls, std::back_inserter(out.calls));
+  else out.content += pending_.substr(0, behind);
   pending_.erase(0, behind);
   is_inside_ = false;
   return true;
@@ -218,12 +236,17 @@ std::optional<std::vector<ToolCall>> ToolCallReader::calls_in(std::string_view t
 std::optional<std::vector<ToolCall>> ToolCallReader::named_calls_in(std::string_view text) const {
   std::vector<ToolCall> calls;
   for (;;) {
-    const size_t next = text.find(kMistral);
-    const std::string_view one = text.substr(0, next);
-    const size_t arguments = one.find(kNamedCallArguments);
+    const size_t arguments = text.find(kNamedCallArguments);
     if (arguments == std::string_view::npos) return std::nullopt;
-    const std::string_view name = trimmed(one.substr(0, std::min(arguments, one.find(kMistralCallId))));
-    const std::string_view object = trimmed(one.substr(arguments + kNamedCallArguments.size()));
+    const size_t begin = arguments + kNamedCallArguments.size();
+    const std::string_view name = trimmed(text.substr(0, std::min(arguments, text.find(kMistralCallId))));
+    // An argument may be a text that has the mark in it.
+    size_t next = text.find(kMistral, begin);
+    std::string_view object = trimmed(text.substr(begin, next - begin));
+    while (!is_object(object) && next != std::string_view::npos) {
+      next = text.find(kMistral, next + kMistral.size());
+      object = trimmed(text.substr(begin, next - begin));
+    }
     if (!is_offered(name) || !is_object(object)) return std::nullopt;
     calls.push_back({std::string(name), std::string(object)});
     if (next == std::string_view::npos) return calls;

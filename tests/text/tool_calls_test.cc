@@ -69,6 +69,17 @@ TEST(TaggedCalls, NeedNoEndWhereTheTextEnds) {
   EXPECT_EQ(read(ToolCallStyle::kTagged, "<tool_call>{\"name\": \"time\"}"), (Seen{"", {"time {}"}}));
 }
 
+TEST(TaggedCalls, MayHaveTheirOwnMarksInTheirArguments) {
+  constexpr std::string_view kCall =
+      "<tool_call>{\"name\": \"time\", \"arguments\": {\"a\": \"\\\"<tool_call> </tool_call> b\"}}";
+  constexpr std::string_view kSeen = "time {\"a\": \"\\\"<tool_call> </tool_call> b\"}";
+  EXPECT_EQ(read(ToolCallStyle::kTagged, kCall), (Seen{"", {std::string(kSeen)}}));
+  EXPECT_EQ(read(ToolCallStyle::kTagged, std::string(kCall) + "</tool_call><tool_call>{\"name\": \"weather\"}"),
+            (Seen{"", {std::string(kSeen), "weather {}"}}));
+  EXPECT_EQ(read(ToolCallStyle::kTagged, "<tool_call>don\"t</tool_call><tool_call>{\"name\": \"time\"}</tool_call>"),
+            (Seen{"<tool_call>don\"t</tool_call>", {"time {}"}}));
+}
+
 TEST(TaggedCalls, ThatAreBrokenAreText) {
   for (const std::string text :
        {"<tool_call>{\"name\": \"time\", \"arguments\": {</tool_call>", "<tool_call>no JSON</tool_call> and more",
@@ -91,6 +102,12 @@ TEST(MistralCalls, HaveNamesBeforeTheirArguments) {
   const Seen seen =
       read(ToolCallStyle::kMistralNamed, "Well.[TOOL_CALLS]time[ARGS]{\"a\": 1}[TOOL_CALLS]weather[ARGS]{}");
   EXPECT_EQ(seen, (Seen{"Well.", {"time {\"a\": 1}", "weather {}"}}));
+}
+
+TEST(MistralCalls, MayHaveTheirOwnMarksInTheirArguments) {
+  EXPECT_EQ(read(ToolCallStyle::kMistralNamed,
+                 "[TOOL_CALLS]time[ARGS]{\"a\": \"[TOOL_CALLS]time[ARGS]{} [CALL_ID]\"}[TOOL_CALLS]weather[ARGS]{}"),
+            (Seen{"", {"time {\"a\": \"[TOOL_CALLS]time[ARGS]{} [CALL_ID]\"}", "weather {}"}}));
 }
 
 TEST(MistralCalls, ThatAreBrokenAreText) {
