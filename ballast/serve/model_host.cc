@@ -2,9 +2,25 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ballast/io/guard.h"
 
 namespace ballast::serve {
+
+namespace {
+
+// A budget for the KV cache may have room for less than the context.
+uint64_t longest_text(const Engine& engine, uint64_t context) {
+  uint64_t fits = 0, too_long = std::min(context, UINT64_MAX - 1) + 1;
+  while (too_long - fits > 1) {
+    const uint64_t middle = fits + (too_long - fits) / 2;
+    (engine.check({.prompt = {0}, .max_tokens = middle}) ? fits : too_long) = middle;
+  }
+  return fits;
+}
+
+}  // namespace
 
 ModelHost::ModelHost(const ServedModel& model, const ServiceOptions& options, MakeRoom make_room)
     : model_(model),
@@ -149,6 +165,7 @@ std::optional<Refusal> ModelHost::start(OpenModel& model) {
     log(engine.error().message);
     return Refusal{.status = 500, .message = "the server could not start the model", .may_retry = false};
   }
+  model.most_tokens = longest_text(**engine, model.text->context_length());
   model.runner = std::make_unique<Runner>(std::move(*engine), inbox_, [this](std::string_view what) { log(what); });
   return std::nullopt;
 }

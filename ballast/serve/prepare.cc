@@ -85,8 +85,9 @@ std::optional<Refusal> encode_prompt(const OpenModel& model, const PromptAsk& pr
   return std::nullopt;
 }
 
-std::optional<Refusal> check_lengths(const TextModel& text, const AskedPrompts& prompts, const TextAsk& ask) {
-  const uint64_t most = text.context_length();
+std::optional<Refusal> check_lengths(const OpenModel& model, const AskedPrompts& prompts, const TextAsk& ask) {
+  const TextModel& text = *model.text;
+  const uint64_t most = model.most_tokens;
   for (const auto& tokens : prompts.tokens) {
     const bool has_unknown = std::ranges::any_of(tokens, [&](TokenId id) { return id >= text.vocab_size(); });
     if (has_unknown) {
@@ -96,9 +97,11 @@ std::optional<Refusal> check_lengths(const TextModel& text, const AskedPrompts& 
     }
     if (tokens.size() <= most) continue;
     return Refusal{
-        .message = fmt::format("the prompt has {} tokens, but the model's context has {}: shorten it; nothing "
-                               "is cut off silently",
-                               tokens.size(), most),
+        .message = fmt::format("the prompt has {} tokens, but {} {}: shorten it; nothing is cut off silently",
+                               tokens.size(),
+                               most < text.context_length() ? "the server's KV cache has room for"
+                                                            : "the model's context has",
+                               most),
         .param = ask.is_chat ? "messages" : "prompt",
         .code = "context_length_exceeded"};
   }
@@ -126,9 +129,9 @@ std::vector<TokenId> ends_for(const OpenModel& model, const TextAsk& ask) {
   return ends;
 }
 
-// The context has room for so many more, and the last one need not be computed with.
-uint64_t tokens_for(const ServiceOptions& options, const TextAsk& ask, uint64_t context, uint64_t prompt) {
-  uint64_t most = context - prompt + 1;
+// There is room for so many more, and the last one need not be computed with.
+uint64_t tokens_for(const ServiceOptions& options, const TextAsk& ask, uint64_t room, uint64_t prompt) {
+  uint64_t most = room - prompt + 1;
   if (options.most_tokens != 0) most = std::min(most, options.most_tokens);
   return std::min(ask.max_tokens.value_or(most), most);
 }
@@ -200,7 +203,7 @@ std::optional<Refusal> prepare_text(OpenModel& model, const ServiceOptions& opti
                                     const std::shared_ptr<TextAnswer>& answer) {
   AskedPrompts prompts;
   if (auto refusal = encode_ask(model, ask, prompts)) return refusal;
-  if (auto refusal = check_lengths(*model.text, prompts, ask)) return refusal;
+  if (auto refusal = check_lengths(model, prompts, ask)) return refusal;
   AnswerPlan plan = plan_for(model, ask, prompts);
   plan.call_ids = seed;
   const auto form = std::make_shared<AnswerForm>();
@@ -217,7 +220,7 @@ std::optional<Refusal> prepare_text(OpenModel& model, const ServiceOptions& opti
       TokenRule formed;
       if (!form->branches.empty()) formed = make_form_rule(form, *model.tokenizer, tokens.size(), stops);
       Request request{.prompt = tokens,
-                      .max_tokens = tokens_for(options, ask, model.text->context_length(), tokens.size()),
+                      .max_tokens = tokens_for(options, ask, model.most_tokens, tokens.size()),
                       .sampling = sampling_for(*model.text, ask),
                       .stop_tokens = stops,
                       .constraint = make_token_rule(ask, tokens.size(), ends, std::move(formed)),

@@ -88,7 +88,7 @@ Leave props(ServiceState& state, Call& call) {
         JsonWriter json;
         json.begin_object().key("model_alias").string(name).key("build_info").string("ballast-" + version);
         json.key("total_slots").number(slots);
-        const uint64_t context = open.text ? open.text->context_length() : open.embedder->max_length();
+        const uint64_t context = open.text ? open.most_tokens : open.embedder->max_length();
         json.key("default_generation_settings").begin_object().key("n_ctx").number(context).end_object();
         json.key("chat_template").string(open.chat ? open.chat->template_text() : "");
         json.key("modalities").begin_object().key("vision").boolean(false).key("audio").boolean(false).end_object();

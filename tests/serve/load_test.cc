@@ -213,6 +213,23 @@ TEST(ServiceModels, ThatAreOpenedAtTheSameTimeShareTheBudget) {
   }
 }
 
+TEST(ServiceModels, ASmallKvCacheShortensWhatFitsAndRefusesNoAnswer) {
+  serve::ServiceOptions options = rig_options();
+  options.most_tokens = 0;
+  options.engine.most_bytes = 1U << 20U;  // less than a whole context
+  ServiceRig rig(options);
+  const auto answer = rig.post(kChatPath, numbered_chat(1, R"(,"ignore_eos":true)"));
+  EXPECT_EQ(answer.status, 200) << answer.body;
+  EXPECT_EQ(json_at(answer.body, "choices/0/finish_reason"), "\"length\"");
+  const std::string room(json_at(rig.get("/props").body, "default_generation_settings/n_ctx"));
+  std::string words;
+  for (int i = 0; i < 200; ++i) words += " a";
+  const auto refused = rig.post("/v1/completions", fmt::format(R"({{"model":"tiny","prompt":"{}"}})", words));
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_EQ(json_at(refused.body, "error/code"), "\"context_length_exceeded\"");
+  EXPECT_THAT(refused.body, HasSubstr("KV cache has room for " + room));
+}
+
 TEST(ServiceModels, OneThatIsTooLargeIsToldWithTheNumbers) {
   serve::ServiceOptions options = rig_options();
   options.model_budget = 1'000'000;
