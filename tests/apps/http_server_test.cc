@@ -404,6 +404,29 @@ TEST_F(HttpServerTest, ABodyIsAskedForOnlyWhereItIsWanted) {
   EXPECT_THAT(stranger.rest(), StartsWith("HTTP/1.1 401 "));
 }
 
+TEST_F(HttpServerTest, AClientOfTheOldVersionIsNotToldToContinue) {
+  start();
+  TestClient client(port_);
+  client.say("POST /echo HTTP/1.0\r\nExpect: 100-continue\r\nContent-Length: 3\r\n\r\n");
+  client.say("abc");
+  const std::string answer = client.rest();
+  EXPECT_THAT(answer, StartsWith("HTTP/1.1 200 "));
+  EXPECT_TRUE(answer.ends_with("POST abc"));
+}
+
+// Behind a proxy, what follows may be the body of one client and be taken for the request of another.
+TEST_F(HttpServerTest, BehindACodingThatIsNotReadNothingIsARequest) {
+  start();
+  for (const std::string_view coding : {"identity", "gzip", "chunked, gzip"}) {
+    TestClient client(port_);
+    client.ask("/echo", fmt::format("Transfer-Encoding: {}\r\n", coding), "POST");
+    client.ask("/echo");
+    const std::string answers = client.rest();
+    EXPECT_THAT(answers, StartsWith("HTTP/1.1 501 ")) << coding;
+    EXPECT_THAT(answers, Not(HasSubstr("HTTP/1.1 200 "))) << coding;
+  }
+}
+
 TEST_F(HttpServerTest, HeadHasTheLengthButNotTheBody) {
   start();
   TestClient client(port_);

@@ -170,7 +170,8 @@ void Connection::on_head() {
   const RequestHead head = read_head(parser_->get());
   method_ = head.method;
   if_none_match_ = head.if_none_match.value_or("");
-  keep_alive_ = parser_->keep_alive();
+  // Behind a coding that is not read, nobody knows where the next request begins.
+  keep_alive_ = parser_->keep_alive() && (!head.transfer_encoding || parser_->chunked());
   state_ = State::kBody;
   if (auto refusal = hub_.gate.check(head, rule_, admission_)) return refuse(*refusal);
   if (hub_.draining) return refuse(stopping_refusal());
@@ -381,6 +382,7 @@ void Connection::linger() {
   if (peer_ended_) return close();
   state_ = State::kLingering;
   inbox_ = {};
+  parser_.reset();  // with a body that no longer counts
   set_deadline(kLingerTime);
   wait_readable();
 }

@@ -81,7 +81,7 @@ std::optional<Refusal> Gate::check(const RequestHead& head, HostRule rule, Admis
     return std::nullopt;
   }
   if (auto refusal = check_body(head)) return refusal;
-  admission.wants_continue = head.expect.has_value();
+  admission.wants_continue = head.expect.has_value() && !head.is_http_1_0;  // HTTP/1.0 knows no such answer
   return check_key(head, admission);
 }
 
