@@ -135,7 +135,7 @@ Status TextAnswer::add_log_probability(Choice& choice, const EngineEvent& event)
   const std::lock_guard turn(plan_.text->model().running());
   BALLAST_TRY(const auto logits, HostValues<float>::of(event.logits));
   BALLAST_TRY(ChosenToken chosen, to_chosen(*plan_.tokenizer, logits.span(), event.token.id, *plan_.log_probabilities));
-  choice.held.push_back(std::move(chosen));
+  choice.held.push_back({std::move(chosen), choice.read_bytes});
   return {};
 }
 
@@ -143,6 +143,8 @@ void TextAnswer::show(Choice& choice, size_t index, std::string_view text, bool 
   if (!plan_.stop.empty()) choice.tail += text;
   std::string allowed = choice.stops.next(text);
   if (is_last) allowed += choice.stops.finish();
+  choice.read_bytes += text.size();
+  choice.shown_bytes += allowed.size();
   SplitText split = choice.split.next(allowed);
   if (is_last || choice.stops.found()) {
     SplitText rest = choice.split.finish();
@@ -153,9 +155,18 @@ void TextAnswer::show(Choice& choice, size_t index, std::string_view text, bool 
   AnswerPiece piece{std::move(split.content), std::move(split.reasoning)};
   if (choice.reader) add_calls(choice, index, is_last || choice.stops.found(), piece);
   const bool has_text = !piece.empty();
-  // Tokens go with their text. What is held back because it may be a stop string keeps its tokens back.
-  if (has_text || is_last) piece.tokens = std::exchange(choice.held, {});
+  if (has_text || is_last) piece.tokens = tokens_shown(choice, is_last && !choice.stops.found());
   if (!piece.empty()) writer_->piece(index, std::move(piece));
+}
+
+// Tokens go with their text. What is held back because it may be a stop string keeps its tokens back.
+std::vector<ChosenToken> TextAnswer::tokens_shown(Choice& choice, bool is_all) {
+  const auto is_shown = [&](const HeldToken& held) { return is_all || held.begin < choice.shown_bytes; };
+  const auto end = std::ranges::find_if_not(choice.held, is_shown);
+  std::vector<ChosenToken> tokens;
+  for (auto at = choice.held.begin(); at != end; ++at) tokens.push_back(std::move(at->token));
+  choice.held.erase(choice.held.begin(), end);
+  return tokens;
 }
 
 // Takes the calls out of the piece's text.

@@ -66,6 +66,10 @@ class TextAnswer {
   bool is_over() const { return is_over_ || has_left_; }
 
  private:
+  struct HeldToken {
+    ChosenToken token;
+    uint64_t begin;  // of its text in that of the choice
+  };
   struct Choice {
     Choice(const AnswerPlan& plan, size_t prompt);
     size_t prompt;
@@ -76,7 +80,8 @@ class TextAnswer {
     uint64_t calls = 0;
     std::string tail{};  // of the text: enough to find a stop string in it
     uint64_t tokens = 0, reasoning_tokens = 0;
-    std::vector<ChosenToken> held{};  // whose text is not shown yet
+    std::vector<HeldToken> held{};  // whose text is not shown yet
+    uint64_t read_bytes = 0, shown_bytes = 0;  // of the text: that came, and that cannot be part of a stop string
     bool is_over = false;
   };
   void take_token(Choice& choice, size_t index, const EngineEvent& event);
@@ -85,6 +90,7 @@ class TextAnswer {
   void add_calls(Choice& choice, size_t index, bool is_last, AnswerPiece& piece) const;
   bool has_enough_calls(const Choice& choice) const { return choice.calls > 0 && !plan_.may_call_several; }
   void show(Choice& choice, size_t index, std::string_view text, bool is_last);
+  static std::vector<ChosenToken> tokens_shown(Choice& choice, bool is_all);
   void end_choice(Choice& choice, size_t index, bool is_cut);
   std::string stop_found(const Choice& choice) const;
   void finish();

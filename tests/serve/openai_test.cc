@@ -189,6 +189,16 @@ TEST_F(OpenAiTest, StopsAtATextThatIsNotShown) {
   EXPECT_EQ(joined(events_of(stream.body), "choices/0/delta/content"), chat_text(whole));
 }
 
+// A sign that may begin a stop string is held back, and let go together with the sign that does begin one.
+TEST_F(OpenAiTest, TokensOfAStopStringHaveNoLogProbabilities) {
+  const auto answer =
+      rig().post(kCompletions,
+                 R"({"model":"tiny","prompt":"It is","max_tokens":20,"temperature":0,"logprobs":0,"stop":["#z","%q"],)"
+                 R"("grammar":"root ::= \"x#%q\""})");
+  EXPECT_EQ(json_at(answer.body, "choices/0/text"), "\"x#\"");
+  EXPECT_EQ(json_at(answer.body, "choices/0/logprobs/tokens"), R"(["x","#"])");
+}
+
 TEST_F(OpenAiTest, LogProbabilitiesComeWithTheirTokens) {
   const std::string settings = R"(,"max_tokens":5,"temperature":0,"logprobs":true,"top_logprobs":3)";
   const auto whole = rig().post(kChat, chat_body(settings));
