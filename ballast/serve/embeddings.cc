@@ -72,7 +72,10 @@ std::variant<HttpAnswer, Refusal> embed_for(OpenModel& model, const EmbeddingAsk
                                           model.embedder->width()),
                    .param = "dimensions"};
   }
-  const auto made = model.embedder->embed(ask.texts, [&](const ProgressUpdate&) { return !left; });
+  const auto is_late = [&] { return ask.deadline && std::chrono::steady_clock::now() >= *ask.deadline; };
+  if (is_late()) return late_refusal();
+  const auto made = model.embedder->embed(ask.texts, [&](const ProgressUpdate&) { return !left && !is_late(); });
+  if (!made && made.error().code == ErrorCode::kCancelled) return late_refusal();
   if (!made) return refusal_of(made.error());
   for (size_t i = 0; i < made->size(); ++i) {
     if ((*made)[i].cut == 0) continue;

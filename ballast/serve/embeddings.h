@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <span>
@@ -20,6 +21,7 @@ struct EmbeddingAsk {
   std::vector<std::string> texts{};
   std::optional<uint64_t> width{};  // that the vectors must have
   bool is_base64 = false;           // little-endian f32, as OpenAI's clients ask for it
+  std::optional<std::chrono::steady_clock::time_point> deadline{};
 };
 
 void read_openai_embeddings(Fields& fields, EmbeddingAsk& ask);

@@ -31,7 +31,7 @@ struct OpenModel {
   uint64_t param_bytes = 0;
   std::string_view kind{};
   std::chrono::nanoseconds load{};
-  uint64_t most_tokens = 0;  // of a text: those of the context, or as many as the KV cache has room for
+  uint64_t most_tokens = 0;          // of a text: those of the context, or as many as the KV cache has room for
   std::unique_ptr<Runner> runner{};  // of a text model; ends first
 };
 

@@ -97,11 +97,9 @@ std::optional<Refusal> check_lengths(const OpenModel& model, const AskedPrompts&
     }
     if (tokens.size() <= most) continue;
     return Refusal{
-        .message = fmt::format("the prompt has {} tokens, but {} {}: shorten it; nothing is cut off silently",
-                               tokens.size(),
-                               most < text.context_length() ? "the server's KV cache has room for"
-                                                            : "the model's context has",
-                               most),
+        .message = fmt::format(
+            "the prompt has {} tokens, but {} {}: shorten it; nothing is cut off silently", tokens.size(),
+            most < text.context_length() ? "the server's KV cache has room for" : "the model's context has", most),
         .param = ask.is_chat ? "messages" : "prompt",
         .code = "context_length_exceeded"};
   }
@@ -137,13 +135,16 @@ uint64_t tokens_for(const ServiceOptions& options, const TextAsk& ask, uint64_t 
 }
 
 std::optional<Refusal> add_echo(const OpenModel& model, const TextAsk& ask, const AskedPrompts& prompts,
+                                const TextAnswer& answer, std::optional<TextAnswer::Clock::time_point> deadline,
                                 AnswerPlan& plan) {
+  const auto is_wanted = [&] { return !answer.has_left() && (!deadline || TextAnswer::Clock::now() < *deadline); };
   for (const auto& tokens : prompts.tokens) {
     auto text = model.tokenizer->decode(tokens, {.skip_special_tokens = true});
     if (!text) return refusal_of(text.error());
     AnswerPiece piece{.content = to_utf8(*text)};
     if (ask.log_probabilities) {
-      auto scores = score_prompt(*model.text, *model.tokenizer, tokens, *ask.log_probabilities);
+      auto scores = score_prompt(*model.text, *model.tokenizer, tokens, *ask.log_probabilities, is_wanted);
+      if (!scores && scores.error().code == ErrorCode::kCancelled) return late_refusal();
       if (!scores) return refusal_of(scores.error());
       piece.tokens = std::move(*scores);
     }
@@ -206,10 +207,12 @@ std::optional<Refusal> prepare_text(OpenModel& model, const ServiceOptions& opti
   if (auto refusal = check_lengths(model, prompts, ask)) return refusal;
   AnswerPlan plan = plan_for(model, ask, prompts);
   plan.call_ids = seed;
+  std::optional<TextAnswer::Clock::time_point> deadline;
+  if (options.deadline) deadline = answer->arrival() + *options.deadline;
   const auto form = std::make_shared<AnswerForm>();
   if (auto refusal = plan_form(model, ask, prompts, *form, plan)) return refusal;
   if (ask.echo) {
-    if (auto refusal = add_echo(model, ask, prompts, plan)) return refusal;
+    if (auto refusal = add_echo(model, ask, prompts, *answer, deadline, plan)) return refusal;
   }
   const std::vector<TokenId> ends = ends_for(model, ask);
   const std::vector<TokenId> stops = stops_for(ask, ends);
@@ -228,7 +231,7 @@ std::optional<Refusal> prepare_text(OpenModel& model, const ServiceOptions& opti
       // Every choice of a request has a seed of its own, and the first one that of the request.
       const size_t index = jobs.size();
       request.sampling.seed = index == 0 ? first_seed : counter_random(first_seed, index);
-      if (options.deadline) request.deadline = answer->arrival() + *options.deadline;
+      request.deadline = deadline;
       jobs.push_back({std::move(request), answer, index});
     }
   }

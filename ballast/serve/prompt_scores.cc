@@ -40,7 +40,8 @@ Result<ChosenToken> to_chosen(const Tokenizer& tokenizer, std::span<const float>
 }
 
 Result<std::vector<ChosenToken>> score_prompt(const TextModel& text, const Tokenizer& tokenizer,
-                                              std::span<const TokenId> tokens, uint64_t count) {
+                                              std::span<const TokenId> tokens, uint64_t count,
+                                              const std::function<bool()>& is_wanted) {
   return guarded([&]() -> Result<std::vector<ChosenToken>> {
     std::vector<ChosenToken> scored = {unscored_token(tokenizer, tokens.front())};
     LoadedModel& model = text.model();
@@ -48,6 +49,7 @@ Result<std::vector<ChosenToken>> score_prompt(const TextModel& text, const Token
     BALLAST_TRY(KvSequence past, make_lone_past(text.writer(), model.context(), tokens.size()));
     past.clear(text.writer().length_kind(tokens.size()));
     for (size_t begin = 0; begin + 1 < tokens.size();) {
+      if (!is_wanted()) return make_error(ErrorCode::kCancelled, "nobody wants the scores any more");
       const auto piece = tokens.subspan(begin, std::min(tokens.size() - 1 - begin, kScoredRows));
       BALLAST_TRY(const Tensor logits,
                   forward_past(text.writer(), model.context(), past, piece, tokens.size(), LogitRows::kAll));

@@ -83,4 +83,10 @@ Refusal refusal_of(const Error& error) {
   return {.status = 500, .message = "the server failed to compute the answer; its log says why", .may_retry = false};
 }
 
+Refusal late_refusal() {
+  return {.status = 504,
+          .message = "the answer was not finished within the time that the server allows for one",
+          .may_retry = false};
+}
+
 }  // namespace ballast::serve

@@ -28,6 +28,8 @@ HttpAnswer json_answer(std::string body);
 
 // What the client did wrong is told to it; what went wrong here is not, since messages name files and devices.
 Refusal refusal_of(const Error& error);
+// Of what the deadline of the server has come before.
+Refusal late_refusal();
 bool is_clients_fault(const Error& error);
 
 }  // namespace ballast::serve

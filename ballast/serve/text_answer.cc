@@ -82,11 +82,7 @@ void TextAnswer::take(size_t index, const EngineEvent& event) {
     case FinishReason::kStopToken: end_choice(choice, index, false); break;
     case FinishReason::kMaxTokens:
     case FinishReason::kContextFull: end_choice(choice, index, true); break;
-    case FinishReason::kDeadline:
-      fail({.status = 504,
-            .message = "the answer was not finished within the time that the server allows for one",
-            .may_retry = false});
-      break;
+    case FinishReason::kDeadline: fail(late_refusal()); break;
     case FinishReason::kFailed:
       fail(event.error ? refusal_of(*event.error) : Refusal{.status = 500, .message = "the answer failed"});
       break;

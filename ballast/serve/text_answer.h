@@ -80,7 +80,7 @@ class TextAnswer {
     uint64_t calls = 0;
     std::string tail{};  // of the text: enough to find a stop string in it
     uint64_t tokens = 0, reasoning_tokens = 0;
-    std::vector<HeldToken> held{};  // whose text is not shown yet
+    std::vector<HeldToken> held{};             // whose text is not shown yet
     uint64_t read_bytes = 0, shown_bytes = 0;  // of the text: that came, and that cannot be part of a stop string
     bool is_over = false;
   };

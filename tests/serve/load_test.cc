@@ -138,6 +138,8 @@ TEST(ServiceLoad, ADeadlineEndsAnAnswer) {
   const auto late = rig.post(kChatPath, numbered_chat(1, ""));
   EXPECT_EQ(late.status, 504) << late.body;
   EXPECT_EQ(header_of(late, "x-should-retry"), "false");
+  EXPECT_EQ(rig.post("/v1/embeddings", R"({"model":"embed","input":"ship"})").status, 504);
+  EXPECT_EQ(rig.post("/api/embed", R"({"model":"embed","input":"ship"})").status, 504);
 }
 
 TEST(ServiceLoad, AClientThatDoesNotReadIsGivenUp) {
@@ -197,8 +199,8 @@ TEST(ServiceModels, ThatAreOpenedAtTheSameTimeShareTheBudget) {
   for (int round = 0; round < 20; ++round) {
     std::vector<ServiceRig::Started> started;
     for (const char* name : {"tiny", "plain", "thinker"}) {
-      started.push_back(rig.start("POST", "/v1/completions",
-                                  fmt::format(R"({{"model":"{}","prompt":"It","max_tokens":1}})", name)));
+      started.push_back(
+          rig.start("POST", "/v1/completions", fmt::format(R"({{"model":"{}","prompt":"It","max_tokens":1}})", name)));
     }
     int answered = 0;
     for (const auto& one : started) answered += one.sink->wait().status == 200 ? 1 : 0;
