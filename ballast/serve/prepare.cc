@@ -216,6 +216,8 @@ std::optional<Refusal> prepare_text(OpenModel& model, const ServiceOptions& opti
   }
   const std::vector<TokenId> ends = ends_for(model, ask);
   const std::vector<TokenId> stops = stops_for(ask, ends);
+  std::vector<TokenId> not_before_minimum = ends;
+  not_before_minimum.insert(not_before_minimum.end(), ask.stop_tokens.begin(), ask.stop_tokens.end());
   const uint64_t first_seed = ask.sampling.seed.value_or(seed);
   std::vector<EngineInbox::Job> jobs;
   for (const auto& tokens : prompts.tokens) {
@@ -226,7 +228,7 @@ std::optional<Refusal> prepare_text(OpenModel& model, const ServiceOptions& opti
                       .max_tokens = tokens_for(options, ask, model.most_tokens, tokens.size()),
                       .sampling = sampling_for(*model.text, ask),
                       .stop_tokens = stops,
-                      .constraint = make_token_rule(ask, tokens.size(), ends, std::move(formed)),
+                      .constraint = make_token_rule(ask, tokens.size(), not_before_minimum, std::move(formed)),
                       .keep_logits = ask.log_probabilities.has_value()};
       // Every choice of a request has a seed of its own, and the first one that of the request.
       const size_t index = jobs.size();

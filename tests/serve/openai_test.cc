@@ -264,6 +264,9 @@ TEST_F(OpenAiTest, BiasesAndPenaltiesChangeWhatIsChosen) {
       rig().post(kCompletions,
                  completion_body(R"(,"max_tokens":3,"temperature":0,"min_tokens":3,"logit_bias":{"0":100,"17":60})"));
   EXPECT_EQ(json_at(kept.body, "choices/0/text"), "\"111\"") << kept.body;
+  const std::string stopped = R"(,"max_tokens":9,"temperature":0,"min_tokens":3,"stop_token_ids":[18],)"
+                              R"("logit_bias":{"18":100,"17":60})";
+  EXPECT_EQ(json_at(rig().post(kCompletions, completion_body(stopped)).body, "choices/0/text"), "\"111\"");
   const auto ended =
       rig().post(kCompletions, completion_body(R"(,"max_tokens":3,"temperature":0,"logit_bias":{"0":100})"));
   EXPECT_EQ(json_at(ended.body, "choices/0/text"), "\"\"");
