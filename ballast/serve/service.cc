@@ -101,8 +101,12 @@ class EngineService : public Service {
           state_, call,
           {.status = 404, .message = fmt::format("there is nothing at {}", shown_path(path)), .code = "unknown_url"});
     }
-    return refuse(state_, call,
-                  {.status = 405, .message = fmt::format("{} takes {} requests", shown_path(path), other_method)});
+    ++state_.metrics->refused;
+    HttpAnswer answer = to_answer(
+        {.status = 405, .message = fmt::format("{} takes {} requests", shown_path(path), other_method)}, call.dialect);
+    answer.headers.emplace_back("Allow", other_method == "GET" ? "GET, HEAD" : std::string(other_method));
+    call.sink->send(std::move(answer));
+    return {};
   }
 
   Status load(const ServedModel& model) {

@@ -431,7 +431,9 @@ TEST_F(OpenAiTest, ResponsesThinkInAnItemOfTheirOwn) {
 
 TEST_F(OpenAiTest, UnknownPathsAndMethodsHaveErrorsToo) {
   expect_refused(rig().post("/v1/audio/speech", "{}"), 404, "", "/v1/audio/speech");
-  expect_refused(rig().get("/v1/chat/completions"), 405, "", "POST");
+  const auto got = rig().get("/v1/chat/completions");
+  expect_refused(got, 405, "", "POST");
+  EXPECT_THAT(got.headers, ::testing::Contains(std::pair<std::string, std::string>("Allow", "POST")));
   expect_refused(rig().post("/v1/tokenize", "{}"), 404, "", "nothing at");
   EXPECT_EQ(rig().get("/health").body, R"({"status":"ok"})");
   EXPECT_EQ(json_at(rig().get("/props").body, "default_generation_settings/n_ctx"), "256");
