@@ -31,6 +31,10 @@ void read_anthropic_prompt(Fields& fields, TextAsk& ask) {
 
 void read_anthropic_messages(Fields& fields, TextAsk& ask) {
   read_anthropic_prompt(fields, ask);
+  // Anthropic's own service takes such a message for the beginning of the answer.
+  if (!ask.turns.empty() && ask.turns.back().role == "assistant") {
+    fields.refuse("messages", "ends with one of the assistant: answers are not continued, so end with one of the user");
+  }
   ask.max_tokens = fields.count("max_tokens", 1, INT32_MAX);
   if (!ask.max_tokens) fields.refuse("max_tokens", "is missing");
   ask.sampling.temperature = fields.number("temperature", 0, 1);

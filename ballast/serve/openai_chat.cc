@@ -233,6 +233,9 @@ void read_chat_completion(Fields& fields, const AskLimits& limits, TextAsk& ask)
   read_tools(fields, ask.tools);
   read_tool_choice(fields, ask.tools);
   read_template_values(fields, ask);
+  if (fields.truth("echo").value_or(false)) {
+    fields.refuse("echo", "would change the answer: only /v1/completions supports it", "unsupported_parameter");
+  }
   ask.max_tokens = fields.count("max_completion_tokens", 1, INT32_MAX);
   if (!ask.max_tokens) ask.max_tokens = fields.count("max_tokens", 1, INT32_MAX);
   const auto likeliest = fields.count("top_logprobs", 0, kMostChatLogProbabilities);

@@ -343,6 +343,10 @@ TEST_F(OpenAiTest, RefusesByNameWhatWouldChangeTheAnswer) {
   const RefusedField fields[] = {
       {R"("functions":[{"name":"f"}])", "functions", "tools"},
       {R"("best_of":2)", "best_of", "only 1"},
+      {R"("echo":true)", "echo", "/v1/completions"},
+      {R"("n_predict":5)", "n_predict", "max_tokens"},
+      {R"("skip_special_tokens":false)", "skip_special_tokens", "only true"},
+      {R"("include_stop_str_in_output":true)", "include_stop_str_in_output", "only false"},
       {R"("suffix":"x")", "suffix", "filling in"},
       {R"("mirostat":2)", "mirostat", "top_p"},
       {R"("chat_template":"{{ x }}")", "chat_template", "the model's own"},

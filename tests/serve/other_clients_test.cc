@@ -170,6 +170,10 @@ TEST_F(OtherClientsTest, AnthropicErrorsHaveTheirShape) {
   };
   EXPECT_THAT(refused(fmt::format(R"({{"model":"tiny",{}}})", kOneMessage), 400, "invalid_request_error"),
               HasSubstr("max_tokens"));
+  EXPECT_THAT(refused(R"({"model":"tiny","max_tokens":1,"messages":[{"role":"user","content":"a"},)"
+                      R"({"role":"assistant","content":"{"}]})",
+                      400, "invalid_request_error"),
+              HasSubstr("assistant"));
   EXPECT_THAT(refused(anthropic_body(R"(,"tools":[{"name":"x","type":"web_search"}])"), 400, "invalid_request_error"),
               HasSubstr("tools"));
   EXPECT_THAT(
