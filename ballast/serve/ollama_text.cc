@@ -156,7 +156,7 @@ void read_ollama_chat(Fields& fields, TextAsk& ask) {
   read_tools(fields, ask.tools);
 }
 
-// With a chat template a prompt is a user's message, unless it is "raw".
+// With a chat template a prompt is a user's message, unless it is "raw"; without one it is continued.
 void read_ollama_generate(Fields& fields, TextAsk& ask) {
   read_ollama_common(fields, ask);
   if (fields.has("template")) fields.refuse("template", "templates are the model's own: leave it out");
@@ -173,6 +173,7 @@ void read_ollama_generate(Fields& fields, TextAsk& ask) {
     return;
   }
   ask.is_chat = true;
+  ask.may_be_plain = system.empty();
   if (!system.empty()) ask.turns.push_back({.role = "system", .content = system});
   ask.turns.push_back({.role = "user", .content = std::move(prompt)});
 }

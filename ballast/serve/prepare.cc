@@ -179,6 +179,14 @@ std::optional<Refusal> plan_form(OpenModel& model, const TextAsk& ask, const Ask
   return std::nullopt;
 }
 
+TextAsk as_plain(const TextAsk& ask) {
+  TextAsk plain = ask;
+  plain.is_chat = plain.may_be_plain = false;
+  plain.prompts.emplace_back(plain.turns.back().content);
+  plain.turns.clear();
+  return plain;
+}
+
 std::vector<TokenId> stops_for(const TextAsk& ask, const std::vector<TokenId>& ends) {
   std::vector<TokenId> stops = ask.stop_tokens;
   if (!ask.ignore_end) stops.insert(stops.end(), ends.begin(), ends.end());
@@ -202,6 +210,7 @@ std::optional<Refusal> encode_ask(const OpenModel& model, const TextAsk& ask, As
 
 std::optional<Refusal> prepare_text(OpenModel& model, const ServiceOptions& options, const TextAsk& ask, uint64_t seed,
                                     const std::shared_ptr<TextAnswer>& answer) {
+  if (ask.may_be_plain && !model.chat) return prepare_text(model, options, as_plain(ask), seed, answer);
   AskedPrompts prompts;
   if (auto refusal = encode_ask(model, ask, prompts)) return refusal;
   if (auto refusal = check_lengths(model, prompts, ask)) return refusal;

@@ -58,6 +58,7 @@ struct TextAsk {
   std::vector<ChatTurn> turns{};
   std::vector<PromptAsk> prompts{};
   bool is_chat = false;
+  bool may_be_plain = false;  // a conversation of one turn, which a model without a chat template continues as a text
   std::vector<std::pair<std::string, std::string>>
       template_values{};  // name and JSON: more that the template may ask for
 

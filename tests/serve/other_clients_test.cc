@@ -62,6 +62,9 @@ TEST_F(OtherClientsTest, OllamaGeneratesByTheTemplateOrRaw) {
   const auto plain =
       rig_->post("/v1/completions", R"({"model":"plain","prompt":"It is a truth","max_tokens":8,"temperature":0})");
   EXPECT_EQ(joined(events_of(raw.body), "response"), json_string(json_at(plain.body, "choices/0/text")));
+  const auto bare = rig_->post("/api/generate", ollama_body(R"(,"prompt":"It is a truth")", "plain"));
+  EXPECT_EQ(joined(events_of(bare.body), "response"), json_string(json_at(plain.body, "choices/0/text")))
+      << "a model without a chat template continues the prompt";
 }
 
 TEST_F(OtherClientsTest, OllamaThinks) {
