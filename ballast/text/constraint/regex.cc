@@ -45,6 +45,7 @@ class RegexParser {
   Result<ExprId> atom(size_t depth);
   Result<ExprId> group(size_t depth);
   Status group_kind();
+  Status expect_no_quantifier();
   Result<ExprId> quantified(ExprId part);
   bool take_bounds(uint64_t& least, uint64_t& most);
   Result<CodePoints> char_class();
@@ -202,8 +203,7 @@ Result<ExprId> RegexParser::atom(size_t depth) {
   if (peek() == '^' || peek() == '$') {
     return unsupported(fmt::format("{} inside an expression (it may stand at its ends)", peek()));
   }
-  if (peek() == '*' || peek() == '+' || peek() == '?')
-    return error_here(fmt::format("nothing to repeat before {}", peek()));
+  BALLAST_CHECK(expect_no_quantifier());
   const uint32_t point = take_code_point(text_, at_).value_or(0);
   return chars({{point, point}});
 }
@@ -225,6 +225,15 @@ bool RegexParser::take_bounds(uint64_t& least, uint64_t& most) {
   return is_bounds;
 }
 
+// Where nothing stands that it could repeat.
+Status RegexParser::expect_no_quantifier() {
+  const size_t begin = at_;
+  uint64_t least = 0, most = 0;
+  const bool is_quantifier = peek() == '*' || peek() == '+' || peek() == '?' || take_bounds(least, most);
+  at_ = begin;
+  return is_quantifier ? Status(error_here(fmt::format("nothing to repeat before {}", peek()))) : Status();
+}
+
 Result<ExprId> RegexParser::quantified(ExprId part) {
   uint64_t least = 0, most = kUnlimited;
   if (take("+")) least = 1;
@@ -236,8 +245,7 @@ Result<ExprId> RegexParser::quantified(ExprId part) {
   if (most < least) return error_here(fmt::format("a repetition from {} to {} times matches nothing", least, most));
   if (peek() == '+') return unsupported("a possessive quantifier");
   take("?");  // which of the matches a search prefers does not matter to the whole
-  if (peek() == '*' || peek() == '+' || peek() == '?')
-    return error_here(fmt::format("nothing to repeat before {}", peek()));
+  BALLAST_CHECK(expect_no_quantifier());
   return draft_.repeat(part, static_cast<uint32_t>(least), static_cast<uint32_t>(most));
 }
 
