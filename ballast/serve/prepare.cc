@@ -16,6 +16,10 @@ namespace ballast::serve {
 namespace {
 
 constexpr std::string_view kThinkMark = "<think>";
+// Texts beyond these are not turned into tokens, only to find that they are too many: that takes seconds for each 1
+// MiB, in which no other request to the model is prepared.
+constexpr uint64_t kSmallPrompt = uint64_t{1} << 20U;
+constexpr uint64_t kMostBytesPerToken = 128;
 
 // For templates that print the date.
 ClockTime utc_now() {
@@ -104,6 +108,21 @@ std::optional<Refusal> check_lengths(const OpenModel& model, const AskedPrompts&
         .code = "context_length_exceeded"};
   }
   return std::nullopt;
+}
+
+std::optional<Refusal> check_bytes(const OpenModel& model, const TextAsk& ask) {
+  uint64_t most = 0, turns = 0;
+  for (const PromptAsk& prompt : ask.prompts) {
+    if (const auto* text = std::get_if<std::string>(&prompt)) most = std::max<uint64_t>(most, text->size());
+  }
+  for (const ChatTurn& turn : ask.turns) turns += turn.content.size();
+  most = std::max(most, turns);
+  if (most <= kSmallPrompt || most / kMostBytesPerToken <= model.most_tokens) return std::nullopt;
+  return Refusal{.message = fmt::format("the prompt has {} bytes, far more than {} tokens can say, which is what there "
+                                        "is room for: shorten it; nothing is cut off silently",
+                                        most, model.most_tokens),
+                 .param = ask.is_chat ? "messages" : "prompt",
+                 .code = "context_length_exceeded"};
 }
 
 SamplerOptions sampling_for(const TextModel& text, const TextAsk& ask) {
@@ -201,6 +220,7 @@ std::optional<Refusal> encode_ask(const OpenModel& model, const TextAsk& ask, As
                    .param = "model",
                    .code = "model_cannot_write"};
   }
+  if (auto refusal = check_bytes(model, ask)) return refusal;
   if (ask.is_chat) return encode_chat(model, ask, prompts);
   for (const PromptAsk& prompt : ask.prompts) {
     if (auto refusal = encode_prompt(model, prompt, prompts)) return refusal;

@@ -334,6 +334,10 @@ TEST_F(OpenAiTest, NothingIsCutOffSilently) {
   expect_refused(chat, 400, "messages", "the model's context has 256");
   EXPECT_EQ(json_at(chat.body, "error/code"), "\"context_length_exceeded\"");
   expect_refused(rig().post(kCompletions, R"({"prompt":")" + long_text + "\"}"), 400, "prompt", "256");
+  // Not even counted: that would hold up others.
+  const std::string huge(2U << 20U, 'a');
+  expect_refused(rig().post(kCompletions, R"({"prompt":")" + huge + "\"}"), 400, "prompt", "2097152 bytes");
+  expect_refused(rig().post(kChat, chat_body("", huge)), 400, "messages", "2097152 bytes");
 }
 
 struct RefusedField {
