@@ -47,6 +47,7 @@ struct TextModel::State {
   ConversationOptions chat;
   std::mutex trees_mutex;
   std::shared_ptr<const TokenTrees> trees;  // made when a constraint asks for them
+  TokenConstraints constraints;             // made with them
 };
 
 TextModel::TextModel(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -144,7 +145,7 @@ Result<TokenConstraint> TextModel::constrain(const Constraint& constraint) const
     BALLAST_TRY(const Tokenizer* words, tokenizer());
     const std::lock_guard lock(state_->trees_mutex);
     if (!state_->trees) BALLAST_CHECK(assign(state_->trees, make_token_trees(*words)));
-    return TokenConstraint::make(constraint, state_->trees);
+    return state_->constraints.find(constraint, state_->trees);
   });
 }
 

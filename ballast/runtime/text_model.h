@@ -64,7 +64,8 @@ class TextModel {
   Result<Generator> start(std::vector<TokenId> prompt, const GenerateOptions& options) const;
 
   // What GenerateOptions::constraint takes, also that of a conversation: with it every text follows the constraint.
-  // Needs the model's tokenizer, and what ends a text.
+  // Needs the model's tokenizer, and what ends a text. Asked again for the same constraint, it goes on with what that
+  // has learnt about the vocabulary.
   Result<TokenConstraint> constrain(const Constraint& constraint) const;
 
   // Many texts at once: an engine on this model. It has no thread of its own, whoever owns it calls step().

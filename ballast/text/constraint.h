@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -61,6 +62,10 @@ Result<std::shared_ptr<const TokenTrees>> make_token_trees(const Tokenizer& toke
 class TokenConstraint {
  public:
   static Result<TokenConstraint> make(const Constraint& constraint, std::shared_ptr<const TokenTrees> trees);
+  // Of this constraint or a copy of it.
+  bool is_of(const Constraint& constraint) const;
+  // Nobody has the constraint any more.
+  bool is_abandoned() const;
 
   // Forbids tokens of one text: what Request::constraint takes. `text` is prompt and what was generated. It remembers
   // how far the text was, and looks at it from the beginning where it is another one.
@@ -72,6 +77,16 @@ class TokenConstraint {
   explicit TokenConstraint(std::shared_ptr<TokenMasks> masks) : masks_(std::move(masks)) {}
 
   std::shared_ptr<TokenMasks> masks_;
+};
+
+// The constraints that one vocabulary was asked for. What they learn of it is kept for the next text, as long as the
+// constraint is. One thread at a time.
+class TokenConstraints {
+ public:
+  Result<TokenConstraint> find(const Constraint& constraint, const std::shared_ptr<const TokenTrees>& trees);
+
+ private:
+  std::list<TokenConstraint> known_;  // those that were asked for last come first
 };
 
 }  // namespace ballast

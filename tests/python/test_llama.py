@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from program import DATA, MODELS
 
 import ballast
-from ballast.llama import Llama
+from ballast.llama import Llama, LlamaGrammar
 
 TINY = DATA / "gguf" / "tiny" / "tiny_llama.f32.gguf"
 TEMPLATE = "{% for m in messages %}{{ m.content }} {% endfor %}"
@@ -124,8 +126,8 @@ def test_echo_repeats_the_prompt(llm):
 
 
 def test_what_it_has_not_is_refused(llm):
-    with pytest.raises(ValueError, match="grammar"):
-        llm("1", grammar=object())
+    with pytest.raises(ValueError, match="logit_bias"):
+        llm("1", logit_bias={1: 2.0})
     with pytest.raises(TypeError, match="colour"):
         llm("1", colour="blue")
     with pytest.raises(TypeError, match="colour"):
@@ -134,6 +136,89 @@ def test_what_it_has_not_is_refused(llm):
         Llama(str(TINY), n_ctx=10**6)
     with pytest.raises(FileNotFoundError):
         Llama("nowhere.gguf")
+
+
+# ---------------------------------------------------------------- structured output
+
+MASTS = {"type": "object", "properties": {"masts": {"type": "integer", "minimum": 1, "maximum": 3}}, "required": ["masts"]}
+
+
+@pytest.fixture(scope="module")
+def writer():
+    """A model whose tokens spell every byte."""
+    with Llama(MODELS / "default", chat_template=TEMPLATE) as opened:
+        yield opened
+
+
+def test_a_grammar_decides_what_is_written(writer, tmp_path):
+    text = 'root ::= "yes" | "no"'
+    (tmp_path / "answer.gbnf").write_text(text)
+    grammars = [
+        LlamaGrammar.from_string(text, verbose=False),
+        LlamaGrammar.from_file(tmp_path / "answer.gbnf"),
+        ballast.Constraint.of_grammar(text),
+    ]
+    for seed, grammar in enumerate(grammars):
+        choice = writer("Is it?", grammar=grammar, temperature=1.0, seed=seed)["choices"][0]
+        assert choice["text"] in ("yes", "no")
+        assert choice["finish_reason"] == "stop"
+        answer = writer.create_chat_completion(MESSAGES, grammar=grammar, temperature=1.0, seed=seed)
+        assert answer["choices"][0]["message"]["content"] in ("yes", "no")
+    schema = LlamaGrammar.from_json_schema(json.dumps(MASTS))
+    assert 1 <= json.loads(writer("A ship:", grammar=schema, max_tokens=60)["choices"][0]["text"])["masts"] <= 3
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        {"type": "json_object", "schema": MASTS},
+        {"type": "json_schema", "json_schema": {"name": "ship", "strict": True, "schema": MASTS}},
+    ],
+)
+def test_a_response_format_decides_what_is_answered(writer, form):
+    for seed in range(4):
+        options = {"response_format": form, "temperature": 1.0, "seed": seed, "max_tokens": 60}
+        choice = writer.create_chat_completion(MESSAGES, **options)["choices"][0]
+        assert choice["finish_reason"] == "stop"
+        assert 1 <= json.loads(choice["message"]["content"])["masts"] <= 3
+        chunks = list(writer.create_chat_completion(MESSAGES, stream=True, **options))
+        parts = [chunk["choices"][0]["delta"].get("content", "") for chunk in chunks]
+        assert "".join(parts) == choice["message"]["content"]
+    assert json.loads(writer("A ship:", **options)["choices"][0]["text"])["masts"] <= 3
+
+
+def test_a_response_format_may_ask_for_any_object_or_for_text(writer):
+    options = {"temperature": 1.0, "max_tokens": 100}
+    for seed in range(4):
+        form = {"type": "json_object"}
+        choice = writer.create_chat_completion(MESSAGES, response_format=form, seed=seed, **options)["choices"][0]
+        if choice["finish_reason"] == "stop":
+            assert isinstance(json.loads(choice["message"]["content"]), dict)
+    plain = writer("It is", max_tokens=5)["choices"]
+    assert writer("It is", max_tokens=5, response_format={"type": "text"})["choices"] == plain
+    assert writer("It is", max_tokens=5, response_format=None, grammar=None)["choices"] == plain
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "message"),
+    [
+        ({"grammar": "root ::= \"a\""}, TypeError, "LlamaGrammar"),
+        ({"response_format": {"type": "xml"}}, ValueError, "xml"),
+        ({"response_format": "json"}, ValueError, "response_format"),
+        ({"response_format": {"type": "json_schema"}}, ValueError, "schema"),
+        ({"response_format": {"type": "json_object", "schema": {"not": {}}}}, ballast.FormatError, "/not"),
+        (
+            {"response_format": {"type": "json_object"}, "grammar": ballast.Constraint.of_regex("a")},
+            ValueError,
+            "one of them",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_form_is_said(writer, options, error, message):
+    with pytest.raises(error, match=message):
+        writer.create_chat_completion(MESSAGES, **options)
+    with pytest.raises(error, match=message):
+        writer("1", **options)
 
 
 def test_n_ctx_bounds_prompt_and_text():

@@ -22,6 +22,8 @@ sound: bool = report.sound
 count: int = len(ballast.diff("a", "b").changes)
 digest: str = ballast.hash("a").digest
 arrays = load_file("x.safetensors")
+answer = ballast.Constraint.of_schema({"type": "integer"})
+valid: bool = answer.accepts(ballast.load("x").generate("y", constraint=answer).text)
 """
 
 

@@ -13,6 +13,7 @@ namespace ballast {
 namespace {
 
 constexpr size_t kShownTail = 40;  // bytes
+constexpr size_t kMostKnown = 32;  // constraints of a vocabulary
 
 // The rule of one text. Copies go on independently: a text that is forked takes one along.
 class TextRule {
@@ -128,8 +129,29 @@ Result<TokenConstraint> TokenConstraint::make(const Constraint& constraint, std:
   });
 }
 
+bool TokenConstraint::is_of(const Constraint& constraint) const { return masks_->grammar() == constraint.grammar_; }
+
+bool TokenConstraint::is_abandoned() const { return masks_->grammar().use_count() == 1; }
+
 TokenConstraint::Rule TokenConstraint::operator()(uint64_t prompt_tokens, std::span<const TokenId> stop_tokens) const {
   return TextRule(masks_, prompt_tokens, stop_tokens);
+}
+
+Result<TokenConstraint> TokenConstraints::find(const Constraint& constraint,
+                                               const std::shared_ptr<const TokenTrees>& trees) {
+  return guarded([&]() -> Result<TokenConstraint> {
+    std::erase_if(known_, [](const TokenConstraint& known) { return known.is_abandoned(); });
+    const auto found =
+        std::ranges::find_if(known_, [&](const TokenConstraint& known) { return known.is_of(constraint); });
+    if (found != known_.end()) {
+      known_.splice(known_.begin(), known_, found);
+      return known_.front();
+    }
+    BALLAST_TRY(TokenConstraint made, TokenConstraint::make(constraint, trees));
+    known_.push_front(std::move(made));
+    if (known_.size() > kMostKnown) known_.pop_back();
+    return known_.front();
+  });
 }
 
 }  // namespace ballast

@@ -22,13 +22,14 @@ _HOMES: dict[str, str] = {
     **dict.fromkeys(("Archive", "Tensor"), "ballast._core"),
     **dict.fromkeys(("open", "save", "formats"), "ballast._open"),
     "CheckpointManager": "ballast.checkpoint",
+    "Constraint": "ballast.constraint",
     **dict.fromkeys(
         ("convert", "diff", "doctor", "hash", "quantization_types", "quantize", "stats", "verify"), "ballast._tools"
     ),
 }
 _MODULES: tuple[str, ...] = (
-    "batch", "checkpoint", "gguf", "llama", "models", "netcl", "ray", "safetensors", "tokenizer", "torch", "training",
-    "transformers",
+    "batch", "checkpoint", "constraint", "gguf", "llama", "models", "netcl", "ray", "safetensors", "tokenizer", "torch",
+    "training", "transformers",
 )  # fmt: skip
 # These import packages that not everyone has, so that `from ballast import *` leaves them out.
 _OPTIONAL: tuple[str, ...] = ("hf_trainer", "lightning")

@@ -2,6 +2,7 @@
 
 from ballast import batch as batch
 from ballast import checkpoint as checkpoint
+from ballast import constraint as constraint
 from ballast import gguf as gguf
 from ballast import hf_trainer as hf_trainer
 from ballast import lightning as lightning
@@ -31,6 +32,7 @@ from ballast._tools import quantize as quantize
 from ballast._tools import stats as stats
 from ballast._tools import verify as verify
 from ballast.checkpoint import CheckpointManager as CheckpointManager
+from ballast.constraint import Constraint as Constraint
 from ballast.models import Classification as Classification
 from ballast.models import Generation as Generation
 from ballast.models import Model as Model

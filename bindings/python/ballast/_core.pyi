@@ -239,6 +239,17 @@ class Generation:
     @property
     def prompt_tokens(self) -> int: ...
 
+class Constraint:
+    @staticmethod
+    def of_json_object() -> Constraint: ...
+    @staticmethod
+    def of_schema(json: str) -> Constraint: ...
+    @staticmethod
+    def of_grammar(gbnf: str) -> Constraint: ...
+    @staticmethod
+    def of_regex(expression: str) -> Constraint: ...
+    def accepts(self, text: str) -> bool: ...
+
 class Wishes:
     def __init__(
         self,
@@ -255,6 +266,7 @@ class Wishes:
         ignore_eos: bool,
         log_probabilities: bool,
         timeout: float | None,
+        constraint: Constraint | None,
     ) -> None: ...
 
 class Model:

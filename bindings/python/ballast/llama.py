@@ -7,18 +7,21 @@
 
 Results are dictionaries of the same shape. Arguments that steer llama.cpp's own memory and devices (``n_gpu_layers``,
 ``n_batch``, ``use_mmap``, ...) are accepted and have no meaning here; unknown ones raise TypeError. What Ballast does not
-compute (grammars, logit bias, mirostat, ...) raises ValueError instead of being ignored.
+compute (logit bias, mirostat, ...) raises ValueError instead of being ignored.
 """
 
 from __future__ import annotations
 
+import os
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Union, overload
+from typing import TYPE_CHECKING, Any, Literal, Union, cast, overload
 
 from ballast._inputs import Message, PathLike
+from ballast.constraint import Constraint
 from ballast.models import Generation, Model, Token
 from ballast.tokenizer import Tokenizer
 
@@ -31,7 +34,7 @@ if TYPE_CHECKING:
         total_tokens: int
 
 
-__all__ = ["Llama"]
+__all__ = ["Llama", "LlamaGrammar"]
 
 Completion = dict[str, Any]
 Prompt = Union[str, Sequence[int]]
@@ -57,13 +60,42 @@ _NEUTRAL: Mapping[str, tuple[Any, ...]] = {
     "mirostat_eta": (0.1, None),
     "logits_processor": (None,),
     "stopping_criteria": (None,),
-    "grammar": (None,),
     "logit_bias": (None,),
-    "response_format": (None, {"type": "text"}),
     "function_call": (None, "none"),
     "functions": (None,),
     "tool_choice": (None, "none", "auto"),
 }
+
+
+class LlamaGrammar:
+    """A grammar for ``grammar=``, as in llama-cpp-python. ``verbose`` has no meaning here.
+
+    >>> answer = LlamaGrammar.from_string('root ::= "yes" | "no"')
+    >>> with Llama("models/default") as llm:
+    ...     llm.create_completion("Is it a truth?", grammar=answer)["choices"][0]["text"] in ("yes", "no")
+    True
+    """
+
+    def __init__(self, constraint: Constraint) -> None:
+        self.constraint = constraint
+
+    @classmethod
+    def from_string(cls, grammar: str, verbose: bool = True) -> LlamaGrammar:
+        """What the rule "root" of a text in GBNF matches."""
+        return cls(Constraint.of_grammar(grammar))
+
+    @classmethod
+    def from_file(cls, file: PathLike, verbose: bool = True) -> LlamaGrammar:
+        """The same, of a file."""
+        return cls.from_string(Path(os.fspath(file)).read_text(encoding="utf-8"), verbose)
+
+    @classmethod
+    def from_json_schema(cls, json_schema: str, verbose: bool = True) -> LlamaGrammar:
+        """JSON that the schema accepts. It is not turned into GBNF, so that more of the schema is enforced."""
+        return cls(Constraint.of_schema(json_schema))
+
+    def __repr__(self) -> str:
+        return f"LlamaGrammar({self.constraint!r})"
 
 
 class Llama:
@@ -154,7 +186,9 @@ class Llama:
 
         ``max_tokens`` (16; None or below 1: up to the end of the context), ``temperature`` (0.8), ``top_p`` (0.95), ``min_p``
         (0.05), ``top_k`` (40), ``repeat_penalty`` (1.0), ``stop``, ``seed``, ``echo``, ``logprobs`` (any number gives those
-        of the chosen tokens), ``stream``, ``model``.
+        of the chosen tokens), ``stream``, ``model``. ``grammar`` is a :class:`LlamaGrammar` or a :class:`ballast.Constraint`;
+        ``response_format`` instead of it is ``{"type": "json_object"}``, for any object, or the same with a ``"schema"``, or
+        ``{"type": "json_schema", "json_schema": {"schema": ...}}`` as in OpenAI's interface.
         """
         return self._complete(prompt, stream, options)
 
@@ -298,10 +332,47 @@ class Llama:
             "repetition_penalty": options.pop("repeat_penalty", 1.0),
             "seed": self._seed if seed is None else seed,
             "stop": options.pop("stop", None) or [],
+            "constraint": _constraint_of(options.pop("grammar", None), options.pop("response_format", None)),
         }
         if options:
             raise TypeError(f"there is no argument {sorted(options)[0]!r}")
         return wishes
+
+
+def _constraint_of(grammar: Any, response_format: Any) -> Constraint | None:
+    form = _form_of(response_format)
+    if grammar is None:
+        return form
+    if form is not None:
+        raise ValueError("grammar and response_format: give one of them")
+    if isinstance(grammar, Constraint):
+        return grammar
+    if isinstance(grammar, LlamaGrammar):
+        return grammar.constraint
+    raise TypeError(f"grammar: a ballast.llama.LlamaGrammar or a ballast.Constraint, not {type(grammar).__name__}")
+
+
+def _members_of(value: Any) -> Mapping[str, Any]:
+    return cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+
+
+def _form_of(response_format: Any) -> Constraint | None:
+    """None where the answer is free text."""
+    if response_format is None:
+        return None
+    form = _members_of(response_format)
+    kind = form.get("type")
+    if kind == "text":
+        return None
+    if kind == "json_object":
+        schema = form.get("schema")
+        return Constraint.of_json_object() if schema is None else Constraint.of_schema(schema)
+    if kind == "json_schema":
+        told = _members_of(form.get("json_schema"))
+        if "schema" not in told:
+            raise ValueError('response_format: {"type": "json_schema"} needs {"json_schema": {"schema": ...}}')
+        return Constraint.of_schema(told["schema"])
+    raise ValueError(f'response_format: "type" is "text", "json_object" or "json_schema", not {kind!r}')
 
 
 def _finish_reason(generation: Generation) -> str | None:

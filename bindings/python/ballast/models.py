@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Union
 from ballast import _core
 from ballast._inputs import Message, PathLike, chat_context, clock, parse_budget, parse_size, stop_list
 from ballast._open import local_path
+from ballast.constraint import Constraint, core_of
 from ballast.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
@@ -247,17 +248,22 @@ class Model:
         ignore_eos: bool = False,
         log_probabilities: bool = False,
         timeout: float | None = None,
+        constraint: Constraint | None = None,
     ) -> Generation:
         """Continues a prompt: a text, or token ids.
 
         What is left out is as the model's files say. ``temperature=0`` always takes the likeliest token. The text ends
         before any text in ``stop``, at a token in ``stop_token_ids``, at the end of a text unless ``ignore_eos``, after
-        ``max_tokens`` (128) or ``max_total_tokens`` with the prompt's, or ``timeout`` seconds.
+        ``max_tokens`` (128) or ``max_total_tokens`` with the prompt's, or ``timeout`` seconds. With a ``constraint`` it is
+        JSON, or whatever a schema, grammar or regular expression says: see :class:`ballast.Constraint`.
 
         >>> model = load("models/default")
         >>> "".join(model.generate("It is a truth", max_tokens=12, temperature=0))
         ' in the world, and I am sure I shall not'
         """
+        ends = list(stop_token_ids)
+        if constraint is not None and ignore_eos and not ends:
+            raise ValueError("ignore_eos: a text with a constraint must be able to end; leave it out or give stop_token_ids")
         ids = self._core.encode(prompt) if isinstance(prompt, str) else list(prompt)
         _check_timeout(timeout)
         wishes = _core.Wishes(
@@ -270,10 +276,11 @@ class Model:
             repetition_penalty,
             seed,
             stop_list(stop),
-            list(stop_token_ids),
+            ends,
             ignore_eos,
             log_probabilities,
             timeout,
+            core_of(constraint),
         )
         return Generation(self._core.generate(ids, wishes))
 
@@ -293,12 +300,14 @@ class Model:
         stop_token_ids: Iterable[int] = (),
         log_probabilities: bool = False,
         timeout: float | None = None,
+        constraint: Constraint | None = None,
         **variables: Any,
     ) -> Generation:
         """Answers a conversation: a list of ``{"role": ..., "content": ...}``, or the text of one question.
 
         More keywords (``tools``, ``enable_thinking``, ...) are variables of the model's chat template. An answer has at most
-        ``max_tokens`` (512). FileNotFoundError where the model has no chat template.
+        ``max_tokens`` (512). With a ``constraint`` it is JSON, or whatever a schema, grammar or regular expression says.
+        FileNotFoundError where the model has no chat template.
         """
         _check_timeout(timeout)
         if self._marks is None:
@@ -319,6 +328,7 @@ class Model:
             False,
             log_probabilities,
             timeout,
+            core_of(constraint),
         )
         return Generation(self._core.chat(context, clock(), wishes))
 

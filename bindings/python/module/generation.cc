@@ -209,6 +209,9 @@ std::unique_ptr<Generation> start_generation(const ModelHandle& model, std::vect
                                                            std::to_string(*wishes.max_total) + " in total");
       options.max_tokens = std::min(options.max_tokens, *wishes.max_total - prompt_tokens);
     }
+    if (wishes.constraint) {
+      BALLAST_TRY(options.constraint, text->constrain(*wishes.constraint));
+    }
     BALLAST_TRY(Request request, text->make_request(std::move(prompt), options));
     if (wishes.timeout_seconds) {
       constexpr double kForever = 1e9;  // seconds; more would not fit a clock

@@ -23,6 +23,7 @@ struct Wishes {
   bool ignore_end = false;           // those that end a text do not
   bool log_probabilities = false;
   std::optional<double> timeout_seconds;
+  std::optional<Constraint> constraint;
 };
 
 struct Written {

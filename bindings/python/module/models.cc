@@ -191,7 +191,7 @@ Wishes wishes_of(std::optional<uint64_t> max_tokens, std::optional<uint64_t> max
                  std::optional<double> temperature, std::optional<uint64_t> top_k, std::optional<double> top_p,
                  std::optional<double> min_p, std::optional<double> repetition_penalty, uint64_t seed,
                  std::vector<std::string> stop, std::vector<TokenId> stop_token_ids, bool ignore_eos,
-                 bool log_probabilities, std::optional<double> timeout) {
+                 bool log_probabilities, std::optional<double> timeout, std::optional<Constraint> constraint) {
   Wishes wishes;
   wishes.max_tokens = max_tokens;
   wishes.max_total = max_total;
@@ -206,6 +206,7 @@ Wishes wishes_of(std::optional<uint64_t> max_tokens, std::optional<uint64_t> max
   wishes.ignore_end = ignore_eos;
   wishes.log_probabilities = log_probabilities;
   wishes.timeout_seconds = timeout;
+  wishes.constraint = std::move(constraint);
   return wishes;
 }
 
@@ -292,15 +293,15 @@ void bind_models(nb::module_& module) {
              std::optional<double> temperature, std::optional<uint64_t> top_k, std::optional<double> top_p,
              std::optional<double> min_p, std::optional<double> repetition_penalty, uint64_t seed,
              std::vector<std::string> stop, std::vector<TokenId> stop_token_ids, bool ignore_eos,
-             bool log_probabilities, std::optional<double> timeout) {
-            new (self)
-                Wishes(wishes_of(max_tokens, max_total, temperature, top_k, top_p, min_p, repetition_penalty, seed,
-                                 std::move(stop), std::move(stop_token_ids), ignore_eos, log_probabilities, timeout));
+             bool log_probabilities, std::optional<double> timeout, std::optional<Constraint> constraint) {
+            new (self) Wishes(wishes_of(max_tokens, max_total, temperature, top_k, top_p, min_p, repetition_penalty,
+                                        seed, std::move(stop), std::move(stop_token_ids), ignore_eos, log_probabilities,
+                                        timeout, std::move(constraint)));
           },
           nb::arg("max_tokens").none(), nb::arg("max_total").none(), nb::arg("temperature").none(),
           nb::arg("top_k").none(), nb::arg("top_p").none(), nb::arg("min_p").none(),
           nb::arg("repetition_penalty").none(), nb::arg("seed"), nb::arg("stop"), nb::arg("stop_token_ids"),
-          nb::arg("ignore_eos"), nb::arg("log_probabilities"), nb::arg("timeout").none());
+          nb::arg("ignore_eos"), nb::arg("log_probabilities"), nb::arg("timeout").none(), nb::arg("constraint").none());
   nb::class_<PyModel>(module, "Model")
       .def(
           "__init__",

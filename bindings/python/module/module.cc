@@ -5,6 +5,7 @@
 #include "bindings/python/module/archives.h"
 #include "bindings/python/module/arrays.h"
 #include "bindings/python/module/checkpoints.h"
+#include "bindings/python/module/constraint.h"
 #include "bindings/python/module/conversion.h"
 #include "bindings/python/module/errors.h"
 #include "bindings/python/module/native_call.h"
@@ -29,6 +30,7 @@ NB_MODULE(_core, module) {
   bind_conversion(module);
   bind_native_calls(module);
   bind_tokenizer(module);
+  bind_constraint(module);
   bind_generation(module);
   bind_models(module);
   bind_train(module);

@@ -1,0 +1,325 @@
+"""Structured output: what a constraint demands is what models write, and validators agree."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import pickle
+import random
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import jsonschema
+import pytest
+from program import MODELS, run_json
+
+import ballast
+from ballast import Constraint
+
+DEFAULT = MODELS / "default"
+TEMPLATE = "{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:"
+PERSON: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 20},
+        "age": {"type": "integer", "minimum": 0, "maximum": 120},
+        "tags": {"type": "array", "items": {"enum": ["kind", "proud"]}, "maxItems": 3},
+    },
+    "required": ["name", "age", "tags"],
+}
+
+
+@pytest.fixture(scope="module")
+def model():
+    with ballast.load(DEFAULT, chat_template=TEMPLATE) as opened:
+        yield opened
+
+
+# ---------------------------------------------------------------- constraints
+
+
+def test_says_which_texts_are_complete():
+    assert Constraint.of_json_object().accepts(' {"a": [1, {"b": null}]}')
+    assert not Constraint.of_json_object().accepts("[1]")
+    person = Constraint.of_schema(PERSON)
+    assert person.accepts('{"name": "Emma", "age": 21, "tags": ["kind"]}')
+    assert not person.accepts('{"name": "Emma", "age": 21}')
+    assert not person.accepts('{"name": "Emma", "age": 21, "tags": [')
+    assert Constraint.of_grammar('root ::= "ä"+').accepts("ää")
+    assert Constraint.of_regex("(yes|no)!*").accepts("no!!")
+
+
+class Ship:
+    """Describes itself like one of pydantic's classes."""
+
+    @classmethod
+    def model_json_schema(cls) -> dict[str, Any]:
+        return {"type": "object", "properties": {"masts": {"type": "integer"}}, "required": ["masts"]}
+
+
+@pytest.mark.parametrize("schema", [Ship, Ship.model_json_schema(), json.dumps(Ship.model_json_schema())])
+def test_a_schema_is_a_text_a_dict_or_a_class_that_has_one(schema):
+    constraint = Constraint.of_schema(schema)
+    assert constraint.accepts('{"masts": 3}')
+    assert not constraint.accepts('{"masts": 3.5}')
+
+
+def test_true_is_a_schema_that_accepts_anything():
+    assert Constraint.of_schema(True).accepts("[null]")
+
+
+@pytest.mark.parametrize(
+    ("make", "source", "error", "message"),
+    [
+        (Constraint.of_schema, {"properties": {"a": {"not": {}}}}, ballast.FormatError, "/properties/a/not"),
+        (Constraint.of_schema, {"type": "objekt"}, ValueError, "objekt"),
+        (Constraint.of_schema, '{"type"', ValueError, "schema"),
+        (Constraint.of_schema, 7, TypeError, "model_json_schema"),
+        (Constraint.of_grammar, "root ::= x", ValueError, "x"),
+        (Constraint.of_grammar, b"root", TypeError, None),
+        (Constraint.of_regex, "(", ValueError, "not closed"),
+        (Constraint.of_regex, r"a\b", ballast.FormatError, None),
+        (Constraint.of_regex, "\ud800", UnicodeEncodeError, None),
+    ],
+)
+def test_what_cannot_be_enforced_is_said(make, source, error, message):
+    with pytest.raises(error, match=message):
+        make(source)
+
+
+def test_what_is_not_supported_has_a_code():
+    with pytest.raises(ballast.FormatError) as caught:
+        Constraint.of_schema({"multipleOf": 3})
+    assert caught.value.code == "unsupported"
+
+
+def test_shows_what_it_was_made_from():
+    assert repr(Constraint.of_json_object()) == "Constraint.of_json_object()"
+    assert repr(Constraint.of_regex("yes|no")) == "Constraint.of_regex('yes|no')"
+    assert repr(Constraint.of_schema({"const": 7})) == "Constraint.of_schema('{\"const\": 7}')"
+    assert len(repr(Constraint.of_schema(PERSON))) < 100
+    with pytest.raises(TypeError, match="of_schema"):
+        Constraint()
+
+
+@pytest.mark.parametrize("made", [Constraint.of_json_object(), Constraint.of_schema(PERSON), Constraint.of_regex("a+")])
+def test_goes_to_other_processes(made):
+    copy = pickle.loads(pickle.dumps(made))
+    assert repr(copy) == repr(made)
+    for text in ("a", "{}", '{"name": "", "age": 1, "tags": []}'):
+        assert copy.accepts(text) == made.accepts(text)
+
+
+# ---------------------------------------------------------------- texts
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_writes_what_the_command_writes(model, tmp_path, seed):
+    (tmp_path / "person.json").write_text(json.dumps(PERSON))
+    told = run_json(
+        "generate", DEFAULT / "model.gptrs", "--prompt", "Emma was", "--json-schema", tmp_path / "person.json",
+        "--temperature", 1, "--seed", seed, "--max-tokens", 200,
+    )  # fmt: skip
+    constraint = Constraint.of_schema(PERSON)
+    generation = model.generate("Emma was", constraint=constraint, temperature=1, seed=seed, max_tokens=200)
+    assert generation.text == told["text"]
+    assert generation.finish_reason == "stop"
+    assert constraint.accepts(generation.text)
+    jsonschema.validate(json.loads(generation.text), PERSON)
+
+
+def test_a_text_that_is_cut_off_is_not_complete(model):
+    constraint = Constraint.of_json_object()
+    generation = model.generate("Emma was", constraint=constraint, max_tokens=1)
+    assert generation.text
+    assert generation.finish_reason == "length"
+    assert not constraint.accepts(generation.text)
+
+
+def test_answers_have_the_form_too(model):
+    answer = model.chat("Is it so?", constraint=Constraint.of_regex("yes|no"), temperature=1)
+    assert answer.text in ("yes", "no")
+    assert answer.finish_reason == "stop"
+
+
+def test_tasks_write_what_each_writes_alone(model):
+    constraint = Constraint.of_schema(PERSON)
+    options = {"constraint": constraint, "temperature": 1, "max_tokens": 120}
+    alone = [model.generate("Emma", seed=seed, **options).text for seed in range(6)]
+
+    async def write(seed):
+        return "".join([piece async for piece in model.generate("Emma", seed=seed, **options)])
+
+    async def answer():
+        return "".join([piece async for piece in model.chat("Well?", constraint=Constraint.of_regex("yes|no"))])
+
+    async def write_all():
+        return await asyncio.gather(*(write(seed) for seed in range(6)), answer())
+
+    *together, answered = asyncio.run(write_all())
+    assert together == alone
+    assert answered in ("yes", "no")
+
+
+def test_threads_share_a_constraint(model):
+    constraint = Constraint.of_schema(PERSON)
+    options = {"constraint": constraint, "temperature": 1, "max_tokens": 120}
+    alone = [model.generate("Emma", seed=seed, **options).text for seed in range(8)]
+    gate = threading.Barrier(8)
+
+    def write(seed):
+        gate.wait()
+        return model.generate("Emma", seed=seed, **options).text
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(write, range(8))) == alone
+
+
+def test_a_text_that_must_not_end_cannot_be_constrained(model):
+    with pytest.raises(ValueError, match="ignore_eos"):
+        model.generate("Emma", constraint=Constraint.of_json_object(), ignore_eos=True)
+    comma = model.tokenizer.encode(",").ids
+    options = {"constraint": Constraint.of_regex("yes|no"), "ignore_eos": True, "stop_token_ids": comma}
+    assert model.generate("Emma", **options).text in ("yes", "no")
+
+
+def test_a_text_is_no_constraint(model):
+    for write in (model.generate, model.chat):
+        with pytest.raises(TypeError, match="Constraint"):
+            write("Emma", constraint="yes|no")
+
+
+def test_batches_may_have_a_constraint():
+    written = ballast.batch.generate(["It is", "She"], DEFAULT, constraint=Constraint.of_regex("yes|no"))
+    assert set(written) <= {"yes", "no"} and len(written) == 2
+
+
+# ---------------------------------------------------------------- random schemas
+
+
+class RandomSchema:
+    """Draws schemas of the keywords that docs/structured.md lists."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def make(self) -> Any:
+        schema = self.value(0)
+        links = {"anyOf": [{"type": "null"}, {"$ref": "#/$defs/list"}]}
+        chain = {"type": "object", "properties": {"v": self.scalar(), "next": links}, "required": ["v"]}
+        return {**schema, "$defs": {"leaf": self.scalar(), "list": chain}}
+
+    def value(self, depth: int) -> dict[str, Any]:
+        if depth >= 3:
+            return self.scalar()
+        kinds = [self.object, self.object, self.array, self.any_of, self.reference, self.map, lambda _: self.scalar()]
+        return self.random.choice(kinds)(depth)
+
+    def scalar(self) -> dict[str, Any]:
+        plain: list[dict[str, Any]] = [
+            {"type": "boolean"},
+            {"type": "null"},
+            {"type": "number"},
+            {"const": {"a": [1, "é"]}},
+            {"enum": [1, "1", None, True, [], {}]},
+            {"type": ["integer", "null", "string"], "maxLength": 12},
+        ]
+        return self.random.choice([*plain, self.integer(), self.integer(), self.string(), self.string()])
+
+    def integer(self) -> dict[str, Any]:
+        low = self.random.randint(-2000, 2000)
+        bounds: list[dict[str, Any]] = [
+            {},
+            {"minimum": low},
+            {"exclusiveMaximum": low},
+            {"minimum": low, "maximum": low + self.random.randint(0, 300)},
+            {"exclusiveMinimum": low, "exclusiveMaximum": low + 2},
+        ]
+        kind = "integer" if self.random.random() < 0.7 else "number"
+        return {"type": kind, **self.random.choice(bounds)}
+
+    def string(self) -> dict[str, Any]:
+        least = self.random.randint(0, 3)
+        kinds: list[dict[str, Any]] = [
+            {"maxLength": 20},
+            {"minLength": least, "maxLength": least + self.random.randint(0, 30)},
+            {"pattern": "^[a-z]{2,5}(-[0-9]+)?$"},
+            {"pattern": "^(red|green|gr[uü]n)$"},
+            {"format": "date"},
+            {"format": "time"},
+            {"format": "date-time"},
+            {"format": "uuid"},
+            {"format": "ipv4"},
+            {"format": "email"},
+        ]
+        return {"type": "string", **self.random.choice(kinds)}
+
+    def object(self, depth: int) -> dict[str, Any]:
+        names = [f"{self.random.choice(['name', 'id', 'é', 'a b', 'q'])}{i}" for i in range(self.random.randint(0, 4))]
+        properties = {name: self.value(depth + 1) for name in names}
+        required = [name for name in names if self.random.random() < 0.5]
+        closed = {"additionalProperties": False} if self.random.random() < 0.7 else {}
+        return {"type": "object", "properties": properties, "required": required, **closed}
+
+    def array(self, depth: int) -> dict[str, Any]:
+        least = self.random.randint(0, 2)
+        bounds = {"minItems": least, "maxItems": least + self.random.randint(0, 3)}
+        if self.random.random() < 0.3:
+            bounds["prefixItems"] = [self.scalar(), self.scalar()]
+        return {"type": "array", "items": self.value(depth + 1), **bounds}
+
+    def any_of(self, depth: int) -> dict[str, Any]:
+        return {"anyOf": [self.value(depth + 1), self.value(depth + 1)]}
+
+    def reference(self, _: int) -> dict[str, Any]:
+        return {"$ref": "#/$defs/" + self.random.choice(["leaf", "list"])}
+
+    def map(self, _: int) -> dict[str, Any]:
+        return {"type": "object", "additionalProperties": self.scalar()}
+
+
+def formats() -> jsonschema.FormatChecker:
+    """The validator's own checks; it has none of times without another package."""
+    import datetime
+
+    checker = jsonschema.FormatChecker(["date", "uuid", "ipv4", "email"])
+    for name, kind in (("time", datetime.time), ("date-time", datetime.datetime)):
+
+        def has_zone(value, kind=kind):
+            return not isinstance(value, str) or kind.fromisoformat(value).tzinfo is not None
+
+        checker.checks(name, raises=ValueError)(has_zone)
+    return checker
+
+
+def check_texts_of_random_schemas(model: ballast.Model, seeds: range) -> int:
+    """Every text that is complete is valid. How many there were."""
+    complete = 0
+    for first in range(seeds.start, seeds.stop, 32):
+        some = [(seed, RandomSchema(seed).make()) for seed in range(first, min(first + 32, seeds.stop))]
+        constraints = [Constraint.of_schema(schema) for _, schema in some]
+        # A model at such a temperature knows hardly more than a die.
+        texts = [
+            model.generate("It was", constraint=constraint, temperature=1 + seed % 3, seed=seed, max_tokens=240)
+            for constraint, (seed, _) in zip(constraints, some)
+        ]
+        with ThreadPoolExecutor(len(texts)) as pool:
+            written = list(pool.map(lambda generation: generation.text, texts))
+        for (_, schema), constraint, generation, text in zip(some, constraints, texts, written):
+            assert constraint.accepts(text) == (generation.finish_reason == "stop"), (schema, text)
+            if generation.finish_reason != "stop":
+                assert generation.finish_reason in ("length", "context_full")
+                continue
+            complete += 1
+            validator = jsonschema.Draft202012Validator(schema, format_checker=formats())
+            problems = [problem.message for problem in validator.iter_errors(json.loads(text))]
+            assert not problems, (schema, text, problems)
+    return complete
+
+
+def test_every_text_of_a_random_schema_is_valid(model):
+    """BALLAST_TESTS_SCHEMAS=3000 takes longer."""
+    schemas = int(os.environ.get("BALLAST_TESTS_SCHEMAS", "96"))
+    assert check_texts_of_random_schemas(model, range(schemas)) > schemas * 2 // 3
