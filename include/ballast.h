@@ -60,6 +60,7 @@ typedef struct ballast_embedder ballast_embedder;
 typedef struct ballast_image_model ballast_image_model;
 typedef struct ballast_diagnosis ballast_diagnosis;
 typedef struct ballast_statistics ballast_statistics;
+typedef struct ballast_constraint ballast_constraint;
 
 typedef struct ballast_text {
   const char* data;
@@ -509,6 +510,25 @@ BALLAST_API const ballast_span* ballast_tokens_offsets(const ballast_tokens* tok
 BALLAST_API size_t ballast_tokens_count(const ballast_tokens* tokens);
 BALLAST_API void ballast_tokens_close(ballast_tokens* tokens);
 
+// ---------------------------------------------------------------- structured output
+
+// What a text has to look like: compiled once, for any number of texts and models. docs/structured.md says what
+// schemas, grammars and expressions may contain. What is wrong with one is BALLAST_INVALID_ARGUMENT, what cannot be
+// enforced BALLAST_UNSUPPORTED, with the name and the place.
+//
+// Any JSON object.
+BALLAST_CHECKED ballast_error* ballast_constraint_of_json_object(ballast_constraint** out);
+// JSON that a JSON Schema accepts.
+BALLAST_CHECKED ballast_error* ballast_constraint_of_schema(const char* json, size_t size, ballast_constraint** out);
+// What the rule "root" of a grammar in GBNF matches.
+BALLAST_CHECKED ballast_error* ballast_constraint_of_grammar(const char* gbnf, size_t size, ballast_constraint** out);
+// What a regular expression matches as a whole.
+BALLAST_CHECKED ballast_error* ballast_constraint_of_regex(const char* expression, size_t size,
+                                                           ballast_constraint** out);
+// Whether a text is complete: one that max_tokens, a full context or a stop text cut off is not.
+BALLAST_API bool ballast_constraint_accepts(const ballast_constraint* constraint, const char* text, size_t size);
+BALLAST_API void ballast_constraint_close(ballast_constraint* constraint);
+
 // ---------------------------------------------------------------- text generation
 
 typedef struct ballast_model_options {
@@ -539,6 +559,7 @@ typedef struct ballast_generate_options {
   bool half_cache;     // keep keys and values in f16: half the memory, not always the same tokens; not for engines
   int32_t priority;    // in an engine: higher goes first
   ballast_cancel* cancel;
+  const ballast_constraint* constraint;  // what the text, or each answer of a chat, has to look like; NULL: anything
 } ballast_generate_options;
 
 typedef enum ballast_finish {

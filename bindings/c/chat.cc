@@ -54,7 +54,7 @@ ballast_reply reply_of(const Reply& said, const std::string& text) {
 Result<std::shared_ptr<ChatObject>> make_chat(const std::shared_ptr<TextModelObject>& model,
                                               const ballast_generate_options* given) {
   ConversationOptions options = model->model.chat_options();
-  BALLAST_TRY(Generation generation, given_generation(given, options.generate));
+  BALLAST_TRY(Generation generation, given_generation(given, model->model, options.generate));
   options.generate = std::move(generation.options);
   options.stop_texts.insert(options.stop_texts.end(), generation.stops.begin(), generation.stops.end());
   BALLAST_TRY(Conversation conversation, model->model.start_chat(std::move(options)));

@@ -256,7 +256,7 @@ ballast_error* ballast_engine_submit(ballast_engine* engine, const char* prompt,
     BALLAST_TRY(const auto object, use(engine));
     BALLAST_TRY(const std::string_view text, given_text(prompt, size, "the prompt"));
     const TextModel& model = object->model();
-    BALLAST_TRY(const Generation generation, given_generation(options, model.generate_options()));
+    BALLAST_TRY(const Generation generation, given_generation(options, model, model.generate_options()));
     BALLAST_CHECK(check_for_engine(options, generation));
     BALLAST_TRY(Request made, model.make_request(text, generation.options));
     made.priority = generation.priority;

@@ -36,6 +36,7 @@ enum class HandleKind : uint8_t {
   kImageModel,
   kDiagnosis,
   kStatistics,
+  kConstraint,
 };
 
 // Any number of threads may use it.

@@ -117,7 +117,8 @@ ballast_error* ballast_generate(const ballast_text_model* model, const char* pro
     BALLAST_TRY(const auto object, use(model));
     BALLAST_TRY(const std::string_view text, given_text(prompt, size, "the prompt"));
     if (out != nullptr) BALLAST_CHECK(check_struct_size(out->struct_size, sizeof *out));
-    BALLAST_TRY(const Generation generation, given_generation(options, object->model.generate_options()));
+    BALLAST_TRY(const Generation generation,
+                given_generation(options, object->model, object->model.generate_options()));
     BALLAST_TRY(const ballast_generation result, generate(object->model, text, generation, Listener(callback, user)));
     return out != nullptr ? give(result, out) : Status();
   });

@@ -26,6 +26,13 @@ struct HandleTraits<ballast_text_model> {
   static constexpr const char* kName = "text model";
 };
 
+template <>
+struct HandleTraits<ballast_constraint> {
+  using Object = Constraint;
+  static constexpr HandleKind kKind = HandleKind::kConstraint;
+  static constexpr const char* kName = "constraint";
+};
+
 // Says in the log what a person may want to know about a model that was opened.
 void log_load(const LoadedModel& model);
 void log_notes(const Tokenizer& tokenizer);
@@ -41,8 +48,9 @@ struct Generation {
 
   bool is_cancelled() const { return cancel != nullptr && cancel->requested; }
 };
-// `usual`: what holds where nothing is given.
-Result<Generation> given_generation(const ballast_generate_options* given, const GenerateOptions& usual);
+// Of a text of `model`. `usual`: what holds where nothing is given.
+Result<Generation> given_generation(const ballast_generate_options* given, const TextModel& model,
+                                    const GenerateOptions& usual);
 
 ballast_generate_options to_c(const GenerateOptions& options);
 

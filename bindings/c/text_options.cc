@@ -42,7 +42,8 @@ ballast_generate_options to_c(const GenerateOptions& options) {
   return copy;
 }
 
-Result<Generation> given_generation(const ballast_generate_options* given, const GenerateOptions& usual) {
+Result<Generation> given_generation(const ballast_generate_options* given, const TextModel& model,
+                                    const GenerateOptions& usual) {
   BALLAST_TRY(const ballast_generate_options options, given_options(given, to_c(usual)));
   Generation generation{.options = usual, .stops = {}, .cancel = nullptr, .priority = options.priority};
   BALLAST_TRY(generation.stops, given_texts(options.stops, options.stop_count, "a stop text"));
@@ -60,6 +61,10 @@ Result<Generation> given_generation(const ballast_generate_options* given, const
   to.cache_dtype = options.half_cache ? DType::kF16 : DType::kF32;
   if (const auto cancel = generation.cancel) to.cancelled = [cancel] { return cancel->requested.load(); };
   BALLAST_CHECK(check_sampler_options(to.sampling));
+  if (options.constraint != nullptr) {
+    BALLAST_TRY(const auto constraint, use(options.constraint));
+    BALLAST_TRY(to.constraint, model.constrain(*constraint));
+  }
   return generation;
 }
 

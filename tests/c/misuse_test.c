@@ -45,6 +45,7 @@ static void null_handles_are_errors_or_nothing(void) {
   CHECK(ballast_embedder_width(NULL) == 0 && ballast_text_model_context_length(NULL) == 0);
   CHECK(ballast_error_kind(NULL) == BALLAST_OK && ballast_error_message(NULL).size == 0);
   CHECK(ballast_error_remedy(NULL, 0) == NULL && !ballast_cancel_requested(NULL));
+  CHECK(!ballast_constraint_accepts(NULL, "a", 1));
   ballast_cancel_request(NULL);
 }
 
@@ -67,6 +68,7 @@ static void closing_null_does_nothing(void) {
   ballast_image_model_close(NULL);
   ballast_diagnosis_close(NULL);
   ballast_statistics_close(NULL);
+  ballast_constraint_close(NULL);
 }
 
 static void null_arguments_are_named(void) {

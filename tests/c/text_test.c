@@ -239,6 +239,76 @@ static void a_request_is_cancelled_and_others_go_on(void) {
   ballast_text_model_close(model);
 }
 
+// ---------------------------------------------------------------- structured output
+
+static const char* ship_schema =
+    "{\"type\":\"object\",\"properties\":{\"masts\":{\"type\":\"integer\",\"minimum\":1,\"maximum\":3}},"
+    "\"required\":[\"masts\"]}";
+
+static void constraints_say_which_texts_are_complete(void) {
+  ballast_constraint* constraint = NULL;
+  OK(ballast_constraint_of_json_object(&constraint));
+  CHECK(ballast_constraint_accepts(constraint, "{\"a\": [1]}", BALLAST_NUL));
+  CHECK(!ballast_constraint_accepts(constraint, "[1]", BALLAST_NUL));
+  CHECK(!ballast_constraint_accepts(constraint, NULL, 4));
+  ballast_constraint_close(constraint);
+  CHECK(!ballast_constraint_accepts(constraint, "{}", 2));
+  OK(ballast_constraint_of_schema(ship_schema, BALLAST_NUL, &constraint));
+  CHECK(ballast_constraint_accepts(constraint, "{\"masts\": 3}", BALLAST_NUL));
+  CHECK(!ballast_constraint_accepts(constraint, "{\"masts\": 4}", BALLAST_NUL));
+  ballast_constraint_close(constraint);
+  OK(ballast_constraint_of_grammar("root ::= \"a\"+ and more", 13, &constraint));
+  CHECK(ballast_constraint_accepts(constraint, "aaa", 3) && !ballast_constraint_accepts(constraint, "", 0));
+  ballast_constraint_close(constraint);
+  FAILS(ballast_constraint_of_schema("{\"not\":{}}", BALLAST_NUL, &constraint), BALLAST_UNSUPPORTED, "/not");
+  FAILS(ballast_constraint_of_grammar("root ::= x", BALLAST_NUL, &constraint), BALLAST_INVALID_ARGUMENT, "x");
+  FAILS(ballast_constraint_of_regex("(", 1, &constraint), BALLAST_INVALID_ARGUMENT, "not closed");
+  FAILS(ballast_constraint_of_regex(NULL, 1, &constraint), BALLAST_INVALID_ARGUMENT, "the regular expression");
+  FAILS(ballast_constraint_of_regex("a", 1, NULL), BALLAST_INVALID_ARGUMENT, "result must not be NULL");
+  CHECK(constraint == NULL);
+}
+
+static void every_text_follows_its_constraint(void) {
+  ballast_text_model* model = open_model();
+  ballast_generate_options options = short_text(model, 60);
+  options.temperature = 1;
+  ballast_constraint *ship = NULL, *answer = NULL;
+  OK(ballast_constraint_of_schema(ship_schema, BALLAST_NUL, &ship));
+  OK(ballast_constraint_of_regex("yes|no", BALLAST_NUL, &answer));
+  struct written text = {.size = 0};
+  ballast_generation generation = {.struct_size = sizeof generation};
+  options.constraint = ship;
+  OK(ballast_generate(model, "It is", BALLAST_NUL, &options, append, &text, &generation));
+  CHECK(generation.finish == BALLAST_FINISH_STOP_TOKEN && ballast_constraint_accepts(ship, text.text, text.size));
+
+  ballast_engine* engine = NULL;
+  OK(ballast_engine_create(model, NULL, &engine));
+  struct request requests[2];
+  memset(requests, 0, sizeof requests);
+  OK(ballast_engine_submit(engine, "It is", BALLAST_NUL, &options, on_event, &requests[0], NULL));
+  options.constraint = answer;
+  OK(ballast_engine_submit(engine, "Is it?", BALLAST_NUL, &options, on_event, &requests[1], NULL));
+  ballast_constraint_close(ship);  // the request keeps it
+  OK(ballast_engine_run(engine));
+  CHECK(requests[0].finish == BALLAST_FINISH_STOP_TOKEN && strcmp(requests[0].written.text, text.text) == 0);
+  CHECK(requests[1].finish == BALLAST_FINISH_STOP_TOKEN);
+  CHECK(ballast_constraint_accepts(answer, requests[1].written.text, requests[1].written.size));
+
+  ballast_chat* chat = NULL;
+  OK(ballast_chat_create(model, &options, &chat));
+  for (int i = 0; i < 2; ++i) {
+    ballast_reply reply = {.struct_size = sizeof reply};
+    OK(ballast_chat_say(chat, "Is it?", BALLAST_NUL, NULL, NULL, &reply));
+    CHECK(ballast_constraint_accepts(answer, reply.text.data, reply.text.size));
+  }
+  ballast_chat_close(chat);
+  options.constraint = ship;
+  FAILS(ballast_generate(model, "a", 1, &options, NULL, NULL, NULL), BALLAST_INVALID_ARGUMENT, "no open constraint");
+  ballast_constraint_close(answer);
+  ballast_engine_close(engine);
+  ballast_text_model_close(model);
+}
+
 // ---------------------------------------------------------------- several threads
 
 struct caller {
@@ -423,6 +493,8 @@ int main(int count, char** arguments) {
   many_texts_are_encoded_at_once_and_tokens_know_their_place();
   a_prompt_is_continued();
   a_switch_ends_a_text();
+  constraints_say_which_texts_are_complete();
+  every_text_follows_its_constraint();
   several_requests_get_the_texts_that_each_gets_alone();
   a_request_is_cancelled_and_others_go_on();
   a_stop_text_ends_a_request();
