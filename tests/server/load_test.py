@@ -1,21 +1,27 @@
 #!/usr/bin/env python3
 """Everyone gets the answer that they get alone: clients with fixed seeds come, leave, come back and disturb each other.
 
-usage: load_test.py BALLAST MODEL [--clients N] [--rounds N] [--cancel N]
+usage: load_test.py BALLAST MODEL [--clients N] [--rounds N] [--cancel N] [--streams N]
 
 Every client asks for a text of its own, several times, at random moments, and leaves some of its answers in the middle. What
 it gets must be what a single client got before, to the byte. Then N clients connect, ask and leave at once: the server must
-have nothing left of them, and must not have grown.
+have nothing left of them, and must not have grown. At last N streams are open at once, each of which must be whole.
 """
 import argparse, http.client, json, random, re, signal, subprocess, sys, threading, time
+from pathlib import Path
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "bench"))
+from load_client import Ask, BrokenStream, LoadClient, read_stream
 
 PROMPTS = ["It is a truth", "Emma", "She was", "The house", "In the morning", "Nothing", "Mr. Darcy", "A letter"]
 WAIT_S = 300  # for anything; nothing here is meant to take long
 
 
 class Server:
-    def __init__(self, program, model):
-        self.process = subprocess.Popen([program, "serve", model, "--listen", "127.0.0.1:0", "--queue", "1000"], stderr=subprocess.PIPE, text=True)
+    def __init__(self, program, model, queue):
+        self.process = subprocess.Popen([program, "serve", model, "--listen", "127.0.0.1:0", "--queue", str(queue)],
+                                        stderr=subprocess.PIPE, text=True)
         for line in self.process.stderr:
             found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
             if found:
@@ -141,6 +147,22 @@ def check_cancelling(server, times):
     return problems
 
 
+def check_streams(server, count):
+    """So many at once, of which most wait for their turn: nobody is refused, cut short or given another's text."""
+    asks = [Ask(prompt, 16) for prompt in PROMPTS]
+    alone = [read_stream(stream) for stream in LoadClient(server.port, asks, 1).run().streams]
+    problems = []
+    for number, stream in enumerate(LoadClient(server.port, asks * -(-count // len(asks)), count).run().streams):
+        try:
+            answer, expected = read_stream(stream), alone[number % len(asks)]
+        except BrokenStream as error:
+            problems.append(f"stream {number} of {count}: {error}")
+            continue
+        if (answer.text, answer.tokens) != (expected.text, expected.tokens):
+            problems.append(f"stream {number} of {count} got {answer.text!r}, and alone {expected.text!r}")
+    return problems
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("ballast")
@@ -148,16 +170,19 @@ def main():
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--cancel", type=int, default=100)
+    parser.add_argument("--streams", type=int, default=200)
     options = parser.parse_args()
-    server = Server(options.ballast, options.model)
+    server = Server(options.ballast, options.model, queue=max(1000, options.streams))
     try:
         problems = check_same_answers(server, options.clients, options.rounds) + check_cancelling(server, options.cancel)
+        problems += check_streams(server, options.streams)
         status = server.stop()
         if status != 0:
             problems.append(f"the server ended with {status}")
     finally:
         server.process.kill()
-    print("\n".join(problems) or f"{options.clients} clients, {options.rounds} rounds, {options.cancel} that left: as alone")
+    print("\n".join(problems) or f"{options.clients} clients, {options.rounds} rounds, {options.cancel} that left, "
+                               f"{options.streams} streams: as alone")
     sys.exit(1 if problems else 0)
 
 
