@@ -14,7 +14,7 @@ DESTDIR ?=
 configured = CMAKE_GENERATOR="$${CMAKE_GENERATOR:-$$(command -v ninja > /dev/null && echo Ninja || echo Unix Makefiles)}" \
 	cmake --log-level=WARNING
 
-.PHONY: build demo demo-chat test test-asan test-faults test-tsan bench bench-storage bench-peers bench-batching bench-python test-python test-wheel wheels interop interop-torch page test-page test-serve format lint clean install bootstrap configure
+.PHONY: build demo demo-chat test test-asan test-faults test-tsan bench bench-storage bench-peers bench-batching bench-serve bench-python test-python test-wheel wheels interop interop-torch page test-page test-serve format lint clean install bootstrap configure
 
 build: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_static ballast_shared ballast_c
@@ -91,6 +91,11 @@ bench-batching: build
 	scripts/bootstrap --llama
 	scripts/bench_batching
 
+# Nor this, which compiles llama.cpp's server: `ballast serve` under load. serve_options="--only SmolLM2 --quick" measures less.
+bench-serve: build
+	scripts/bootstrap --llama
+	scripts/bench_serve $(serve_options)
+
 # Nor this: the Python module beside safetensors, NumPy and torch.
 bench-python: bootstrap
 	scripts/bench_python
@@ -107,9 +112,10 @@ interop-torch: build
 page:
 	scripts/build_page
 
-# The long form of a part of `test`: 64 clients that disturb each other get what each gets alone, 10,000 leave at once.
+# The long form of a part of `test`: 64 clients that disturb each other get what each gets alone, 10,000 leave at once,
+# and 2,000 streams are open at a time.
 test-serve: build
-	tests/server/load_test.py build/bin/ballast models/default/model.gptrs --clients 64 --rounds 5 --cancel 10000
+	tests/server/load_test.py build/bin/ballast models/default/model.gptrs --clients 64 --rounds 5 --cancel 10000 --streams 2000
 
 # Drives the chat page in Chromium, against scripted answers and against `ballast serve` with SmolLM2 (89 MiB, fetched
 # once). page_options="--screenshots docs/images" also writes the pictures of docs/serve.md.

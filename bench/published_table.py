@@ -10,11 +10,11 @@ IDLE_LOAD = 0.5
 
 class Bench:
     """One such script. `rows(options, program)` gives the rows, `table(rows)` is their text, `prepare()` makes what else is
-    measured, `threads` are the default."""
+    measured, `threads` are the default. `quick` says what --quick leaves out; empty: there is no such option."""
 
-    def __init__(self, name, description, program, cache, requirements, rows, table, prepare, threads, **environment):
+    def __init__(self, name, description, program, cache, requirements, rows, table, prepare, threads, quick="", **environment):
         self.name, self.description, self.rows, self.table, self.prepare = name, description, rows, table, prepare
-        self.threads = list(threads)
+        self.threads, self.quick = list(threads), quick
         self.program, self.cache, self.requirements, self.environment = program, cache, ROOT / requirements, environment
         self.script = f"bench_{name}"
 
@@ -29,8 +29,10 @@ class Bench:
         parser.add_argument("--only", help="only rows whose name contains this")
         parser.add_argument("--build", default=str(ROOT / "build"), help="where Ballast was built (default: build)")
         parser.add_argument("--publish", action="store_true", help="put the table into docs/")
+        if self.quick:
+            parser.add_argument("--quick", action="store_true", help=self.quick)
         options = parser.parse_args()
-        if options.publish and (options.rounds < 5 or options.only):
+        if options.publish and (options.rounds < 5 or options.only or (self.quick and options.quick)):
             raise CannotRun("what is published has all rows, of at least 5 rounds")
         return options
 
