@@ -69,7 +69,11 @@ class Server:
         self.name, self.extra, self.port = name, extra, free_port()
         self.log = tempfile.TemporaryFile()
         self.process = subprocess.Popen([*map(str, words(self.port))], stdout=self.log, stderr=subprocess.STDOUT)
-        self.wait_until_ready()
+        try:
+            self.wait_until_ready()
+        except BaseException:
+            self.stop()
+            raise
         self.pause()
 
     def wait_until_ready(self):
@@ -79,7 +83,6 @@ class Server:
                 if self.ask("GET", "/health")[0] == 200:
                     return
             time.sleep(0.05)
-        self.stop()
         self.log.seek(0)
         raise CannotRun(f"{self.name} did not start:\n{self.log.read()[-2000:].decode(errors='replace')}")
 
