@@ -27,11 +27,20 @@ constexpr std::chrono::milliseconds kLingerTime{2000};
 
 std::string_view text_of(boost::beast::string_view text) { return {text.data(), text.size()}; }
 
+// A header that comes twice is the list of both, which is what HTTP makes of it: whoever looks at it sees what a proxy
+// saw.
 template <typename Fields>
 std::optional<std::string> header_value(const Fields& fields, boost::beast::string_view name) {
-  const auto found = fields.find(name);
-  if (found == fields.end()) return std::nullopt;
-  return std::string(text_of(found->value()));
+  const auto [begin, end] = fields.equal_range(name);
+  if (begin == end) return std::nullopt;
+  std::string value(text_of(begin->value()));
+  for (auto at = std::next(begin); at != end; ++at) value.append(", ").append(text_of(at->value()));
+  return value;
+}
+
+template <typename Message>
+size_t header_count(const Message& message) {
+  return static_cast<size_t>(std::distance(message.begin(), message.end()));
 }
 
 template <typename Message>
@@ -40,7 +49,7 @@ RequestHead read_head(const Message& message) {
   head.method = text_of(message.method_string());
   head.target = text_of(message.target());
   head.is_http_1_0 = message.version() < 11;
-  head.headers = static_cast<size_t>(std::distance(message.begin(), message.end()));
+  head.headers = header_count(message);
   head.hosts = message.count("host");
   head.host = header_value(message, "host");
   head.origin = header_value(message, "origin");
@@ -141,7 +150,9 @@ bool Connection::parse_some() {
     set_deadline(hub_.limits.header_time);
   }
   if (state_ == State::kBody && parser_->is_done()) {
-    on_request();
+    // Chunks may be followed by more headers.
+    if (auto refusal = hub_.gate.check_count(header_count(parser_->get()))) refuse(*refusal);
+    else on_request();
     return false;
   }
   if (inbox_.empty()) return false;
@@ -358,7 +369,7 @@ void Connection::log_request(int status, std::string_view note) const {
   if (!hub_.log) return;
   const std::chrono::duration<double, std::milli> time = std::chrono::steady_clock::now() - started_;
   const std::string_view path = admission_.path;
-  hub_.log(fmt::format("{} {} {} {:.1f} ms{}{} {}{}{}\n", method_.empty() ? "-" : printable(method_),
+  hub_.log(fmt::format("{} {} {} {:.1f} ms{}{} {}{}{}\n", method_.empty() ? "-" : shorten(printable(method_), 20),
                        path.empty() ? "-" : shorten(printable(path), 200), status, time.count(),
                        admission_.key.empty() ? "" : " key=", printable(admission_.key), request_id_,
                        note.empty() ? "" : ": ", note));

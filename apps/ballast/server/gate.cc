@@ -20,6 +20,9 @@ constexpr std::string_view kClientHeaders[] = {
     "anthropic-version",   "anthropic-beta", "anthropic-dangerous-direct-browser-access",
     "openai-organization", "openai-project", "openai-beta"};
 
+// What a client sent, in a message to it.
+std::string shown(std::string_view text) { return shorten(printable(text), 100); }
+
 bool is_json_type(std::string_view type) {
   type = type.substr(0, type.find(';'));
   while (type.ends_with(' ')) type.remove_suffix(1);
@@ -66,15 +69,12 @@ std::optional<Refusal> Gate::check(const RequestHead& head, HostRule rule, Admis
     return Refusal{400, kInvalid, "bad_target", "the request's first line names no path; it must begin with \"/\""};
   }
   admission.path = target->path;
-  if (head.headers > options_.headers) {
-    return Refusal{431, kInvalid, "too_many_headers",
-                   fmt::format("the request has {} headers; at most {} are read", head.headers, options_.headers)};
-  }
+  if (auto refusal = check_count(head.headers)) return refusal;
   if (auto refusal = check_host(head, *target, rule)) return refusal;
   if (auto refusal = check_origin(head, *target, admission)) return refusal;
   if (std::ranges::find(kMethods, head.method) == std::end(kMethods)) {
     return Refusal{405, kInvalid, "method_not_allowed",
-                   fmt::format("the method {} is not known here", printable(head.method))};
+                   fmt::format("the method {} is not known here", shown(head.method))};
   }
   if (head.method == "OPTIONS") {
     admission.answer = options_answer(head, admission.origin.has_value());
@@ -83,6 +83,12 @@ std::optional<Refusal> Gate::check(const RequestHead& head, HostRule rule, Admis
   if (auto refusal = check_body(head)) return refusal;
   admission.wants_continue = head.expect.has_value() && !head.is_http_1_0;  // HTTP/1.0 knows no such answer
   return check_key(head, admission);
+}
+
+std::optional<Refusal> Gate::check_count(size_t headers) const {
+  if (headers <= options_.headers) return std::nullopt;
+  return Refusal{431, kInvalid, "too_many_headers",
+                 fmt::format("the request has {} headers; at most {} are read", headers, options_.headers)};
 }
 
 std::optional<Refusal> Gate::check_host(const RequestHead& head, const RequestTarget& target, HostRule rule) const {
@@ -94,7 +100,7 @@ std::optional<Refusal> Gate::check_host(const RequestHead& head, const RequestTa
   const std::string& given = target.host ? *target.host : *head.host;
   const auto host = parse_host(given);
   if (!host) {
-    return Refusal{400, kInvalid, "bad_host", fmt::format("\"{}\" is not the name of a host", printable(given))};
+    return Refusal{400, kInvalid, "bad_host", fmt::format("\"{}\" is not the name of a host", shown(given))};
   }
   if (rule == HostRule::kAny || is_loopback_host(host->host)) return std::nullopt;
   if (rule == HostRule::kAddresses && is_ip_address(host->host)) return std::nullopt;
@@ -114,7 +120,7 @@ std::optional<Refusal> Gate::check_origin(const RequestHead& head, const Request
     if (!std::ranges::any_of(options_.origins, is_listed)) {
       return Refusal{403, kForbidden, "origin_not_allowed",
                      fmt::format("pages of {0} may not use this server; whoever runs it can allow them with --cors {0}",
-                                 printable(*head.origin))};
+                                 shown(*head.origin))};
     }
     admission.origin = head.origin;
   }
@@ -126,6 +132,10 @@ std::optional<Refusal> Gate::check_origin(const RequestHead& head, const Request
 }
 
 std::optional<Refusal> Gate::check_body(const RequestHead& head) const {
+  if (head.transfer_encoding && head.is_http_1_0) {
+    // A proxy that knows HTTP/1.0 only would find the end of the request elsewhere.
+    return Refusal{400, kInvalid, "bad_request", "HTTP/1.0 has no transfer encodings; send a Content-Length"};
+  }
   if (head.transfer_encoding && !same_letters(*head.transfer_encoding, "chunked")) {
     return Refusal{501, kInvalid, "unsupported_transfer_encoding",
                    "of the transfer encodings only \"chunked\" is read"};

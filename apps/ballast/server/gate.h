@@ -44,6 +44,8 @@ class Gate {
 
   // Gives what is wrong with the request, or fills `admission`.
   std::optional<Refusal> check(const RequestHead& head, HostRule rule, Admission& admission) const;
+  // Of how many headers a request has; those behind its body count too.
+  std::optional<Refusal> check_count(size_t headers) const;
 
  private:
   std::optional<Refusal> check_host(const RequestHead& head, const RequestTarget& target, HostRule rule) const;

@@ -1,6 +1,9 @@
 // Who may use the server: hosts, origins, keys, and what is refused by a request's head alone.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
+
+#include <filesystem>
 
 #include "apps/ballast/server/answer_text.h"
 #include "apps/ballast/server/api_keys.h"
