@@ -14,7 +14,7 @@ DESTDIR ?=
 configured = CMAKE_GENERATOR="$${CMAKE_GENERATOR:-$$(command -v ninja > /dev/null && echo Ninja || echo Unix Makefiles)}" \
 	cmake --log-level=WARNING
 
-.PHONY: build demo demo-chat test test-asan test-faults test-tsan bench bench-storage bench-peers bench-batching bench-serve bench-python test-python test-wheel wheels interop interop-torch page test-page test-serve format lint clean install bootstrap configure
+.PHONY: build demo demo-chat test test-asan test-faults test-tsan bench bench-storage bench-peers bench-batching bench-serve bench-python test-python test-wheel wheels interop interop-torch page test-page test-serve test-serve-asan test-serve-tsan fuzz-serve format lint clean install bootstrap configure
 
 build: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_static ballast_shared ballast_c
@@ -114,8 +114,32 @@ page:
 
 # The long form of a part of `test`: 64 clients that disturb each other get what each gets alone, 10,000 leave at once,
 # and 2,000 streams are open at a time.
+# Then floods, slow clients, signals under load and the rest of tests/server/fault_test.py, each many times over.
 test-serve: build
 	tests/server/load_test.py build/bin/ballast models/default/model.gptrs --clients 64 --rounds 5 --cancel 10000 --streams 2000
+	tests/server/fault_test.py build/bin/ballast --long
+
+# The whole program under each sanitizer and under load. What memory it needs is left to the program that ships; the first
+# report of a sanitizer ends the server, and with it the test. .ci/run runs the server's own suite under both.
+serve_under = tests/server/serve_test.py $(1) && tests/server/fault_test.py $(1) --instrumented && \
+	tests/server/load_test.py $(1) models/default/model.gptrs --cancel 1000 --instrumented
+test-serve-asan: bootstrap
+	$(configured) --preset asan -DBALLAST_UNITY=ON
+	cmake --build build-asan -j $(JOBS) --target ballast
+	export ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1; \
+	  $(call serve_under,build-asan/bin/ballast)
+
+test-serve-tsan: bootstrap
+	$(configured) --preset tsan -DBALLAST_UNITY=ON
+	cmake --build build-tsan -j $(JOBS) --target ballast
+	export TSAN_OPTIONS=halt_on_error=1; $(call serve_under,build-tsan/bin/ballast)
+
+# Requests that clang's libFuzzer makes up from those of real clients, for FUZZ_SECONDS. What it learns stays in
+# build-fuzz/corpus; a request that breaks something is written to build-fuzz/crash-*.
+FUZZ_SECONDS ?= 600
+fuzz-serve:
+	scripts/bootstrap --fuzz
+	scripts/fuzz_serve $(FUZZ_SECONDS) $(JOBS)
 
 # Drives the chat page in Chromium, against scripted answers and against `ballast serve` with SmolLM2 (89 MiB, fetched
 # once). page_options="--screenshots docs/images" also writes the pictures of docs/serve.md.
