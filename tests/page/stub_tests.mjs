@@ -163,6 +163,46 @@ export const stubTests = {
     await chat.close();
   },
 
+  async 'an edit that cannot be sent yet stays in its editor'(browser, stub) {
+    const chat = await ChatPage.open(browser, stub.url);
+    await chat.send('slow');
+    await chat.page.locator('.message.assistant.streaming').waitFor();
+    await chat.page.keyboard.press('Alt+ArrowUp');
+    const editor = chat.page.getByLabel('Edit the message');
+    await editor.fill('echo: written meanwhile');
+    await chat.page.keyboard.press('Control+Enter');
+    await chat.page.getByText('An answer is still coming in.').waitFor();
+    assert.equal(await editor.inputValue(), 'echo: written meanwhile');
+    await chat.page.getByRole('button', { name: 'Stop' }).click();
+    await chat.ended();
+    await editor.press('Control+Enter');
+    await chat.ended();
+    assert.equal(await chat.lastAnswer().textContent(), 'written meanwhile');
+    await chat.close();
+  },
+
+  async 'the keyboard focus is never lost with a message that goes'(browser, stub) {
+    const chat = await ChatPage.open(browser, stub.url);
+    await chat.ask('echo: one');
+    const focused = () => chat.page.evaluate(() => document.activeElement.id);
+    await chat.page.getByRole('button', { name: 'Regenerate' }).focus();
+    await chat.page.keyboard.press('Enter');
+    await chat.page.getByText('2 / 2').waitFor();
+    await chat.ended();
+    assert.equal(await focused(), 'draft');
+    await chat.page.keyboard.press('Alt+ArrowUp');
+    await chat.page.getByLabel('Edit the message').fill('echo: two');
+    await chat.page.keyboard.press('Control+Enter');
+    await chat.page.locator('.message.user').getByText('2 / 2').waitFor();
+    await chat.ended();
+    assert.equal(await focused(), 'draft');
+    await chat.answers().last().getByRole('button', { name: 'Edit' }).click();
+    await chat.page.getByLabel('Edit the message').fill('corrected');
+    await chat.page.keyboard.press('Control+Enter');
+    assert.equal(await chat.page.evaluate(() => document.activeElement.getAttribute('aria-label')), 'Earlier version');
+    await chat.close();
+  },
+
   async 'settings are sent, and only those that are set'(browser, stub) {
     const chat = await ChatPage.open(browser, stub.url);
     await chat.ask('plain');
@@ -305,6 +345,7 @@ export const stubTests = {
     await chat.page.getByText('Nothing was imported. The file is not an export of this page').waitFor();
     await importing(text);
     await chat.page.getByText('Imported 1 conversation.').waitFor();
+    assert.equal(await chat.page.locator('.notice').getAttribute('class'), 'notice done'); // not red, and the refusal before is gone
     await chat.page.locator('#conversations .open').click();
     assert.equal(await chat.questions().textContent(), 'keep me');
     await chat.close();

@@ -172,20 +172,24 @@ export class App {
   }
 
   // An edited question is asked as a sibling of the old one; an edited answer is kept beside the old one.
-  private saveEdit(message: Message, content: string): void {
+  // Whether the editor may close: what could not be sent stays in it.
+  private saveEdit(message: Message, content: string): boolean {
     const conversation = this.current;
-    if (content.trim() === '' || content === message.content || this.running.has(conversation.id)) return;
+    if (content.trim() === '' || content === message.content) return true;
+    if (this.running.has(conversation.id)) {
+      this.notices.show('An answer is still coming in. Stop it or wait for its end, then save the edit.');
+      return false;
+    }
     const edited = makeMessage(message.role, content);
     edited.attachments = message.attachments;
-    if (message.role === 'user') {
-      this.generate(conversation, edited, message.parent);
-      return;
-    }
+    if (message.role === 'user') return this.generate(conversation, edited, message.parent);
     edited.isJson = message.isJson;
     edited.model = message.model;
     addMessage(conversation, edited, message.parent);
     this.conversations.save(conversation);
     this.draw();
+    this.thread.focusBranch(edited, -1); // the button that had the focus is gone
+    return true;
   }
 
   private regenerate(message: Message): void {
@@ -261,6 +265,8 @@ export class App {
     this.conversations.save(conversation);
     this.notices.clear();
     this.draw();
+    // Regenerate, Retry and the editor are gone with their message; the keyboard goes on at Stop.
+    if (document.activeElement === document.body) byId('stop', HTMLButtonElement).focus();
     this.thread.toEnd();
     this.notices.say('The model is answering.');
     const refusal = await generation.run(this.client, body);
@@ -324,7 +330,8 @@ export class App {
     try {
       const count = this.conversations.import(text);
       const summary = count === 0 ? 'All of these conversations are here already.' : `Imported ${count} conversation${count === 1 ? '' : 's'}.`;
-      this.notices.show(summary);
+      this.notices.clear();
+      this.notices.show(summary, 'done');
       this.draw();
     } catch (error) {
       this.notices.show(`Nothing was imported. ${(error as Error).message}`);

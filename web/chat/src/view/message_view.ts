@@ -8,7 +8,7 @@ import { iconButton, make } from './element.ts';
 
 export interface MessageEvents {
   copy: (message: Message) => void;
-  saveEdit: (message: Message, content: string) => void;
+  saveEdit: (message: Message, content: string) => boolean; // whether the editor may close
   regenerate: (message: Message) => void;
   retry: (message: Message) => void;
   sibling: (message: Message, step: number) => void;
@@ -83,9 +83,7 @@ export class MessageView {
     const field = make('textarea', { attributes: { 'aria-label': 'Edit the message', rows: '4' } });
     field.value = this.message.content;
     const save = (): void => {
-      const content = field.value;
-      this.endEdit();
-      this.events.saveEdit(this.message, content);
+      if (this.events.saveEdit(this.message, field.value)) this.endEdit();
     };
     const saveLabel = this.message.role === 'user' ? 'Send as a new branch' : 'Save as a new branch';
     this.editor = make('div', { attributes: { class: 'editor' } }, field, make('div', { attributes: { class: 'buttons' } },

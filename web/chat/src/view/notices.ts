@@ -9,12 +9,12 @@ export class Notices {
   private readonly region = byId('notices', HTMLElement);
   private readonly status = byId('status', HTMLElement);
 
-  // The same text is not shown twice.
-  show(text: string): void {
+  // Problems are red, good news is not. The same text is not shown twice.
+  show(text: string, kind: 'problem' | 'done' = 'problem'): void {
     const same = [...this.region.children].find((notice) => notice.firstChild?.textContent === text);
     if (same !== undefined) return;
     while (this.region.childElementCount >= kMostNotices) this.region.firstElementChild?.remove();
-    const notice = make('div', { attributes: { class: 'notice' } }, make('span', {}, text));
+    const notice = make('div', { attributes: { class: `notice ${kind}` } }, make('span', {}, text));
     notice.append(iconButton('close', 'Dismiss', () => notice.remove()));
     this.region.append(notice);
   }
