@@ -137,7 +137,9 @@ Result<std::string> default_model_path() {
       if (fs::is_regular_file(candidate, failure)) return fs::weakly_canonical(candidate, failure).string();
     }
   }
-  return make_error(ErrorCode::kNotFound, "no model given, and the model that comes with Ballast is not installed");
+  return make_error(ErrorCode::kNotFound,
+                    "no model given, and the model that comes with Ballast is not installed; name a model, for "
+                    "example smollm2 after `ballast get smollm2`");
 }
 
 // ---------------------------------------------------------------- profile
