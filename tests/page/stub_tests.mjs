@@ -462,6 +462,32 @@ export const stubTests = {
     await chat.close();
   },
 
+  async 'on a small screen the focus stays in an open list, which has a button that closes it'(browser, stub) {
+    const chat = await ChatPage.open(browser, stub.url, { viewport: { width: 360, height: 640 } });
+    await chat.ask('one');
+    const drawers = [['#sidebar', '#toggle-sidebar', 'Close conversations'], ['#panel', '#toggle-panel', 'Close settings']];
+    for (const [drawer, toggle, close] of drawers) {
+      await chat.page.locator(toggle).click();
+      const seen = new Set();
+      for (let i = 0; i < 40; ++i) {
+        await chat.page.keyboard.press('Tab');
+        seen.add(await chat.page.evaluate((id) => {
+          const focused = document.activeElement;
+          return focused === document.body ? 'nothing' : focused.closest(id) !== null ? 'inside' : focused.outerHTML;
+        }, drawer));
+      }
+      seen.delete('nothing'); // where the browser's own controls would have the focus
+      assert.deepEqual([...seen], ['inside']);
+      await chat.page.getByRole('button', { name: close }).click();
+      assert.equal(await chat.page.locator(drawer).isVisible(), false);
+      assert.equal(await chat.page.evaluate((id) => document.activeElement.matches(id), toggle), true);
+    }
+    await chat.page.locator('#toggle-panel').click();
+    await chat.page.keyboard.press('Alt+M');
+    assert.equal(await chat.page.locator('#draft').evaluate((draft) => draft === document.activeElement), true);
+    await chat.close();
+  },
+
   async 'another tab sees what this one did'(browser, stub) {
     const chat = await ChatPage.open(browser, stub.url);
     const other = await chat.context.newPage();

@@ -26,17 +26,21 @@ function connectImport(app: App): void {
 
 function connectKeys(app: App, drawers: Drawers): void {
   const nothing = (): void => undefined;
+  const uncovered = (run: () => void): void => {
+    drawers.closeOverlays();
+    run();
+  };
   const shortcuts: Shortcut[] = [
     { keys: 'Enter', does: 'Send the message', code: '', run: nothing },
     { keys: 'Shift+Enter', does: 'Start a new line', code: '', run: nothing },
     { keys: 'Esc', does: 'Stop the answer, or close an open panel', code: '', run: nothing },
     { keys: 'Alt+N', does: 'New conversation', code: 'KeyN', run: () => app.begin() },
     { keys: 'Alt+R', does: 'Regenerate the last answer', code: 'KeyR', run: () => app.regenerateLast() },
-    { keys: 'Alt+↑', does: 'Edit the last question', code: 'ArrowUp', run: () => app.editLast() },
+    { keys: 'Alt+↑', does: 'Edit the last question', code: 'ArrowUp', run: () => uncovered(() => app.editLast()) },
     { keys: 'Ctrl+Enter', does: 'Save an edited message', code: '', run: nothing },
     { keys: 'Alt+C', does: 'Show or hide the conversations', code: 'KeyC', run: () => drawers.toggleSidebar() },
     { keys: 'Alt+S', does: 'Show or hide the settings', code: 'KeyS', run: () => drawers.togglePanel() },
-    { keys: 'Alt+M', does: 'Go to the message field', code: 'KeyM', run: () => byId('draft', HTMLTextAreaElement).focus() },
+    { keys: 'Alt+M', does: 'Go to the message field', code: 'KeyM', run: () => uncovered(() => byId('draft', HTMLTextAreaElement).focus()) },
     { keys: '?', does: 'Show this list (outside text fields)', code: '', run: nothing },
   ];
   const help = (): void => showShortcuts(shortcuts);

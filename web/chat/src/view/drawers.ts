@@ -31,28 +31,31 @@ export class Drawers {
   private readonly sidebar = new Drawer('sidebar', 'toggle-sidebar');
   private readonly panel = new Drawer('panel', 'toggle-panel');
   private readonly scrim = byId('scrim', HTMLElement);
+  private readonly behind = document.querySelectorAll<HTMLElement>('main, .skip'); // the scrim, while it shows
   private readonly storage = storageOf('localStorage');
 
   constructor() {
     byId('toggle-sidebar', HTMLButtonElement).append(icon('menu'));
     byId('toggle-panel', HTMLButtonElement).append(icon('settings'));
     byId('close-panel', HTMLButtonElement).append(icon('close'));
+    byId('close-sidebar', HTMLButtonElement).append(icon('close'));
     byId('toggle-sidebar', HTMLButtonElement).addEventListener('click', () => this.toggleSidebar());
     byId('toggle-panel', HTMLButtonElement).addEventListener('click', () => this.togglePanel());
     byId('close-panel', HTMLButtonElement).addEventListener('click', () => this.togglePanel());
+    byId('close-sidebar', HTMLButtonElement).addEventListener('click', () => this.toggleSidebar());
     this.scrim.addEventListener('click', () => this.closeOverlays());
     kSmall.addEventListener('change', () => this.arrange());
     this.arrange();
   }
 
   toggleSidebar(): void {
-    if (this.sidebar.isOpen) this.sidebar.close();
+    if (this.sidebar.isOpen) this.close(this.sidebar);
     else this.show(this.sidebar);
     this.settle();
   }
 
   togglePanel(): void {
-    if (this.panel.isOpen) this.panel.close();
+    if (this.panel.isOpen) this.close(this.panel);
     else this.show(this.panel);
     if (!kSmall.matches) remember(this.storage, 'panel', this.panel.isOpen ? 'open' : '');
     this.settle();
@@ -61,10 +64,16 @@ export class Drawers {
   // Whether there was one to close. Only on small screens: elsewhere they cover nothing.
   closeOverlays(): boolean {
     if (!kSmall.matches || !(this.sidebar.isOpen || this.panel.isOpen)) return false;
-    this.sidebar.close();
-    this.panel.close();
+    this.close(this.sidebar);
+    this.close(this.panel);
     this.settle();
     return true;
+  }
+
+  // The button that gets the focus back is in what the scrim covers, and nothing there takes the focus while it does.
+  private close(drawer: Drawer): void {
+    this.cover(false);
+    drawer.close();
   }
 
   private show(drawer: Drawer): void {
@@ -80,6 +89,11 @@ export class Drawers {
   }
 
   private settle(): void {
-    this.scrim.hidden = !(kSmall.matches && (this.sidebar.isOpen || this.panel.isOpen));
+    this.cover(kSmall.matches && (this.sidebar.isOpen || this.panel.isOpen));
+  }
+
+  private cover(isCovered: boolean): void {
+    this.scrim.hidden = !isCovered;
+    for (const element of this.behind) element.inert = isCovered;
   }
 }
