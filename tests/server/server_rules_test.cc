@@ -18,6 +18,7 @@ namespace ballast::testing {
 namespace {
 
 using namespace ballast::cli;
+using ::testing::AllOf;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using ::testing::StartsWith;
@@ -306,6 +307,16 @@ TEST(ServerAddresses, AreReadInEveryForm) {
     EXPECT_FALSE(parse_listen_address(text)) << text;
 }
 
+TEST(ServerAddresses, ThatAreNoneAreNamedWithTheFormsThatAreAllowed) {
+  for (const char* text : {"", "nonsense", "localhost:"}) {
+    EXPECT_THAT(parse_listen_address(text).error().message,
+                AllOf(StartsWith(fmt::format("--listen \"{}\" is not an address: write HOST:PORT", text)),
+                      HasSubstr("unix:PATH")));
+  }
+  EXPECT_THAT(parse_listen_address("70000").error().message,
+              StartsWith("--listen 70000: \"70000\" is not a port between 0 and 65535; write HOST:PORT"));
+}
+
 TEST(ServerAddresses, OfALoopbackAreKnownToBeThat) {
   auto listeners = open_listeners({.host = "127.0.0.1", .port = 0});
   ASSERT_TRUE(listeners) << listeners.error().message;
@@ -325,8 +336,10 @@ TEST(ServerAddresses, OfASocketFileReplaceOneThatIsLeftOverAndNothingElse) {
   auto first = open_listeners(address);
   ASSERT_TRUE(first) << first.error().message;
   EXPECT_TRUE(first->front().is_unix);
-  EXPECT_FALSE(open_listeners(address));  // it is in use
-  first->front().socket_path.clear();     // as if the program had been killed
+  const std::string in_use = open_listeners(address).error().message;
+  EXPECT_THAT(in_use, HasSubstr("listens on this path: choose another one"));
+  EXPECT_THAT(in_use, Not(HasSubstr("port")));
+  first->front().socket_path.clear();  // as if the program had been killed
   close_listener(first->front());
   auto second = open_listeners(address);
   ASSERT_TRUE(second) << second.error().message;

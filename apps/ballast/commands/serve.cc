@@ -4,8 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <iterator>
 #include <memory>
+#include <ranges>
 
 #include "apps/ballast/commands/commands.h"
 #include "apps/ballast/commands/serve_flags.h"
@@ -24,25 +26,30 @@ constexpr uint64_t kOtherFiles = 64;  // descriptors that are no connections: mo
 
 // ---------------------------------------------------------------- listening
 
+// `name`: what the user called the address. The port of a listener may be a random one, which says nothing to them.
+Status check_exposure(const Listener& listener, std::string_view name, const ServeFlags& flags, bool has_keys) {
+  if (listener.is_loopback || listener.is_unix || has_keys || flags.no_auth) return {};
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("{}: other machines could use the model; give API keys with --api-key-file FILE or "
+                                "BALLAST_API_KEY, or let everybody in with --no-auth",
+                                printable(name)));
+}
+
 // Sockets of a service manager, unless addresses are given. What was opened before an error is in `listeners`.
-Status open_all(const ServeFlags& flags, std::vector<Listener>& listeners) {
+Status open_all(const ServeFlags& flags, bool has_keys, std::vector<Listener>& listeners) {
   BALLAST_CHECK(assign(listeners, inherited_listeners()));
+  for (const Listener& listener : listeners) BALLAST_CHECK(check_exposure(listener, listener.name, flags, has_keys));
   std::vector<std::string> addresses = flags.listen;
   if (addresses.empty() && listeners.empty()) addresses.emplace_back(kDefaultAddress);
   for (const std::string& text : addresses) {
     BALLAST_TRY(const ListenAddress address, parse_listen_address(text));
     BALLAST_TRY(std::vector<Listener> opened, open_listeners(address));
+    const auto first = static_cast<std::ptrdiff_t>(listeners.size());
     std::ranges::move(opened, std::back_inserter(listeners));
+    for (const Listener& listener : listeners | std::views::drop(first))
+      BALLAST_CHECK(check_exposure(listener, "--listen " + text, flags, has_keys));
   }
   return {};
-}
-
-Status check_exposure(const Listener& listener, const ServeFlags& flags, bool has_keys) {
-  if (listener.is_loopback || listener.is_unix || has_keys || flags.no_auth) return {};
-  return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("{}: other machines could use the model; give API keys with --api-key-file FILE or "
-                                "BALLAST_API_KEY, or let everybody in with --no-auth",
-                                listener.name));
 }
 
 HostRule host_rule(const Listener& listener, const ServeFlags& flags, bool has_keys) {
@@ -54,10 +61,7 @@ HostRule host_rule(const Listener& listener, const ServeFlags& flags, bool has_k
 // Gives the names of the addresses.
 Result<std::vector<std::string>> start_listening(HttpServer& server, const ServeFlags& flags, bool has_keys) {
   std::vector<Listener> listeners;
-  Status status = open_all(flags, listeners);
-  for (const Listener& listener : listeners) {
-    if (status) status = check_exposure(listener, flags, has_keys);
-  }
+  Status status = open_all(flags, has_keys, listeners);
   std::vector<std::string> names;
   for (Listener& listener : listeners) {
     names.push_back(listener.name);

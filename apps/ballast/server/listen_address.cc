@@ -27,13 +27,32 @@ constexpr int kBacklog = 1024;
 constexpr int kFirstInherited = 3;  // SD_LISTEN_FDS_START
 constexpr int kMostInherited = 64;
 
+constexpr std::string_view kUnix = "unix:";
+constexpr std::string_view kForms =
+    "write HOST:PORT (127.0.0.1:8080), [IPV6]:PORT ([::1]:8080), PORT (8080) or unix:PATH (unix:/run/ballast.sock)";
+
+std::string_view listen_advice(bool is_path, int code) {
+  switch (code) {
+    case EADDRINUSE:
+      return is_path ? "; another program listens on this path: choose another one"
+                     : "; another program listens there: choose another port, or 0 for any free one";
+    case EACCES:
+      return is_path ? "; you may not create files in this folder: choose another path"
+                     : "; ports below 1024 need rights: choose a port above 1023";
+    case ENOENT: return is_path ? "; create the folder first, or choose another path" : "";
+    case EADDRNOTAVAIL: return "; this machine has no such address: 0.0.0.0 listens on all it has";
+    default: return "";
+  }
+}
+
 Error listen_error(std::string_view name, std::string_view what, int code) {
-  std::string advice;
-  if (code == EADDRINUSE) advice = "; another program listens there: choose another port, or 0 for any free one";
-  if (code == EACCES) advice = "; ports below 1024 and some folders need rights: choose a port above 1023";
-  if (code == EADDRNOTAVAIL) advice = "; this machine has no such address: 0.0.0.0 listens on all it has";
-  return make_error(ErrorCode::kIo,
-                    fmt::format("--listen {}: {}: {}{}", printable(name), what, std::strerror(code), advice));
+  return make_error(ErrorCode::kIo, fmt::format("--listen {}: {}: {}{}", printable(name), what, std::strerror(code),
+                                                listen_advice(name.starts_with(kUnix), code)));
+}
+
+Error not_an_address(std::string_view text) {
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("--listen \"{}\" is not an address: {}", printable(text), kForms));
 }
 
 Result<uint16_t> parse_port(std::string_view text, std::string_view whole) {
@@ -41,9 +60,8 @@ Result<uint16_t> parse_port(std::string_view text, std::string_view whole) {
   const auto [end, failure] = std::from_chars(text.data(), text.data() + text.size(), port);
   if (failure == std::errc() && end == text.data() + text.size() && !text.empty()) return port;
   return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("--listen {}: \"{}\" is not a port between 0 and 65535; write HOST:PORT, [::1]:PORT, "
-                                "PORT or unix:PATH",
-                                printable(whole), printable(text)));
+                    fmt::format("--listen {}: \"{}\" is not a port between 0 and 65535; {}", printable(whole),
+                                printable(text), kForms));
 }
 
 // ---------------------------------------------------------------- what a socket is
@@ -153,20 +171,20 @@ uint16_t port_of(const Listener& listener) {
 }  // namespace
 
 Result<ListenAddress> parse_listen_address(std::string_view text) {
-  constexpr std::string_view kUnix = "unix:";
   if (text.starts_with(kUnix)) return ListenAddress{.socket_path = std::string(text.substr(kUnix.size()))};
   ListenAddress address{.host = "127.0.0.1"};
   const size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos && text.find_first_not_of("0123456789") == std::string_view::npos) {
+  if (colon == std::string_view::npos) {
+    if (text.empty() || text.find_first_not_of("0123456789") != std::string_view::npos) return not_an_address(text);
     BALLAST_TRY(address.port, parse_port(text, text));
     return address;
   }
-  BALLAST_TRY(address.port, parse_port(colon == std::string_view::npos ? "" : text.substr(colon + 1), text));
+  if (colon + 1 == text.size()) return not_an_address(text);
+  BALLAST_TRY(address.port, parse_port(text.substr(colon + 1), text));
   const auto host = parse_host(text.substr(0, colon));
   if (!host || !host->port.empty()) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("--listen {}: \"{}\" is not a host; write HOST:PORT, [::1]:PORT, PORT or unix:PATH",
-                                  printable(text), printable(text.substr(0, colon))));
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("--listen {}: \"{}\" is not a host; {}", printable(text),
+                                                               printable(text.substr(0, colon)), kForms));
   }
   address.host = host->host;
   return address;
