@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ballast/serve/read_form.h"
 #include "ballast/serve/read_messages.h"
 #include "ballast/serve/read_tools.h"
@@ -49,7 +51,22 @@ void read_input_item(Fields item, std::vector<ChatTurn>& turns) {
   turns.push_back({.role = role == "developer" ? "system" : role, .content = read_content(item, "content")});
 }
 
+// An event of a stream has no line ends; strings in JSON have none either.
+std::string on_one_line(std::optional<std::string_view> raw) {
+  std::string line(raw.value_or(""));
+  std::ranges::replace_if(
+      line, [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return line;
+}
+
 }  // namespace
+
+void read_response_echo(Fields& fields, ResponseEcho& echo) {
+  echo.instructions = on_one_line(fields.raw("instructions"));
+  echo.tools = on_one_line(fields.raw("tools"));
+  echo.tool_choice = on_one_line(fields.raw("tool_choice"));
+  if (const auto text = fields.object("text")) echo.text_format = on_one_line(text->raw("format"));
+}
 
 void read_response_input(Fields& fields, std::vector<ChatTurn>& turns) {
   if (const auto instructions = fields.text("instructions"))

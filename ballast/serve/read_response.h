@@ -12,5 +12,6 @@ void read_response_input(Fields& fields, std::vector<ChatTurn>& turns);
 void read_response_form(Fields& fields, std::optional<FormAsk>& form);
 // "tools", "tool_choice" and "parallel_tool_calls".
 void read_response_tools(Fields& fields, ToolsAsk& tools);
+void read_response_echo(Fields& fields, ResponseEcho& echo);
 
 }  // namespace ballast::serve

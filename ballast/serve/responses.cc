@@ -39,7 +39,9 @@ class ResponseParts {
         model_(label.model),
         created_(unix_seconds()),
         sampling_(ask.sampling),
-        max_tokens_(ask.max_tokens) {}
+        max_tokens_(ask.max_tokens),
+        echo_(ask.echo_of_response),
+        may_call_several_(ask.tools.may_call_several) {}
 
   std::string content{}, reasoning{};
   std::vector<AnswerCall> calls{};
@@ -91,7 +93,7 @@ class ResponseParts {
     json.key("incomplete_details");
     if (status == "incomplete") json.begin_object().key("reason").string("max_output_tokens").end_object();
     else json.null();
-    json.key("instructions").null().key("max_output_tokens");
+    json.key("instructions").raw(or_else(echo_.instructions, "null")).key("max_output_tokens");
     if (max_tokens_) json.number(*max_tokens_);
     else json.null();
     json.key("model").string(model_).key("output").begin_array();
@@ -100,11 +102,12 @@ class ResponseParts {
     if (usage != nullptr) {
       for (const AnswerCall& call : calls) append_call(json, call, true);
     }
-    json.end_array().key("parallel_tool_calls").boolean(true).key("previous_response_id").null();
+    json.end_array().key("parallel_tool_calls").boolean(may_call_several_).key("previous_response_id").null();
     json.key("store").boolean(false);
     append_or_null(json, "temperature", sampling_.temperature);
-    json.key("text").raw(R"({"format":{"type":"text"}})").key("tool_choice").string("auto");
-    json.key("tools").begin_array().end_array();
+    json.key("text").begin_object().key("format").raw(or_else(echo_.text_format, R"({"type":"text"})")).end_object();
+    json.key("tool_choice").raw(or_else(echo_.tool_choice, R"("auto")"));
+    json.key("tools").raw(or_else(echo_.tools, "[]"));
     append_or_null(json, "top_p", sampling_.top_p);
     json.key("truncation").string("disabled").key("usage");
     if (usage == nullptr) json.null();
@@ -115,6 +118,10 @@ class ResponseParts {
   std::string_view last_status() const { return is_cut ? "incomplete" : "completed"; }
 
  private:
+  static std::string_view or_else(const std::string& said, std::string_view otherwise) {
+    return said.empty() ? otherwise : said;
+  }
+
   static void append_or_null(JsonWriter& json, std::string_view key, std::optional<double> value) {
     json.key(key);
     if (value) json.real(*value);
@@ -133,6 +140,8 @@ class ResponseParts {
   uint64_t created_;
   SamplingAsk sampling_;
   std::optional<uint64_t> max_tokens_;
+  ResponseEcho echo_;
+  bool may_call_several_;
 };
 
 class ResponseWriter : public TextWriter {
@@ -327,6 +336,7 @@ void read_response(Fields& fields, const AskLimits& limits, TextAsk& ask) {
   read_response_form(fields, ask.form);
   read_response_tools(fields, ask.tools);
   if (ask.choices != 1) fields.refuse("n", "must be 1 here");
+  read_response_echo(fields, ask.echo_of_response);
   read_response_input(fields, ask.turns);
   read_template_values(fields, ask);
   if (auto reasoning = fields.object("reasoning")) read_reasoning_effort(*reasoning, "effort", ask);

@@ -50,6 +50,11 @@ struct ToolsAsk {
   bool may_call_several = true;
 };
 
+// What answers of /v1/responses repeat of the request, as JSON of one line; empty: it said nothing.
+struct ResponseEcho {
+  std::string instructions{}, tools{}, tool_choice{}, text_format{};
+};
+
 using PromptAsk = std::variant<std::string, std::vector<TokenId>>;
 
 struct TextAsk {
@@ -64,6 +69,7 @@ struct TextAsk {
 
   std::optional<FormAsk> form{};
   ToolsAsk tools{};
+  ResponseEcho echo_of_response{};
 
   SamplingAsk sampling{};
   std::optional<uint64_t> max_tokens{};

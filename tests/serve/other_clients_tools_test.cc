@@ -156,6 +156,40 @@ TEST_F(OtherClientsToolsTest, ResponsesHaveCallsAsItems) {
   EXPECT_GE(complete, 3);
 }
 
+TEST_F(OtherClientsToolsTest, ResponsesRepeatWhatTheRequestAskedFor) {
+  const std::string tool = R"({"type":"function", "name":"switch","parameters":{"type":"object"}})";
+  const std::string format = R"({"type":"json_schema", "name":"r","schema":{"type":"object"}})";
+  const std::string asked = fmt::format(
+      R"(,"max_output_tokens":1,"instructions":"Be\nbrief.","tools":[{}],"tool_choice":"none","parallel_tool_calls":false,
+          "text":{{"format":{}}})",
+      tool, format);
+  const std::string whole = rig_->post("/v1/responses", response_request(1, asked)).body;
+  const auto events = events_of(rig_->post("/v1/responses", response_request(1, asked + R"(,"stream":true)")).body);
+  const std::vector<std::pair<std::string, std::string>> answers = {
+      {whole, ""}, {events.front(), "response/"}, {events.back(), "response/"}};
+  for (const auto& [answer, path] : answers) {
+    EXPECT_EQ(json_string(json_at(answer, path + "instructions")), "Be\nbrief.") << answer;
+    EXPECT_EQ(json_at(answer, path + "tools/0"), tool);
+    EXPECT_EQ(json_at(answer, path + "tool_choice"), "\"none\"");
+    EXPECT_EQ(json_at(answer, path + "parallel_tool_calls"), "false");
+    EXPECT_EQ(json_at(answer, path + "text/format"), format);
+  }
+  const std::string plain = rig_->post("/v1/responses", response_request(1, R"(,"max_output_tokens":1)")).body;
+  EXPECT_EQ(json_at(plain, "instructions"), "null") << plain;
+  EXPECT_EQ(json_at(plain, "tools"), "[]");
+  EXPECT_EQ(json_at(plain, "tool_choice"), "\"auto\"");
+  EXPECT_EQ(json_at(plain, "parallel_tool_calls"), "true");
+  EXPECT_EQ(json_at(plain, "text/format/type"), "\"text\"");
+}
+
+TEST_F(OtherClientsToolsTest, ResponsesOfRequestsOverSeveralLinesAreEventsOfOneLine) {
+  const auto answer = rig_->post("/v1/responses", response_request(1, R"(,"max_output_tokens":1,"stream":true,"tools":[
+      {"type":"function",
+       "name":"switch"}])"));
+  const auto events = events_of(answer.body);
+  EXPECT_EQ(json_at(events.front(), "response/tools/0/name"), "\"switch\"") << answer.body;
+}
+
 TEST_F(OtherClientsToolsTest, ResponsesTakeCallsAndResultsBack) {
   const auto answer = rig_->post("/v1/responses", R"({"model":"dice","max_output_tokens":1,"input":[
       {"role":"user","content":"Hi"},{"type":"reasoning","summary":[]},
