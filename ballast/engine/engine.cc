@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "ballast/base/checked.h"
+#include "ballast/base/human_size.h"
 #include "ballast/engine/scheduler.h"
 #include "ballast/engine/text_pass.h"
 #include "ballast/io/guard.h"
@@ -98,11 +99,11 @@ Status Engine::State::check(const Request& request) const {
   const uint64_t more = request.max_tokens == 0 ? 0 : request.max_tokens - 1;
   const uint64_t positions = std::min(checked_add(prompt.size(), more).value_or(most), most);
   if (pool->could_hold(positions)) return {};
-  return make_error(ErrorCode::kInvalidArgument,
-                    fmt::format("a prompt of {} tokens and {} more need {} bytes for their past, and there are {} for "
-                                "all texts",
-                                prompt.size(), request.max_tokens, pool->layout().bytes_for(positions).value_or(0),
-                                pool->counters().most_bytes));
+  return make_error(
+      ErrorCode::kInvalidArgument,
+      fmt::format("a prompt of {} tokens and {} more need a KV cache of {}, and there is {} for all texts",
+                  prompt.size(), request.max_tokens, human_size(pool->layout().bytes_for(positions).value_or(0)),
+                  human_size(pool->counters().most_bytes)));
 }
 
 RequestId Engine::State::add(std::unique_ptr<EngineText> text) {
@@ -296,6 +297,14 @@ Result<std::unique_ptr<Engine>> Engine::make(const CausalLm& model, Context& con
                                      .most_kept_bytes = options.most_kept_bytes,
                                      .kept_before = options.kept_before};
     BALLAST_TRY(auto pool, KvPool::make(shape, context.workspace().shared_queue(), pool_options));
+    if (options.most_bytes != 0 && !pool->could_hold(1)) {
+      // Exactly, too: a rounded size may be one that does not work.
+      const uint64_t least = pool->layout().bytes_for(1).value_or(0);
+      return make_error(ErrorCode::kInvalidArgument,
+                        fmt::format("a KV cache of {} has no room for any text: the smallest that works has {} bytes "
+                                    "({})",
+                                    human_size(options.most_bytes), least, human_size(least)));
+    }
     return std::unique_ptr<Engine>(
         new Engine(std::make_unique<State>(model, context, std::move(pool), options, running)));
   });

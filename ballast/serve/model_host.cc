@@ -137,11 +137,10 @@ std::optional<Refusal> ModelHost::open() {
   auto model = std::make_unique<OpenModel>();
   if (const Status status = open_parts(*model); !status) {
     log(status.error().message);
-    return Refusal{
-        .status = 500,
-        .message = fmt::format("the model \"{}\" could not be loaded; the server's log says why", model_.name),
-        .code = "model_not_loaded",
-        .may_retry = false};
+    return Refusal{.status = 500,
+                   .message = fmt::format("the model \"{}\" could not be loaded{}", model_.name, kLogSaysWhy),
+                   .code = "model_not_loaded",
+                   .may_retry = false};
   }
   // Parameters are read when they are first touched, so there is still time.
   if (auto refusal = make_room_(*this, model->param_bytes)) return refusal;
@@ -163,7 +162,9 @@ std::optional<Refusal> ModelHost::start(OpenModel& model) {
   auto engine = model.text->start_engine(options_.engine);
   if (!engine) {
     log(engine.error().message);
-    return Refusal{.status = 500, .message = "the server could not start the model", .may_retry = false};
+    return Refusal{.status = 500,
+                   .message = fmt::format("the model \"{}\" could not be started{}", model_.name, kLogSaysWhy),
+                   .may_retry = false};
   }
   model.most_tokens = longest_text(**engine, model.text->context_length());
   model.runner = std::make_unique<Runner>(std::move(*engine), inbox_, [this](std::string_view what) { log(what); });

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 
+#include "ballast/base/human_size.h"
+
 namespace ballast::serve {
 
 namespace {
@@ -142,12 +144,11 @@ bool ModelTable::is_idle() const {
 std::optional<Refusal> ModelTable::make_room(ModelHost& asking, uint64_t bytes) {
   if (options_.model_budget == 0) return std::nullopt;
   if (bytes > options_.model_budget) {
-    return Refusal{
-        .status = 500,
-        .message = fmt::format("the model \"{}\" needs {} bytes for its weights, and the server allows {} for all",
-                               asking.name(), bytes, options_.model_budget),
-        .code = "model_too_large",
-        .may_retry = false};
+    return Refusal{.status = 500,
+                   .message = fmt::format("the model \"{}\" needs {} for its weights, and the server allows {} for all",
+                                          asking.name(), human_size(bytes), human_size(options_.model_budget)),
+                   .code = "model_too_large",
+                   .may_retry = false};
   }
   const std::lock_guard lock(mutex_);
   for (;;) {

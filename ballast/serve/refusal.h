@@ -18,6 +18,9 @@ struct Refusal {
   bool may_retry = true;     // off: the same request would fail again, although the status invites to try
 };
 
+// Ends messages whose cause is in the log alone: clients are not told names of files and devices.
+inline constexpr std::string_view kLogSaysWhy = "; the server's log says why";
+
 // Whose clients read the answer.
 enum class Dialect : unsigned char { kOpenAi, kOllama, kAnthropic };
 

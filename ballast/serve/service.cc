@@ -118,7 +118,10 @@ class EngineService : public Service {
       told->set_value(why_not != nullptr ? std::optional(*why_not) : std::nullopt);
     });
     const auto refusal = loaded.get();
-    return refusal ? Status(make_error(ErrorCode::kIo, refusal->message)) : Status();
+    if (!refusal) return {};
+    // Who starts the server has the log before their eyes.
+    const std::string_view message = refusal->message;
+    return make_error(ErrorCode::kIo, std::string(message.substr(0, message.find(kLogSaysWhy))));
   }
 
   ServiceState state_;

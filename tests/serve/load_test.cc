@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstdlib>
 #include <thread>
 
 #include "tests/support/json_path.h"
@@ -12,7 +13,9 @@
 namespace ballast::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 constexpr std::string_view kChatPath = "/v1/chat/completions";
 
@@ -232,13 +235,35 @@ TEST(ServiceModels, ASmallKvCacheShortensWhatFitsAndRefusesNoAnswer) {
   EXPECT_THAT(refused.body, HasSubstr("KV cache has room for " + room));
 }
 
+TEST(ServiceModels, AKvCacheWithoutRoomForAnyTextIsRefusedAtTheStartWithTheSmallestThatWorks) {
+  serve::ServiceOptions options = rig_options();
+  options.models.resize(1);
+  options.engine.most_bytes = 1;
+  std::string said;
+  options.on_problem = [&](std::string_view text) { said += text; };
+  const auto first_service = serve::Service::make(options);
+  ASSERT_TRUE(first_service) << first_service.error().message;
+  const Status refused = (*first_service)->load_all();
+  ASSERT_FALSE(refused);
+  EXPECT_THAT(refused.error().message, AllOf(HasSubstr("could not be started"), Not(HasSubstr("log"))));
+  EXPECT_THAT(said, HasSubstr("a KV cache of 1 B has no room for any text: the smallest that works has "));
+  const size_t number = said.find("works has ") + std::string_view("works has ").size();
+  const uint64_t least = std::strtoull(said.c_str() + number, nullptr, 10);
+  for (const uint64_t bytes : {least - 1, least}) {
+    options.engine.most_bytes = bytes;
+    const auto service = serve::Service::make(options);
+    ASSERT_TRUE(service) << service.error().message;
+    EXPECT_EQ((*service)->load_all().has_value(), bytes == least) << bytes;
+  }
+}
+
 TEST(ServiceModels, OneThatIsTooLargeIsToldWithTheNumbers) {
   serve::ServiceOptions options = rig_options();
   options.model_budget = 1'000'000;
   ServiceRig rig(options);
   const auto refused = rig.post(kChatPath, numbered_chat(1, ""));
   EXPECT_EQ(refused.status, 500);
-  EXPECT_THAT(refused.body, HasSubstr("1000000"));
+  EXPECT_THAT(refused.body, HasSubstr("the server allows 977 KiB for all"));
   EXPECT_EQ(header_of(refused, "x-should-retry"), "false");
 }
 

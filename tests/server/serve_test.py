@@ -381,6 +381,7 @@ class Keys(WithModel):
         refused = Server(str(self.model), "--listen", "0.0.0.0:0")
         self.assertEqual(refused.end(), 2)
         self.assertIn("--api-key-file", refused.text())
+        self.assertIn("--listen 0.0.0.0:0:", refused.text())
         for arguments in (("--no-auth",), ("--api-key-file", str(self.keys))):
             server = self.start(str(self.model), "--listen", "0.0.0.0:0", *arguments)
             self.assertEqual(server.ask("GET", "/health")[0], 200)
@@ -510,7 +511,10 @@ class Starting(WithModel):
         broken = self.folder / "broken.gguf"
         broken.write_bytes(self.model.read_bytes()[:2000])
         self.assertIn("missing.gguf", self.fails(str(self.folder / "missing.gguf")))
-        self.assertIn("ballast:", self.fails(str(broken)))
+        of_broken = self.fails(str(broken))
+        self.assertIn("could not be loaded", of_broken)
+        self.assertNotIn("log says why", of_broken)
+        self.assertIn("the smallest that works has", self.fails(str(self.model), "--kv-cache-budget", "1KiB"))
         self.assertIn("no-port", self.fails(str(self.model), "--listen", "no-port"))
         self.assertIn("--model NAME=PATH", self.fails("--model", "x"))
         self.assertIn('there is no model "other"', self.fails(str(self.model), "--alias", "a=other"))
