@@ -40,6 +40,17 @@ std::optional<int64_t> whole_in(std::string_view raw) {
   return static_cast<int64_t>(*real);
 }
 
+constexpr std::string_view kRequestName = "the request";
+
+// Of a whole body that is not what it must be.
+std::string broken_body(std::string_view text, std::string_view why) {
+  JsonReader json(text, "");
+  if (json.skip_value() && json.finish()) return "the request's body must be a JSON object";
+  const std::string prefix = fmt::format("{}: ", kRequestName);
+  if (why.starts_with(prefix)) why.remove_prefix(prefix.size());
+  return fmt::format("the request's body is not valid JSON: {}", why);
+}
+
 // Looking a member up takes time by their number, and readers look up many. Only a long text can have too many.
 constexpr size_t kUncountedBytes = size_t{1} << 16U;
 constexpr size_t kMostMembers = 10000;
@@ -70,10 +81,12 @@ Fields::Fields(std::string_view text, std::string path, std::shared_ptr<std::opt
     if (!*refusal_) *refusal_ = Refusal{.message = fmt::format("an object has more than {} members", kMostMembers)};
     return;
   }
+  const bool is_body = path_.empty();
   auto parsed =
-      JsonObject::parse(text, path_.empty() ? "the request" : path_.substr(0, path_.size() - 1), kRequestRules);
+      JsonObject::parse(text, is_body ? std::string(kRequestName) : path_.substr(0, path_.size() - 1), kRequestRules);
   if (parsed) object_ = std::move(*parsed);
-  else if (!*refusal_) *refusal_ = Refusal{.message = parsed.error().message};
+  else if (!*refusal_)
+    *refusal_ = Refusal{.message = is_body ? broken_body(text, parsed.error().message) : parsed.error().message};
 }
 
 void Fields::refuse(std::string_view key, std::string_view what, std::string_view code) {

@@ -405,6 +405,13 @@ TEST_F(OpenAiTest, MessagesComeInManyShapes) {
   expect_refused(rig().post(kCompletions, R"({})"), 400, "prompt", "missing");
 }
 
+TEST_F(OpenAiTest, BodiesThatAreNoJsonAreCalledThat) {
+  for (const char* body : {"{bad", "", "{\"a\":1} x", "{\"a\":"})
+    EXPECT_THAT(rig().post(kChat, body).body, HasSubstr("the request's body is not valid JSON: byte ")) << body;
+  for (const char* body : {"[1]", "3", "null"})
+    EXPECT_THAT(rig().post(kChat, body).body, HasSubstr("the request's body must be a JSON object\"")) << body;
+}
+
 TEST_F(OpenAiTest, ResponsesSayWhatChatsSay) {
   const std::string body = R"({"model":"tiny","input":"It is a truth","max_output_tokens":6,"temperature":0)";
   const auto whole = rig().post("/v1/responses", body + "}");
