@@ -67,7 +67,7 @@ TEST(RequestFuzz, DamagedRequestsAreAnsweredAndLeaveNothingBehind) {
   EXPECT_GT(statuses[400], rounds / 4);
   rig.wait_until_idle();
   for (const char* model : {"tiny", "thinker", "plain"}) {
-    EXPECT_EQ(rig.metric(fmt::format("ballast_kv_cache_pages_in_use{{model=\"{}\"}}", model)), 0);
+    rig.wait_for_metric(fmt::format("ballast_kv_cache_pages_in_use{{model=\"{}\"}}", model), 0);
     EXPECT_EQ(rig.metric(fmt::format("ballast_sequences_failed_total{{model=\"{}\"}}", model)), 0);
   }
 }

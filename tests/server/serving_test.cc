@@ -68,9 +68,8 @@ class ServingTest : public ::testing::Test {
   }
   void expect_nothing_left() {
     rig_->wait_until_idle();
-    EXPECT_EQ(rig_->metric("ballast_kv_cache_pages_in_use{model=\"tiny\"}"), 0);
-    EXPECT_EQ(rig_->metric("ballast_sequences_running{model=\"tiny\"}"), 0);
-    EXPECT_EQ(rig_->metric("ballast_sequences_waiting{model=\"tiny\"}"), 0);
+    for (const char* left : {"ballast_kv_cache_pages_in_use", "ballast_sequences_running", "ballast_sequences_waiting"})
+      rig_->wait_for_metric(fmt::format("{}{{model=\"tiny\"}}", left), 0);
   }
 
   std::unique_ptr<cli::HttpServer> server_;

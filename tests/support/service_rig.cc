@@ -170,6 +170,14 @@ void ServiceRig::wait_until_idle() {
   EXPECT_TRUE(service_->is_idle());
 }
 
+void ServiceRig::wait_for_metric(std::string_view name, double value) {
+  const auto end = std::chrono::steady_clock::now() + kRigPatience;
+  while (metric(name) != value && std::chrono::steady_clock::now() < end) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  EXPECT_EQ(metric(name), value) << name;
+}
+
 std::vector<std::string> events_of(std::string_view stream) {
   std::vector<std::string> events;
   constexpr std::string_view kData = "data: ";

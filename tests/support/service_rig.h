@@ -62,6 +62,8 @@ class ServiceRig {
   double metric(std::string_view name);
   // Fails the test where the service has not become idle soon.
   void wait_until_idle();
+  // Likewise where a metric does not become this value: what an engine counts is told a moment after it is idle.
+  void wait_for_metric(std::string_view name, double value);
 
  private:
   std::unique_ptr<serve::Service> service_;
