@@ -93,7 +93,7 @@ TEST(Engine, NobodyWaitsForABeginningOfLessThanAPage) {
   const RequestId a = lab.submit(brief), b = lab.submit(brief);
   const auto events = lab.step();
   EXPECT_TRUE(got_token(events, a) && got_token(events, b));
-  const RequestId c = lab.submit(one_more), d = lab.submit(one_more), other = lab.submit(prompt_of(70, 3, 2));
+  const RequestId c = lab.submit(one_more), d = lab.submit(one_more), other = lab.submit(prompt_of(60, 3, 2));
   const auto first = lab.step();
   EXPECT_TRUE(got_token(first, c) && got_token(first, other)) << "which passes the one that waits";
   EXPECT_FALSE(got_token(first, d));

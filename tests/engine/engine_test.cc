@@ -8,6 +8,7 @@
 #include <map>
 
 #include "ballast/backends/cpu/block_kernels.h"
+#include "ballast/base/human_size.h"
 #include "ballast/engine/kv_pool.h"
 #include "ballast/models/model.h"
 #include "tests/support/engine_lab.h"
@@ -185,7 +186,7 @@ TEST(Engine, RefusesWhatItCouldNeverServe) {
   EXPECT_THAT(refusal_of(lab, request_of({}, 1)), HasSubstr("at least one"));
   EXPECT_THAT(refusal_of(lab, request_of({1, 128}, 1)), HasSubstr("token 128 at position 1"));
   EXPECT_THAT(refusal_of(lab, prompt_of(100, 1, 30)),
-              AllOf(HasSubstr("100 tokens and 30 more"), HasSubstr(std::to_string(bytes_of_pages(*model, 2)))));
+              AllOf(HasSubstr("100 tokens and 30 more"), HasSubstr(human_size(bytes_of_pages(*model, 2)))));
   Request hot = prompt_of(3, 1, 1);
   hot.sampling.top_p = 2;
   EXPECT_THAT(refusal_of(lab, hot), HasSubstr("top-p"));
@@ -195,6 +196,25 @@ TEST(Engine, RefusesWhatItCouldNeverServe) {
   EXPECT_EQ(lab.answer(fits), answer_alone(*model, prompt_of(100, 1, 29)));
   EXPECT_FALSE(Engine::make(*model->as_causal_lm(), model->context(), {.most_rows = 0}));
   EXPECT_FALSE(Engine::make(*model->as_causal_lm(), model->context(), {.most_sequences = 0}));
+  const auto tiny = Engine::make(*model->as_causal_lm(), model->context(), {.most_bytes = 1});
+  ASSERT_FALSE(tiny);
+  EXPECT_THAT(tiny.error().message, HasSubstr("the smallest that works"));
+}
+
+TEST(Engine, APromptComesInPiecesWhereOthersAreWritten) {
+  const auto model = roomy_llama();
+  EngineLab lab(*model);
+  const RequestId written = lab.submit(prompt_of(3, 1, 20));
+  lab.step();
+  const RequestId begun = lab.submit(prompt_of(300, 2, 2));
+  for (int step = 1; step <= 3; ++step) {
+    const auto events = lab.step();
+    EXPECT_TRUE(got_token(events, written)) << "which waits for no more than a piece";
+    EXPECT_EQ(got_token(events, begun), step == 3);
+  }
+  EXPECT_EQ(lab.engine().counters().most_rows_in_a_step, 129U);
+  lab.finish();
+  EXPECT_EQ(lab.answer(begun), answer_alone(*model, prompt_of(300, 2, 2)));
 }
 
 TEST(Engine, TellsOfRequestsThatAreNotThere) {
