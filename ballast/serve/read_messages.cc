@@ -138,7 +138,10 @@ std::vector<ChatTurn> read_messages(Fields& fields, std::string_view key) {
 void read_template_values(Fields& fields, TextAsk& ask) {
   if (const auto raw = fields.raw("chat_template_kwargs")) {
     JsonReader json(*raw, "");
-    if (!json.enter_object()) fields.refuse("chat_template_kwargs", "must be an object");
+    if (!json.enter_object()) {
+      fields.refuse("chat_template_kwargs", "must be an object");
+      return;
+    }
     std::string key;
     for (;;) {
       const auto more = json.next_key(key);
