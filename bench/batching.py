@@ -11,6 +11,7 @@ without; the faster counts.
 import json, statistics, subprocess
 from dataclasses import dataclass
 
+from published_table import tables_of, verdict_cells
 from random_gguf import LLAMA_1B, kept_model
 from storage import Row, both, judged
 
@@ -222,20 +223,6 @@ PREFIX_COLUMNS = ("model", "threads", "prefix, tokens", "first request, ms", "be
                   "faster by", "target", "reached")
 
 
-def verdict_cells(row):
-    text, reached, met = row.verdict()
-    return [text, f"{'met' if met else '**missed**'}: {reached}"]
-
-
-def lines_of(columns, rows):
-    if not rows:
-        return []
-    lines = ["| " + " | ".join(map(str, cells)) + " |" for cells in (columns, *(row.cells() for row in rows))]
-    return [lines[0], "|---" * len(columns) + "|", *lines[1:]]
-
-
 def table(rows):
     """One table of batches, one of shared prefixes."""
-    parts = [lines_of(columns, [row for row in rows if isinstance(row, kind)])
-             for kind, columns in ((Batch, BATCH_COLUMNS), (SharedPrefix, PREFIX_COLUMNS))]
-    return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
+    return tables_of(rows, ((Batch, BATCH_COLUMNS), (SharedPrefix, PREFIX_COLUMNS)))

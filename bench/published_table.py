@@ -82,3 +82,21 @@ class Bench:
             self.run()
         except CannotRun as error:
             sys.exit(f"{self.script}: {error}")
+
+
+def verdict_cells(row):
+    text, reached, met = row.verdict()
+    return [text, f"{'met' if met else '**missed**'}: {reached}"]
+
+
+def lines_of(columns, rows):
+    if not rows:
+        return []
+    lines = ["| " + " | ".join(map(str, cells)) + " |" for cells in (columns, *(row.cells() for row in rows))]
+    return [lines[0], "|---" * len(columns) + "|", *lines[1:]]
+
+
+def tables_of(rows, kinds):
+    """A table for each kind of rows that there are; `kinds` are pairs of a class and its columns."""
+    parts = (lines_of(columns, [row for row in rows if isinstance(row, kind)]) for kind, columns in kinds)
+    return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"

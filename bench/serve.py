@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from environment import CannotRun
 from load_client import Ask, BrokenStream, LoadClient, percentile, read_stream
+from published_table import tables_of, verdict_cells
 from report import short
 from serve_models import served_llama
 from storage import both, judged
@@ -487,20 +488,6 @@ OVERHEAD_COLUMNS = ("model", "`ballast serve`, ms per token", "best", "`ballast 
 STREAM_COLUMNS = ("model", "streams", "tokens of each", "errors", "seconds", "best", "tokens/s", "target", "reached")
 
 
-def verdict_cells(row):
-    text, reached, met = row.verdict()
-    return [text, f"{'met' if met else '**missed**'}: {reached}"]
-
-
-def lines_of(columns, rows):
-    if not rows:
-        return []
-    lines = ["| " + " | ".join(map(str, cells)) + " |" for cells in (columns, *(row.cells() for row in rows))]
-    return [lines[0], "|---" * len(columns) + "|", *lines[1:]]
-
-
 def table(rows):
     """One table of loads, one of HTTP's cost, one of many streams."""
-    parts = [lines_of(columns, [row for row in rows if isinstance(row, kind)])
-             for kind, columns in ((Load, LOAD_COLUMNS), (HttpOverhead, OVERHEAD_COLUMNS), (ManyStreams, STREAM_COLUMNS))]
-    return "\n\n".join("\n".join(lines) for lines in parts if lines) + "\n"
+    return tables_of(rows, ((Load, LOAD_COLUMNS), (HttpOverhead, OVERHEAD_COLUMNS), (ManyStreams, STREAM_COLUMNS)))
