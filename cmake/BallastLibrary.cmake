@@ -64,7 +64,8 @@ foreach(layer IN ITEMS tensor edit ops backends training)
   endif()
 endforeach()
 
-foreach(layer IN ITEMS exchange runtime serve)
+# These only call what computes.
+foreach(layer IN ITEMS nn models exchange training runtime serve)
   ballast_light_optimisation(ballast_${layer})
 endforeach()
 
