@@ -106,6 +106,7 @@ inline bool JsonReader::take_short_u64(uint64_t& value) {
 }
 
 Result<bool> JsonReader::next_key(std::string_view& key) {
+  if (depth_ == 0) return error_here("a key was asked for where no JSON object is open");
   if (take('}')) {
     --depth_;
     return false;
@@ -126,6 +127,7 @@ Result<bool> JsonReader::next_key(std::string& key) {
 }
 
 Result<bool> JsonReader::next_element() {
+  if (depth_ == 0) return error_here("an element was asked for where no JSON array is open");
   if (take(']')) {
     --depth_;
     return false;

@@ -35,7 +35,7 @@ class JsonReader {
   Status enter_object();
   Result<bool> next_key(std::string& key);
   Result<bool> next_key(std::string_view& key);
-  // enter_array(); while (next_element()) { one value }
+  // enter_array(); while (next_element()) { one value }. next_key and next_element fail where nothing was entered.
   Status enter_array();
   Result<bool> next_element();
 

@@ -69,6 +69,11 @@ uint64_t ModelHost::loaded_bytes() const {
   return loaded_bytes_;
 }
 
+std::optional<ModelFacts> ModelHost::facts() const {
+  const std::lock_guard lock(mutex_);
+  return facts_;
+}
+
 void ModelHost::claim(uint64_t bytes) {
   const std::lock_guard lock(mutex_);
   loaded_bytes_ = bytes;
@@ -154,6 +159,7 @@ std::optional<Refusal> ModelHost::open() {
   const std::lock_guard lock(mutex_);
   is_open_ = true;
   loaded_bytes_ = open_->param_bytes;
+  facts_ = open_->facts;
   return std::nullopt;
 }
 
@@ -176,10 +182,15 @@ Status ModelHost::open_parts(OpenModel& model) const {
   BALLAST_TRY(std::shared_ptr<LoadedModel> loaded, load_model(source, options_.load));
   model.param_bytes = loaded->report().param_bytes;
   model.kind = loaded->kind();
+  BALLAST_TRY(const auto archive, source.archive());
+  model.facts = facts_of(*archive, model.kind);
+  model.facts.is_in_host_memory = loaded->workspace().queue().device().limits().is_host_memory;
   if (loaded->as_text_embedder() != nullptr) {
     BALLAST_TRY(Embedder embedder, Embedder::of(std::move(loaded), source));
     model.embedder.emplace(std::move(embedder));
     model.tokenizer = &model.embedder->tokenizer();
+    model.facts.use = ModelUse::kEmbedding;
+    model.facts.context_length = model.embedder->max_length();
     return {};
   }
   BALLAST_TRY(TextModel text, TextModel::of(std::move(loaded), source));
@@ -188,6 +199,8 @@ Status ModelHost::open_parts(OpenModel& model) const {
   auto chat = ChatFormat::open(source, *model.tokenizer);
   if (chat) model.chat.emplace(std::move(*chat));
   else if (chat.error().code != ErrorCode::kNotFound) return std::move(chat).error();
+  model.facts.use = model.chat ? ModelUse::kChat : ModelUse::kCompletion;
+  model.facts.context_length = model.text->context_length();
   return {};
 }
 

@@ -14,6 +14,7 @@
 #include "ballast/runtime/embedder.h"
 #include "ballast/runtime/text_model.h"
 #include "ballast/serve/form_shelf.h"
+#include "ballast/serve/model_facts.h"
 #include "ballast/serve/refusal.h"
 #include "ballast/serve/runner.h"
 #include "ballast/serve/service.h"
@@ -30,6 +31,7 @@ struct OpenModel {
   FormShelf forms{};
   uint64_t param_bytes = 0;
   std::string_view kind{};
+  ModelFacts facts{};
   std::chrono::nanoseconds load{};
   uint64_t most_tokens = 0;          // of a text: those of the context, or as many as the KV cache has room for
   std::unique_ptr<Runner> runner{};  // of a text model; ends first
@@ -61,7 +63,8 @@ class ModelHost {
 
   bool is_idle() const;
   bool is_open() const;
-  uint64_t loaded_bytes() const;  // or those that it has claimed; 0: it is not open
+  uint64_t loaded_bytes() const;            // or those that it has claimed; 0: it is not open
+  std::optional<ModelFacts> facts() const;  // absent: it has not been open yet
   // Before the model is open, so that two that are being opened do not both take the same room.
   void claim(uint64_t bytes);
   // When nobody holds a place any more, the model is closed and the thread ends.
@@ -90,6 +93,7 @@ class ModelHost {
   uint64_t places_ = 0;  // that are taken
   uint64_t loaded_bytes_ = 0;
   bool is_open_ = false, is_retired_ = false, is_closing_ = false, has_ended_ = false;
+  std::optional<ModelFacts> facts_;
 
   std::unique_ptr<OpenModel> open_;  // of the thread
   std::thread thread_;

@@ -119,6 +119,7 @@ std::variant<Lease, Refusal> ModelTable::acquire(std::string_view name, uint64_t
 void ModelTable::retire(Entry& entry) {
   EngineCounters counters = entry.host->inbox()->counters();
   add_counters(entry.before, counters);
+  if (auto facts = entry.host->facts()) entry.facts = std::move(facts);
   entry.host->retire();
   retired_.push_back(std::move(entry.host));
 }
@@ -179,14 +180,21 @@ std::optional<Refusal> ModelTable::make_room(ModelHost& asking, uint64_t bytes) 
   }
 }
 
+std::vector<std::string> ModelTable::Line::all_names() const {
+  std::vector<std::string> names = {name};
+  names.insert(names.end(), aliases.begin(), aliases.end());
+  return names;
+}
+
 std::vector<ModelTable::Line> ModelTable::lines() const {
   const std::lock_guard lock(mutex_);
   std::vector<Line> lines;
   for (const Entry& entry : entries_) {
-    Line line{.name = entry.model.name, .aliases = entry.model.aliases, .counters = entry.before};
+    Line line{.name = entry.model.name, .aliases = entry.model.aliases, .counters = entry.before, .facts = entry.facts};
     if (entry.host) {
       line.is_open = entry.host->is_open();
       line.bytes = entry.host->loaded_bytes();
+      if (auto facts = entry.host->facts()) line.facts = std::move(facts);
       const EngineCounters now = entry.host->inbox()->counters();
       add_counters(line.counters, now);
       line.counters.waiting = now.waiting;

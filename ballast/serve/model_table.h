@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -84,6 +85,10 @@ class ModelTable {
     bool is_open = false;
     uint64_t bytes = 0;
     EngineCounters counters{};
+    std::optional<ModelFacts> facts{};  // of the last time that it was open
+
+    // The name, then the aliases.
+    std::vector<std::string> all_names() const;
   };
   std::vector<Line> lines() const;
 
@@ -93,6 +98,7 @@ class ModelTable {
     std::unique_ptr<ModelHost> host{};
     uint64_t last_use = 0;
     EngineCounters before{};  // of hosts that are gone
+    std::optional<ModelFacts> facts{};
   };
   const Entry* find_exactly(std::string_view name) const;
   const Entry* find(std::string_view name) const;

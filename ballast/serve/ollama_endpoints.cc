@@ -10,6 +10,8 @@ namespace ballast::serve {
 namespace {
 
 constexpr size_t kMostOllamaTexts = 2048;
+// When a model goes that is not closed for want of use: clients calculate with it, so it must not be too far away.
+constexpr std::string_view kNever = "2300-01-01T00:00:00Z";
 
 Leave answer_ollama_text(ServiceState& state, Call& call, void (*read)(Fields&, TextAsk&), OllamaForm form) {
   Fields fields(call.request.body);
@@ -58,11 +60,13 @@ Leave ollama_embed(ServiceState& state, Call& call) {
   });
 }
 
-void append_details(JsonWriter& json, std::string_view family) {
-  json.key("details").begin_object().key("parent_model").string("").key("format").string("");
-  json.key("family").string(family).key("families").begin_array();
-  if (!family.empty()) json.string(family);
-  json.end_array().key("parameter_size").string("").key("quantization_level").string("").end_object();
+// Texts are empty as long as nothing is known of the model.
+void append_details(JsonWriter& json, const ModelFacts& facts) {
+  json.key("details").begin_object().key("parent_model").string("").key("format").string(facts.format);
+  json.key("family").string(facts.family).key("families").begin_array();
+  if (!facts.family.empty()) json.string(facts.family);
+  json.end_array().key("parameter_size").string(facts.parameter_size);
+  json.key("quantization_level").string(facts.quantization).end_object();
 }
 
 Leave ollama_tags(ServiceState& state, Call& call) {
@@ -70,14 +74,28 @@ Leave ollama_tags(ServiceState& state, Call& call) {
   json.begin_object().key("models").begin_array();
   const std::string now = timestamp_now();
   for (const auto& line : state.table.lines()) {
-    std::vector<std::string> names = line.aliases;
-    names.insert(names.begin(), line.name);
-    for (const std::string& name : names) {
+    const ModelFacts facts = line.facts.value_or(ModelFacts());
+    for (const std::string& name : line.all_names()) {
       json.begin_object().key("name").string(name).key("model").string(name).key("modified_at").string(now);
-      json.key("size").number(line.bytes).key("digest").string("");
-      append_details(json, "");
+      json.key("size").number(facts.stored_bytes).key("digest").string("");
+      append_details(json, facts);
       json.end_object();
     }
+  }
+  return send_json(call, json.end_array().end_object().take());
+}
+
+// The models that are loaded.
+Leave ollama_ps(ServiceState& state, Call& call) {
+  JsonWriter json;
+  json.begin_object().key("models").begin_array();
+  for (const auto& line : state.table.lines()) {
+    if (!line.is_open || !line.facts) continue;
+    json.begin_object().key("name").string(line.name).key("model").string(line.name);
+    json.key("size").number(line.bytes).key("digest").string("");
+    append_details(json, *line.facts);
+    json.key("expires_at").string(kNever).key("size_vram").number(line.facts->is_in_host_memory ? 0 : line.bytes);
+    json.key("context_length").number(line.facts->context_length).end_object();
   }
   return send_json(call, json.end_array().end_object().take());
 }
@@ -89,10 +107,9 @@ Leave ollama_show(ServiceState& state, Call& call) {
   return start_short_work(state, call, name, [](OpenModel& model, const auto&) -> std::variant<HttpAnswer, Refusal> {
     JsonWriter json;
     json.begin_object().key("template").string(model.chat ? model.chat->template_text() : "");
-    append_details(json, model.kind);
-    const uint64_t context = model.text ? model.text->context_length() : model.embedder->max_length();
+    append_details(json, model.facts);
     json.key("model_info").begin_object().key("general.architecture").string(model.kind);
-    json.key(fmt::format("{}.context_length", model.kind)).number(context).end_object();
+    json.key(fmt::format("{}.context_length", model.kind)).number(model.facts.context_length).end_object();
     json.key("capabilities").begin_array().string(model.text ? "completion" : "embedding");
     if (model.chat && tool_call_style(model.chat->template_text())) json.string("tools");
     json.end_array();
@@ -112,6 +129,7 @@ constexpr Endpoint kOllamaEndpoints[] = {
     {"POST", "/api/generate", false, Dialect::kOllama, ollama_generate},
     {"POST", "/api/embed", false, Dialect::kOllama, ollama_embed},
     {"GET", "/api/tags", false, Dialect::kOllama, ollama_tags},
+    {"GET", "/api/ps", false, Dialect::kOllama, ollama_ps},
     {"POST", "/api/show", false, Dialect::kOllama, ollama_show},
     {"GET", "/api/version", false, Dialect::kOllama, ollama_version},
 };

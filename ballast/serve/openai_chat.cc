@@ -121,14 +121,12 @@ class ChatWriter : public TextWriter {
   std::vector<Choice> choices_;
 };
 
-class ChatStreamWriter : public TextWriter {
+class ChatStreamWriter : public OpenAiStreamWriter {
  public:
   ChatStreamWriter(std::shared_ptr<AnswerSink> sink, const TextAsk& ask, const AnswerLabel& label)
-      : stream_(std::move(sink), std::string(kEventStream)),
-        head_("chatcmpl-", label),
+      : OpenAiStreamWriter(std::move(sink), ask, OpenAiHead("chatcmpl-", label), "chat.completion.chunk"),
         calls_(ask.choices),
-        has_log_probabilities_(ask.log_probabilities.has_value()),
-        has_usage_(ask.usage_in_stream) {}
+        has_log_probabilities_(ask.log_probabilities.has_value()) {}
 
   void piece(size_t index, AnswerPiece piece) override { stream_.write(roles() + chunk(index, piece)); }
 
@@ -137,24 +135,6 @@ class ChatStreamWriter : public TextWriter {
     json.key("delta").begin_object().end_object().key("logprobs").null();
     json.key("finish_reason").string(chat_finish_reason(end));
     stream_.write(roles() + finish_chunk(std::move(json)));
-  }
-
-  void finish(const AnswerUsage& usage) override {
-    std::string last;
-    if (has_usage_) {
-      JsonWriter json;
-      json.begin_object();
-      head_.append_to(json, "chat.completion.chunk");
-      json.key("choices").begin_array().end_array().key("usage");
-      append_usage(json, usage);
-      last = to_event(json.end_object().take());
-    }
-    stream_.write(last + to_event("[DONE]"));
-    stream_.end();
-  }
-
-  void fail(const Refusal& refusal) override {
-    stream_.fail(refusal, Dialect::kOpenAi, to_event(error_json(refusal, Dialect::kOpenAi)));
   }
 
  private:
@@ -195,22 +175,8 @@ class ChatStreamWriter : public TextWriter {
     json.end_array();
   }
 
-  JsonWriter begin_chunk(size_t index) const {
-    JsonWriter json;
-    json.begin_object();
-    head_.append_to(json, "chat.completion.chunk");
-    json.key("choices").begin_array().begin_object().key("index").number(index);
-    return json;
-  }
-
-  static std::string finish_chunk(JsonWriter json) {
-    return to_event(json.end_object().end_array().end_object().take());
-  }
-
-  PieceStream stream_;
-  OpenAiHead head_;
   std::vector<uint64_t> calls_;  // of each choice, so far
-  bool has_log_probabilities_, has_usage_;
+  bool has_log_probabilities_;
 };
 
 }  // namespace
@@ -224,6 +190,44 @@ OpenAiHead::OpenAiHead(std::string_view id_prefix, const AnswerLabel& label)
 void OpenAiHead::append_to(JsonWriter& json, std::string_view object) const {
   json.key("id").string(id_).key("object").string(object).key("created").number(created_);
   json.key("model").string(model_).key("system_fingerprint").string(fingerprint_);
+}
+
+OpenAiStreamWriter::OpenAiStreamWriter(std::shared_ptr<AnswerSink> sink, const TextAsk& ask, OpenAiHead head,
+                                       std::string_view object)
+    : stream_(std::move(sink), std::string(kEventStream)),
+      head_(std::move(head)),
+      object_(object),
+      has_usage_(ask.usage_in_stream) {}
+
+// What was used comes last and alone, because clients look at choices[0] of every other object.
+void OpenAiStreamWriter::finish(const AnswerUsage& usage) {
+  std::string last;
+  if (has_usage_) {
+    JsonWriter json;
+    json.begin_object();
+    head_.append_to(json, object_);
+    json.key("choices").begin_array().end_array().key("usage");
+    append_usage(json, usage);
+    last = to_event(json.end_object().take());
+  }
+  stream_.write(last + to_event("[DONE]"));
+  stream_.end();
+}
+
+void OpenAiStreamWriter::fail(const Refusal& refusal) {
+  stream_.fail(refusal, Dialect::kOpenAi, to_event(error_json(refusal, Dialect::kOpenAi)));
+}
+
+JsonWriter OpenAiStreamWriter::begin_chunk(size_t choice) const {
+  JsonWriter json;
+  json.begin_object();
+  head_.append_to(json, object_);
+  json.key("choices").begin_array().begin_object().key("index").number(choice);
+  return json;
+}
+
+std::string OpenAiStreamWriter::finish_chunk(JsonWriter json) {
+  return to_event(json.end_object().end_array().end_object().take());
 }
 
 void read_chat_completion(Fields& fields, const AskLimits& limits, TextAsk& ask) {

@@ -138,13 +138,11 @@ class CompletionWriter : public TextWriter {
   std::vector<Choice> choices_;
 };
 
-class CompletionStreamWriter : public TextWriter {
+class CompletionStreamWriter : public OpenAiStreamWriter {
  public:
   CompletionStreamWriter(std::shared_ptr<AnswerSink> sink, const TextAsk& ask, const AnswerLabel& label)
-      : stream_(std::move(sink), std::string(kEventStream)),
-        head_("cmpl-", label),
+      : OpenAiStreamWriter(std::move(sink), ask, OpenAiHead("cmpl-", label), "text_completion"),
         has_log_probabilities_(ask.log_probabilities.has_value()),
-        has_usage_(ask.usage_in_stream),
         scores_(ask.choices * ask.prompts.size()) {}
 
   void piece(size_t index, AnswerPiece piece) override {
@@ -152,41 +150,19 @@ class CompletionStreamWriter : public TextWriter {
   }
   void end(size_t index, const ChoiceEnd& end) override { write(index, "", nullptr, end.is_cut ? "length" : "stop"); }
 
-  void finish(const AnswerUsage& usage) override {
-    std::string last;
-    if (has_usage_) {
-      JsonWriter json;
-      json.begin_object();
-      head_.append_to(json, "text_completion");
-      json.key("choices").begin_array().end_array().key("usage");
-      append_usage(json, usage);
-      last = to_event(json.end_object().take());
-    }
-    stream_.write(last + to_event("[DONE]"));
-    stream_.end();
-  }
-
-  void fail(const Refusal& refusal) override {
-    stream_.fail(refusal, Dialect::kOpenAi, to_event(error_json(refusal, Dialect::kOpenAi)));
-  }
-
  private:
   void write(size_t index, std::string_view text, const std::vector<ChosenToken>* tokens, std::string_view reason) {
-    JsonWriter json;
-    json.begin_object();
-    head_.append_to(json, "text_completion");
-    json.key("choices").begin_array().begin_object().key("index").number(index).key("text").string(text);
+    JsonWriter json = begin_chunk(index);
+    json.key("text").string(text);
     if (tokens != nullptr) scores_[index].add(json, *tokens);
     else json.key("logprobs").null();
     json.key("finish_reason");
     if (reason.empty()) json.null();
     else json.string(reason);
-    stream_.write(to_event(json.end_object().end_array().end_object().take()));
+    stream_.write(finish_chunk(std::move(json)));
   }
 
-  PieceStream stream_;
-  OpenAiHead head_;
-  bool has_log_probabilities_, has_usage_;
+  bool has_log_probabilities_;
   std::vector<CompletionScores> scores_;
 };
 

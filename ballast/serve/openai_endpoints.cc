@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cctype>
+#include <optional>
 
 #include "ballast/serve/embeddings.h"
 #include "ballast/serve/endpoints.h"
@@ -48,17 +50,23 @@ Leave embeddings(ServiceState& state, Call& call) {
   });
 }
 
-void append_model(JsonWriter& json, std::string_view name) {
+// What a model can do is ours: OpenAI's interface has no word for it, and clients ignore it. Absent: not known yet.
+void append_model(JsonWriter& json, std::string_view name, const std::optional<ModelFacts>& facts) {
   json.begin_object().key("id").string(name).key("object").string("model").key("created").number(unix_seconds());
-  json.key("owned_by").string("ballast").end_object();
+  json.key("owned_by").string("ballast");
+  if (facts) {
+    json.key("capabilities").begin_array();
+    for (const std::string_view use : uses_of(facts->use)) json.string(use);
+    json.end_array();
+  }
+  json.end_object();
 }
 
 Leave list_models(ServiceState& state, Call& call) {
   JsonWriter json;
   json.begin_object().key("object").string("list").key("data").begin_array();
   for (const auto& line : state.table.lines()) {
-    append_model(json, line.name);
-    for (const std::string& alias : line.aliases) append_model(json, alias);
+    for (const std::string& name : line.all_names()) append_model(json, name, line.facts);
   }
   return send_json(call, json.end_array().end_object().take());
 }
@@ -91,15 +99,18 @@ std::span<const Endpoint> openai_endpoints() { return kOpenAiEndpoints; }
 
 Leave show_model(ServiceState& state, Call& call, std::string_view encoded) {
   const std::string name = to_utf8(percent_decoded(encoded));
-  if (name.empty() || state.table.name_of(name).empty()) {
+  const std::string found = name.empty() ? "" : state.table.name_of(name);
+  if (found.empty()) {
     return refuse(state, call,
                   {.status = 404,
                    .message = fmt::format("the model \"{}\" does not exist; /v1/models lists those that do", name),
                    .param = "model",
                    .code = "model_not_found"});
   }
+  const auto lines = state.table.lines();
+  const auto line = std::ranges::find(lines, found, &ModelTable::Line::name);
   JsonWriter json;
-  append_model(json, name);
+  append_model(json, name, line != lines.end() ? line->facts : std::nullopt);
   return send_json(call, json.take());
 }
 

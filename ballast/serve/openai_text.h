@@ -34,4 +34,26 @@ class OpenAiHead {
   uint64_t created_;
 };
 
+// A stream of one of them: objects of one kind as events, one choice in each, up to "[DONE]".
+class OpenAiStreamWriter : public TextWriter {
+ public:
+  void finish(const AnswerUsage& usage) override;
+  void fail(const Refusal& refusal) override;
+
+ protected:
+  // `object`: what each of them is called; a literal.
+  OpenAiStreamWriter(std::shared_ptr<AnswerSink> sink, const TextAsk& ask, OpenAiHead head, std::string_view object);
+
+  // What stands before and behind the fields of a choice.
+  JsonWriter begin_chunk(size_t choice) const;
+  static std::string finish_chunk(JsonWriter json);
+
+  PieceStream stream_;
+
+ private:
+  OpenAiHead head_;
+  std::string_view object_;
+  bool has_usage_;
+};
+
 }  // namespace ballast::serve

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <thread>
 
 #include "ballast/base/utf8.h"
 #include "ballast/io/guard.h"
@@ -171,27 +172,37 @@ Status Tokenizer::Stages::add_texts(const TokenizerDescription& description) {
 
 Result<std::vector<TokenId>> Tokenizer::Stages::encode(std::string_view text, const EncodeOptions& options) const {
   const bool adds = options.add_special_tokens && post_processor_.added_count(false) > 0;
-  if (!adds && !options.fit_length) return encode_text(text, options.special_tokens);
+  if (!adds && !options.fit_length) {
+    BytePairEncoder::Cache cache(text.size());
+    return encode_text(text, options.special_tokens, cache);
+  }
   BALLAST_TRY(Encoding encoding, encode_full(text, options));
   return std::move(encoding.ids);
 }
 
-Result<Tokenizer::Stages::Tokens> Tokenizer::Stages::encode_one(std::string_view text,
-                                                                const EncodeOptions& options) const {
+Result<Tokenizer::Stages::Tokens> Tokenizer::Stages::encode_one(std::string_view text, const EncodeOptions& options,
+                                                                BytePairEncoder::Cache& cache) const {
   if (options.offsets) return encode_traced(text, options.special_tokens);
-  BALLAST_TRY(std::vector<TokenId> ids, encode_text(text, options.special_tokens));
+  BALLAST_TRY(std::vector<TokenId> ids, encode_text(text, options.special_tokens, cache));
   return Tokens{std::move(ids), {}};
 }
 
 Result<Encoding> Tokenizer::Stages::encode_full(std::string_view text, const EncodeOptions& options) const {
-  BALLAST_TRY(Tokens tokens, encode_one(text, options));
+  BytePairEncoder::Cache cache(text.size());
+  return encode_full(text, options, cache);
+}
+
+Result<Encoding> Tokenizer::Stages::encode_full(std::string_view text, const EncodeOptions& options,
+                                                BytePairEncoder::Cache& cache) const {
+  BALLAST_TRY(Tokens tokens, encode_one(text, options, cache));
   return finish(std::move(tokens), nullptr, options);
 }
 
 Result<Encoding> Tokenizer::Stages::encode_pair(std::string_view first, std::string_view second,
                                                 const EncodeOptions& options) const {
-  BALLAST_TRY(Tokens first_tokens, encode_one(first, options));
-  BALLAST_TRY(Tokens second_tokens, encode_one(second, options));
+  BytePairEncoder::Cache cache(first.size() + second.size());
+  BALLAST_TRY(Tokens first_tokens, encode_one(first, options, cache));
+  BALLAST_TRY(Tokens second_tokens, encode_one(second, options, cache));
   return finish(std::move(first_tokens), &second_tokens, options);
 }
 
@@ -212,7 +223,8 @@ Result<Encoding> Tokenizer::Stages::finish(Tokens first, Tokens* second, const E
   return encoding;
 }
 
-Result<std::vector<TokenId>> Tokenizer::Stages::encode_text(std::string_view text, bool special) const {
+Result<std::vector<TokenId>> Tokenizer::Stages::encode_text(std::string_view text, bool special,
+                                                            BytePairEncoder::Cache& cache) const {
   std::string repaired;
   if (replace_broken_ && !is_valid_utf8(text)) {
     repaired = with_replacements(text);
@@ -220,7 +232,6 @@ Result<std::vector<TokenId>> Tokenizer::Stages::encode_text(std::string_view tex
   }
   std::vector<TokenId> ids;
   ids.reserve(text.size() / 4 + 8);
-  BytePairEncoder::Cache cache(text.size());
   for (const TextPart& part : added_.split(text, /*normalized=*/false, special)) {
     if (part.token != nullptr) ids.push_back(part.token->id);
     else BALLAST_CHECK(encode_between(part.text, special, part.text.data() == text.data(), cache, ids));
@@ -336,6 +347,35 @@ Result<std::string> Tokenizer::Stages::decode(std::span<const TokenId> ids, cons
   return decode_tokens(decoders_, std::move(texts));
 }
 
+// ---------------------------------------------------------------- batches
+
+namespace {
+
+// Texts that one thread encodes one after the other, so that each finds the words of those before it in the cache.
+struct BatchShare {
+  size_t begin = 0;
+  size_t end = 0;
+  size_t bytes = 0;
+};
+
+// Several for each thread, because a byte does not take equally long everywhere.
+std::vector<BatchShare> shares_of(std::span<const std::string_view> texts, unsigned threads) {
+  constexpr size_t kLeast = size_t{1} << 10, kMost = size_t{1} << 18, kSharesOfThread = 8;
+  if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
+  size_t total = 0;
+  for (const std::string_view text : texts) total += text.size();
+  const size_t wanted = std::clamp(total / (threads * kSharesOfThread), kLeast, kMost);
+  std::vector<BatchShare> shares;
+  for (size_t i = 0; i < texts.size(); ++i) {
+    if (shares.empty() || shares.back().bytes >= wanted) shares.push_back({i, i, 0});
+    shares.back().end = i + 1;
+    shares.back().bytes += texts[i].size();
+  }
+  return shares;
+}
+
+}  // namespace
+
 // ---------------------------------------------------------------- the tokenizer
 
 Result<Tokenizer> Tokenizer::make(TokenizerDescription description) {
@@ -362,10 +402,15 @@ Result<std::vector<Encoding>> Tokenizer::encode_batch(std::span<const std::strin
                                                       const EncodeOptions& options, unsigned threads) const {
   return guarded([&]() -> Result<std::vector<Encoding>> {
     std::vector<Encoding> encodings(texts.size());
-    BALLAST_CHECK(parallel_for(texts.size(), threads, [&](size_t i) -> Status {
-      auto encoding = stages_->encode_full(texts[i], options);
-      if (!encoding) return std::move(encoding).error().with_context(fmt::format("text {}", i));
-      encodings[i] = std::move(*encoding);
+    const std::vector<BatchShare> shares = shares_of(texts, threads);
+    BALLAST_CHECK(parallel_for(shares.size(), threads, [&](size_t number) -> Status {
+      const BatchShare& share = shares[number];
+      BytePairEncoder::Cache cache(share.bytes);
+      for (size_t i = share.begin; i < share.end; ++i) {
+        auto encoding = stages_->encode_full(texts[i], options, cache);
+        if (!encoding) return std::move(encoding).error().with_context(fmt::format("text {}", i));
+        encodings[i] = std::move(*encoding);
+      }
       return {};
     }));
     return encodings;

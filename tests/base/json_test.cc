@@ -33,6 +33,31 @@ TEST(JsonReader, WalksObjectsInFileOrderAndShowsDuplicates) {
   EXPECT_EQ(keys, (std::vector<std::string>{"b", "a", "b"}));
 }
 
+TEST(JsonReader, KeysAndElementsOutsideOfAnyContainerAreErrors) {
+  for (const std::string_view text : {R"("a": 1})", R"(, "a": 1})", "}", "]", ", 1]", "1", ""}) {
+    JsonReader json(text, "test");
+    std::string key = "untouched";
+    const auto more = json.next_key(key);
+    ASSERT_FALSE(more) << text;
+    EXPECT_THAT(more.error().message, HasSubstr("no JSON object is open"));
+    EXPECT_EQ(key, "untouched");
+    const auto element = json.next_element();
+    ASSERT_FALSE(element) << text;
+    EXPECT_THAT(element.error().message, HasSubstr("no JSON array is open"));
+    EXPECT_EQ(json.offset(), 0U);
+  }
+}
+
+TEST(JsonReader, NothingIsReadBehindTheEndOfTheOutermostContainer) {
+  JsonReader json(R"({"a": 1}})", "test");
+  ASSERT_TRUE(json.enter_object());
+  std::string key;
+  ASSERT_TRUE(json.next_key(key).value());
+  ASSERT_TRUE(json.skip_value());
+  EXPECT_FALSE(json.next_key(key).value());
+  EXPECT_FALSE(json.next_key(key)) << "the brace that is left closes nothing";
+}
+
 TEST(JsonReader, DecodesEscapesAndSurrogatePairs) {
   JsonReader json(R"("a\"\\\/\b\f\n\r\t\u0041\ud83d\ude00")", "test");
   const auto text = json.read_string();

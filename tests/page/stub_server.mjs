@@ -91,7 +91,9 @@ export class StubServer {
       return;
     }
     if (this.key !== '' && request.headers.authorization !== `Bearer ${this.key}`) this.refuse(response, 401, 'This server asks for an API key.');
-    else if (request.url === '/v1/models') this.json(response, { object: 'list', data: [{ id: 'stub' }, { id: 'other' }] });
+    else if (request.url === '/v1/models') this.json(response, { object: 'list', data: [
+      { id: 'words', capabilities: ['embedding'] }, { id: 'stub', capabilities: ['completion', 'chat'] }, { id: 'other' },
+    ] });
     else if (request.url === '/props') this.json(response, { default_generation_settings: { n_ctx: 4096 } });
     else if (request.url === '/v1/chat/completions') await this.chat(request, response);
     else this.refuse(response, 404, `There is no ${request.url}.`);

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import pickle
 import shutil
@@ -62,6 +63,20 @@ def test_batches_are_what_each_text_is_alone(tokenizer):
         assert [encoding.ids for encoding in batch] == [tokenizer.encode(text).ids for text in texts]
     assert tokenizer.encode_batch(text for text in texts[:3])[2].ids == tokenizer.encode(texts[2]).ids
     assert tokenizer.encode_batch([]) == []
+
+
+def test_ids_belong_to_the_caller():
+    tokenizer = ballast.Tokenizer(MODELS / "default")
+    texts = ["It is a truth universally acknowledged", "It is a truth", ""]
+    encodings = tokenizer.encode_batch(texts)
+    kept = [encoding.ids for encoding in encodings]
+    assert max(kept[0]) > 256  # smaller numbers are shared by Python itself
+    encodings[0].ids.clear()
+    assert encodings[0].ids == kept[0] == tokenizer.encode(texts[0]).ids
+    del encodings, tokenizer
+    gc.collect()
+    again = ballast.Tokenizer(MODELS / "default")
+    assert kept == [again.encode(text).ids for text in texts]
 
 
 def test_offsets_count_characters(tokenizer):

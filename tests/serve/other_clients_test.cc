@@ -89,6 +89,44 @@ TEST_F(OtherClientsTest, OllamaListsShowsAndEmbeds) {
   EXPECT_EQ(json_at(vectors.body, "embeddings/1"), json_at(openai.body, "data/0/embedding"));
 }
 
+TEST_F(OtherClientsTest, OllamaIsToldWhatModelsAre) {
+  rig_->post("/v1/embeddings", R"({"model":"embed","input":"ship"})");
+  expected();
+  const auto tags = rig_->get("/api/tags");
+  EXPECT_EQ(json_at(tags.body, "models/0/details/format"), "\"gptrs-checkpoint\"") << tags.body;
+  EXPECT_EQ(json_at(tags.body, "models/0/details/family"), "\"gpt\"");
+  EXPECT_EQ(json_at(tags.body, "models/0/details/families/0"), "\"gpt\"");
+  EXPECT_EQ(json_at(tags.body, "models/0/details/parameter_size"), "\"3.11M\"");
+  EXPECT_EQ(json_at(tags.body, "models/0/details/quantization_level"), "\"F32\"");
+  EXPECT_GT(std::stod(json_at(tags.body, "models/0/size")), 1e6);
+  EXPECT_EQ(json_at(tags.body, "models/1/name"), "\"ballast-test-1b\"") << "an alias is a name as good as any";
+  EXPECT_EQ(json_at(tags.body, "models/1/details"), json_at(tags.body, "models/0/details"));
+  const auto shown = rig_->post("/api/show", R"({"model":"tiny"})");
+  EXPECT_EQ(json_at(shown.body, "details"), json_at(tags.body, "models/0/details"));
+}
+
+// Models that were closed are known, but are not loaded.
+TEST(LoadedModels, AreThoseThatOllamaLists) {
+  ServiceRig rig;
+  const auto loaded = [&] { return rig.get("/api/ps").body; };
+  EXPECT_EQ(loaded(), R"({"models":[]})");
+  EXPECT_EQ(json_at(rig.get("/api/tags").body, "models/0/details/family"), "\"\"") << "not known before it is open";
+  EXPECT_EQ(json_at(rig.get("/v1/models").body, "data/0/capabilities"), "");
+  rig.post("/v1/embeddings", R"({"model":"embed","input":"ship"})");
+  const std::string one = loaded();
+  EXPECT_EQ(json_at(one, "models/0/name"), "\"embed\"") << one;
+  EXPECT_EQ(json_at(one, "models/0/details/family"), "\"bert\"");
+  EXPECT_EQ(json_at(one, "models/0/size_vram"), "0") << "it computes in the memory of the host";
+  EXPECT_GT(std::stod(json_at(one, "models/0/size")), 0);
+  EXPECT_GT(std::stod(json_at(one, "models/0/context_length")), 0);
+  EXPECT_THAT(json_string(json_at(one, "models/0/expires_at")), HasSubstr("T00:00:00Z"));
+  EXPECT_EQ(json_at(one, "models/1"), "");
+  rig.service().reload();
+  rig.wait_until_idle();
+  EXPECT_EQ(loaded(), R"({"models":[]})");
+  EXPECT_EQ(json_at(rig.get("/v1/models/embed").body, "capabilities"), R"(["embedding"])");
+}
+
 TEST_F(OtherClientsTest, OllamaErrorsAreATextOfTheirOwn) {
   const auto refused = [&](std::string_view path, std::string_view body, int status) {
     const auto answer = rig_->post(path, body);

@@ -27,7 +27,6 @@ const std::map<std::string, std::string, std::less<>>& refused_cases() {
       {"ollama_embed", "writes texts"},
       {"ollama_embeddings_legacy", "/api/embeddings"},
       {"ollama_error_404", "does not exist"},
-      {"ollama_ps", "/api/ps"},
       {"ollama_pull", "/api/pull"},
       {"responses_input_tokens", "/v1/responses/input_tokens"},
       {"responses_items_images_tools", "input"},

@@ -297,5 +297,40 @@ TEST(TokenizerFile, TakesTemplatesThatAddNothingAndWholePieces) {
   EXPECT_THAT(encode(*tokenizer, "ab"), ElementsAre(2));
 }
 
+// ---------------------------------------------------------------- batches
+
+// Words are remembered within a batch, those of many tokens too, and threads share the texts: none of it may show.
+TEST(TokenizerBatch, GivesWhatEachTextGivesAlone) {
+  const Tokenizer tokenizer = tokenizer_of({{"a", "b"}, {"ab", "c"}, {" ", "x"}});
+  std::vector<std::string> texts = {"", "abcabcabcabcabc", std::string(40'000, 'z')};
+  for (unsigned i = 0; i < 3000; ++i) {
+    texts.push_back(fmt::format("abc {} xyzzyxyzzy {:x} abcdefgh ab {}", i, i * 2654435761U, i % 7));
+    if (i % 100 == 0) texts.emplace_back();
+  }
+  const std::vector<std::string_view> views(texts.begin(), texts.end());
+  for (const unsigned threads : {1U, 2U, 5U, 0U}) {
+    const auto batch = tokenizer.encode_batch(views, {}, threads);
+    ASSERT_TRUE(batch) << batch.error().message;
+    ASSERT_EQ(batch->size(), texts.size());
+    for (size_t i = 0; i < texts.size(); ++i) {
+      ASSERT_EQ((*batch)[i].ids, encode(tokenizer, texts[i])) << texts[i] << ", " << threads << " threads";
+    }
+  }
+  EXPECT_TRUE(tokenizer.encode_batch({}).value().empty());
+}
+
+TEST(TokenizerBatch, WordsForWhichThereIsNoMoreRoomAreEncodedAnew) {
+  const Tokenizer tokenizer = tokenizer_of({});
+  std::string text;
+  for (unsigned i = 0; i < 14'000; ++i) text += fmt::format(" {:07}", i);
+  for (unsigned i = 0; i < 14'000; i += 100) text += fmt::format(" {:07}", i);
+  std::vector<TokenId> bytes;
+  for (const char c : text) bytes.push_back(static_cast<unsigned char>(c));
+  const std::string_view view = text;
+  const auto batch = tokenizer.encode_batch({&view, 1});
+  ASSERT_TRUE(batch) << batch.error().message;
+  EXPECT_EQ((*batch)[0].ids, bytes);
+}
+
 }  // namespace
 }  // namespace ballast::testing

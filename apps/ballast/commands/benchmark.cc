@@ -15,6 +15,7 @@
 #include "apps/ballast/terminal/console.h"
 #include "apps/ballast/terminal/interrupt.h"
 #include "ballast/backends/cpu/machine.h"
+#include "ballast/base/human_size.h"
 #include "ballast/engine/generator.h"
 #include "ballast/models/model.h"
 #include "ballast/models/random_image.h"

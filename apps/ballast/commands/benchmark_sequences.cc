@@ -10,6 +10,7 @@
 #include "apps/ballast/output/text.h"
 #include "apps/ballast/seconds_now.h"
 #include "apps/ballast/terminal/interrupt.h"
+#include "ballast/base/human_size.h"
 #include "ballast/engine/kv_pool.h"
 #include "ballast/models/model.h"
 

@@ -14,6 +14,7 @@
 #include "apps/ballast/seconds_now.h"
 #include "apps/ballast/terminal/interrupt.h"
 #include "apps/ballast/terminal/markdown_stream.h"
+#include "ballast/base/human_size.h"
 #include "ballast/io/file.h"
 
 namespace ballast::cli {

@@ -15,6 +15,7 @@
 #include "apps/ballast/terminal/console.h"
 #include "apps/ballast/terminal/progress_bar.h"
 #include "ballast/archive/pattern.h"
+#include "ballast/base/human_size.h"
 #include "ballast/formats/netcl/netcl.h"
 
 namespace ballast::cli {

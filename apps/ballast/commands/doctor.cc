@@ -15,6 +15,7 @@
 #include "apps/ballast/output/remedy_text.h"
 #include "apps/ballast/output/table.h"
 #include "apps/ballast/output/text.h"
+#include "ballast/base/human_size.h"
 
 namespace ballast::cli {
 

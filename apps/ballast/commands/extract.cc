@@ -14,6 +14,7 @@
 #include "apps/ballast/output/output_format.h"
 #include "apps/ballast/output/text.h"
 #include "ballast/archive/assemble.h"
+#include "ballast/base/human_size.h"
 #include "ballast/io/staging_folder.h"
 
 namespace ballast::cli {

@@ -17,6 +17,7 @@
 #include "apps/ballast/output/text.h"
 #include "apps/ballast/terminal/console.h"
 #include "apps/ballast/terminal/progress_bar.h"
+#include "ballast/base/human_size.h"
 
 namespace ballast::cli {
 

@@ -9,6 +9,7 @@
 #include "apps/ballast/output/json_output.h"
 #include "apps/ballast/output/table.h"
 #include "apps/ballast/output/text.h"
+#include "ballast/base/human_size.h"
 #include "ballast/exchange/exchange.h"
 #include "ballast/text/load_tokenizer.h"
 

@@ -12,6 +12,7 @@
 #include "apps/ballast/output/tree.h"
 #include "ballast/archive/model_summary.h"
 #include "ballast/archive/origin.h"
+#include "ballast/base/human_size.h"
 #include "ballast/base/json.h"
 
 namespace ballast::cli {

@@ -9,6 +9,7 @@
 #include "apps/ballast/output/model_output.h"
 #include "apps/ballast/output/text.h"
 #include "ballast/archive/assemble.h"
+#include "ballast/base/human_size.h"
 
 namespace ballast::cli {
 

@@ -15,6 +15,7 @@
 #include "apps/ballast/output/table.h"
 #include "apps/ballast/output/text.h"
 #include "apps/ballast/terminal/console.h"
+#include "ballast/base/human_size.h"
 #include "ballast/io/staging_folder.h"
 #include "ballast/tensor/blocks.h"
 

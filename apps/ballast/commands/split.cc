@@ -12,6 +12,7 @@
 #include "apps/ballast/output/output_format.h"
 #include "apps/ballast/output/text.h"
 #include "ballast/archive/assemble.h"
+#include "ballast/base/human_size.h"
 
 namespace ballast::cli {
 

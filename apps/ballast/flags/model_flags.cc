@@ -10,6 +10,7 @@
 #include "apps/ballast/flags/parse_size.h"
 #include "apps/ballast/models/model_cache.h"
 #include "apps/ballast/output/text.h"
+#include "ballast/base/human_size.h"
 #include "ballast/base/json.h"
 #include "ballast/io/file.h"
 #include "ballast/io/output_path.h"

@@ -9,6 +9,7 @@
 #include "apps/ballast/models/hub_model.h"
 #include "apps/ballast/output/text.h"
 #include "ballast/base/hash.h"
+#include "ballast/base/human_size.h"
 #include "ballast/formats/container/deflate.h"
 #include "ballast/formats/container/zip.h"
 #include "ballast/io/file.h"

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <filesystem>
 
-#include "apps/ballast/output/text.h"
+#include "ballast/base/human_size.h"
 
 namespace ballast::cli {
 

@@ -6,7 +6,6 @@
 #include <array>
 #include <optional>
 
-#include "ballast/base/human_size.h"
 #include "ballast/base/utf8.h"
 
 namespace ballast::cli {
@@ -141,8 +140,6 @@ std::string shorten(std::string_view text, size_t width) {
   while (display_width(text.substr(tail)) > back) take_width(text, tail);
   return fmt::format("{}{}{}", text.substr(0, prefix_length(text, front)), kGap, text.substr(tail));
 }
-
-std::string human_size(uint64_t bytes) { return ballast::human_size(bytes); }
 
 std::vector<std::string_view> lines_of(std::string_view text) {
   std::vector<std::string_view> lines;

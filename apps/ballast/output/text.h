@@ -26,9 +26,6 @@ size_t display_width(std::string_view text);
 // At most `width` columns of a printable text: what is too long loses its middle to "...".
 std::string shorten(std::string_view text, size_t width);
 
-// Three digits in the unit that suits: "20 B", "8.66 KiB", "11.9 MiB", "1.21 GiB".
-std::string human_size(uint64_t bytes);
-
 // Without their line breaks; what follows the last break is a line only where it is not empty.
 std::vector<std::string_view> lines_of(std::string_view text);
 

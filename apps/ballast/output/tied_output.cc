@@ -4,6 +4,7 @@
 
 #include "apps/ballast/output/json_output.h"
 #include "apps/ballast/output/text.h"
+#include "ballast/base/human_size.h"
 
 namespace ballast::cli {
 

@@ -10,6 +10,7 @@
 #include "apps/ballast/output/json_output.h"
 #include "apps/ballast/output/remedy_text.h"
 #include "apps/ballast/output/text.h"
+#include "ballast/base/human_size.h"
 
 namespace ballast::cli {
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "apps/ballast/output/text.h"
+#include "ballast/base/human_size.h"
 
 namespace ballast::cli {
 

@@ -11,7 +11,7 @@
 #include <cstring>
 #include <utility>
 
-#include "apps/ballast/output/text.h"
+#include "ballast/base/human_size.h"
 #include "ballast/io/file.h"
 #include "ballast/io/stream.h"
 

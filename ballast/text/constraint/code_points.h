@@ -15,6 +15,13 @@ using CodePoints = std::vector<CodePointRange>;
 
 inline constexpr uint32_t kLastCodePoint = 0x10FFFF;
 
+// What a hexadecimal digit stands for; -1: it is none.
+constexpr int hex_digit(char c) {
+  if (c >= '0' && c <= '9') return c - '0';
+  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+  return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
 // Ascending, apart from each other, without surrogates and what lies beyond Unicode: UTF-8 cannot encode those.
 CodePoints normalised(CodePoints set);
 // Of normalised sets, and normalised.

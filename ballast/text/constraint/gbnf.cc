@@ -109,11 +109,7 @@ Result<uint32_t> GbnfParser::escape() {
   }
   uint64_t value = 0;
   for (size_t i = 0; i < digits; ++i, ++at_) {
-    const char c = peek();
-    const int digit = c >= '0' && c <= '9'   ? c - '0'
-                      : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                      : c >= 'A' && c <= 'F' ? c - 'A' + 10
-                                             : -1;
+    const int digit = hex_digit(peek());
     if (digit < 0) return error_at(begin, fmt::format("\\{} needs {} hexadecimal digits", kind, digits));
     value = value * 16 + static_cast<uint64_t>(digit);
   }

@@ -170,6 +170,26 @@ std::optional<TokenId> BytePairEncoder::find_whole_piece(const ShortPiece& piece
 BytePairEncoder::Cache::Cache(size_t text_bytes)
     : entries_(std::bit_ceil(std::clamp<size_t>(text_bytes / 8, 64, 1 << 15))) {}
 
+std::span<const TokenId> BytePairEncoder::Cache::ids_of(const Entry& entry) const {
+  if (entry.id_count <= kMaxIds) return {entry.ids, entry.id_count};
+  return std::span(long_ids_).subspan(entry.ids[0], entry.id_count);
+}
+
+void BytePairEncoder::Cache::keep(Entry& entry, const ShortPiece& piece, std::span<const TokenId> ids) {
+  const bool is_long = ids.size() > kMaxIds;
+  // Frequent pieces come early, so what finds no room any more is rare.
+  const size_t most_long_ids = entries_.size() * 4;
+  if (is_long && ids.size() > most_long_ids - long_ids_.size()) return;
+  entry.piece = piece;
+  entry.id_count = static_cast<uint32_t>(ids.size());
+  if (is_long) {
+    entry.ids[0] = static_cast<TokenId>(long_ids_.size());
+    long_ids_.insert(long_ids_.end(), ids.begin(), ids.end());
+  } else {
+    std::ranges::copy(ids, entry.ids);
+  }
+}
+
 void BytePairEncoder::encode_pieces(std::span<const std::string_view> pieces, Cache& cache,
                                     std::vector<TokenId>& out) const {
   std::array<ShortPiece, kBatch> keys;
@@ -194,18 +214,15 @@ void BytePairEncoder::encode_short(std::string_view piece, const ShortPiece& key
                                    std::vector<TokenId>& out) const {
   Cache::Entry& entry = cache.entries_[hash & (cache.entries_.size() - 1)];
   if (entry.piece == key) {
-    if (entry.id_count == 1) out.push_back(entry.ids[0]);
-    else out.insert(out.end(), entry.ids, entry.ids + entry.id_count);
+    if (entry.id_count == 1) return out.push_back(entry.ids[0]);
+    const auto ids = cache.ids_of(entry);
+    out.insert(out.end(), ids.begin(), ids.end());
     return;
   }
   const size_t before = out.size();
   if (const auto id = find_whole_piece(key, hash)) out.push_back(*id);
   else merge_short(piece, out);
-  const size_t count = out.size() - before;
-  if (count > Cache::kMaxIds) return;
-  entry.piece = key;
-  entry.id_count = static_cast<uint32_t>(count);
-  std::copy_n(out.begin() + static_cast<ptrdiff_t>(before), count, entry.ids);
+  cache.keep(entry, key, std::span(out).subspan(before));
 }
 
 void BytePairEncoder::encode_long(std::string_view piece, std::vector<TokenId>& out) const {

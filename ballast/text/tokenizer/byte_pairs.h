@@ -57,9 +57,13 @@ class BytePairEncoder {
     struct Entry {
       ShortPiece piece;
       uint32_t id_count = 0;
-      TokenId ids[kMaxIds] = {};
+      TokenId ids[kMaxIds] = {};  // of more tokens the first is where they begin among the long ones
     };
-    std::vector<Entry> entries_;  // a power of two; of two pieces with one place the later one has it
+    std::span<const TokenId> ids_of(const Entry& entry) const;
+    void keep(Entry& entry, const ShortPiece& piece, std::span<const TokenId> ids);
+
+    std::vector<Entry> entries_;     // a power of two; of two pieces with one place the later one has it
+    std::vector<TokenId> long_ids_;  // of pieces with more tokens than an entry has room for: small vocabularies
   };
 
   // Appends the tokens of the pieces, one after the other. Of the pairs that stand side by side in a piece the one of

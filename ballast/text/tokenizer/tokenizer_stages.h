@@ -21,6 +21,9 @@ class Tokenizer::Stages {
 
   Result<std::vector<TokenId>> encode(std::string_view text, const EncodeOptions& options) const;
   Result<Encoding> encode_full(std::string_view text, const EncodeOptions& options) const;
+  // With a cache that other texts have filled, or will use.
+  Result<Encoding> encode_full(std::string_view text, const EncodeOptions& options,
+                               BytePairEncoder::Cache& cache) const;
   Result<Encoding> encode_pair(std::string_view first, std::string_view second, const EncodeOptions& options) const;
   Result<std::string> decode(std::span<const TokenId> ids, const DecodeOptions& options) const;
   std::optional<std::string_view> bytes_of(TokenId id) const;
@@ -47,8 +50,8 @@ class Tokenizer::Stages {
     std::vector<TokenId> ids;
     std::vector<TextSpan> spans;
   };
-  Result<Tokens> encode_one(std::string_view text, const EncodeOptions& options) const;
-  Result<std::vector<TokenId>> encode_text(std::string_view text, bool special) const;
+  Result<Tokens> encode_one(std::string_view text, const EncodeOptions& options, BytePairEncoder::Cache& cache) const;
+  Result<std::vector<TokenId>> encode_text(std::string_view text, bool special, BytePairEncoder::Cache& cache) const;
   Result<Encoding> finish(Tokens first, Tokens* second, const EncodeOptions& options) const;
   Result<Tokens> encode_traced(std::string_view text, bool special) const;
   Status trace_between(const TracedText& text, bool special, bool first, BytePairEncoder::Cache& cache,

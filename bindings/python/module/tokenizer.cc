@@ -93,11 +93,10 @@ PyEncoding encode(const PyTokenizer& self, nb::object text, nb::object pair, boo
   return {std::move(encoding), std::move(text), std::move(pair), self, options};
 }
 
-std::vector<TokenId> encode_ids(const PyTokenizer& self, nb::object text, bool add_special_tokens,
-                                bool special_tokens) {
+nb::list encode_ids(const PyTokenizer& self, nb::object text, bool add_special_tokens, bool special_tokens) {
   const EncodeOptions options = encode_options(add_special_tokens, special_tokens, false);
   const std::string_view view = utf8_of(text);
-  return without_gil([&] { return self.get().encode(view, options); });
+  return self.numbers().list_of(without_gil([&] { return self.get().encode(view, options); }));
 }
 
 nb::list encode_batch(const PyTokenizer& self, const nb::list& texts, bool add_special_tokens, bool special_tokens,
@@ -156,19 +155,20 @@ ClockTime clock_of(const std::vector<int>& now) {
 }
 
 Result<const ChatFormat*> PyTokenizer::chat() const {
-  const std::lock_guard lock(chat_->mutex);
-  if (!chat_->format) {
-    BALLAST_TRY(ChatFormat format, ChatFormat::open(ModelSource(path_), tokenizer_));
-    chat_->format.emplace(std::move(format));
+  const std::lock_guard lock(shared_->mutex);
+  if (!shared_->chat) {
+    BALLAST_TRY(ChatFormat format, ChatFormat::open(ModelSource(path()), get()));
+    shared_->chat.emplace(std::move(format));
   }
-  return &*chat_->format;
+  return &*shared_->chat;
 }
 
 void bind_tokenizer(nb::module_& module) {
   nb::class_<PyEncoding>(module, "Encoding", "The tokens of a text, and what is known about them.")
       .def("__len__", [](const PyEncoding& self) { return self.encoding.ids.size(); })
       .def_prop_ro(
-          "ids", [](const PyEncoding& self) { return self.encoding.ids; }, "Token ids.")
+          "ids", [](const PyEncoding& self) { return self.tokenizer.numbers().list_of(self.encoding.ids); },
+          "Token ids.")
       .def_prop_ro("tokens", &tokens_of, "The text of each token.")
       .def_prop_ro(
           "type_ids", [](const PyEncoding& self) { return self.encoding.type_ids; },

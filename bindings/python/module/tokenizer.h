@@ -3,6 +3,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
@@ -10,6 +11,7 @@
 
 #include "ballast/text/chat_format.h"
 #include "ballast/text/load_tokenizer.h"
+#include "bindings/python/module/id_numbers.h"
 
 namespace ballast::python {
 
@@ -19,21 +21,25 @@ namespace nb = nanobind;
 class PyTokenizer {
  public:
   PyTokenizer(Tokenizer tokenizer, std::string path)
-      : tokenizer_(std::move(tokenizer)), path_(std::move(path)), chat_(std::make_shared<Chat>()) {}
+      : shared_(std::make_shared<Shared>(std::move(tokenizer), std::move(path))) {}
 
-  const Tokenizer& get() const { return tokenizer_; }
-  const std::string& path() const { return path_; }
+  const Tokenizer& get() const { return shared_->tokenizer; }
+  const std::string& path() const { return shared_->path; }
   // Found at the first call.
   Result<const ChatFormat*> chat() const;
+  IdNumbers& numbers() const { return shared_->numbers; }
 
  private:
-  struct Chat {
+  struct Shared {
+    Shared(Tokenizer given, std::string its_path)
+        : tokenizer(std::move(given)), path(std::move(its_path)), numbers(tokenizer.size()) {}
+    const Tokenizer tokenizer;
+    const std::string path;
+    IdNumbers numbers;
     std::mutex mutex;
-    std::optional<ChatFormat> format;
+    std::optional<ChatFormat> chat;
   };
-  Tokenizer tokenizer_;
-  std::string path_;
-  std::shared_ptr<Chat> chat_;
+  std::shared_ptr<Shared> shared_;
 };
 
 // The UTF-8 that a str keeps beside itself, for as long as it lives. Raises UnicodeEncodeError for lone surrogates.

@@ -132,10 +132,16 @@ export class Client {
     return `${this.root}v1`;
   }
 
+  // Those that can chat. Of a model that was not loaded yet the server does not know; other servers never say.
   async models(): Promise<string[]> {
     const list = fieldsOf(await (await this.request('v1/models', {})).json())['data'];
     if (!Array.isArray(list)) throw new ApiError('server', 'The server answered /v1/models without a list of models.');
-    return list.map((model) => textOf(fieldsOf(model)['id'])).filter((id) => id !== '');
+    const models = list.map(fieldsOf).filter((model) => textOf(model['id']) !== '');
+    const able = models.filter(({ capabilities }) => !Array.isArray(capabilities) || capabilities.includes('chat'));
+    if (models.length > 0 && able.length === 0) {
+      throw new ApiError('server', 'None of the models on this server can chat. Serve one that can, such as smollm2.');
+    }
+    return able.map((model) => textOf(model['id']));
   }
 
   // Optional facts: a server that has no /props, or says other things there, is as good.

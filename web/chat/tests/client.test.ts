@@ -100,6 +100,16 @@ test('strange chunks do no harm', () => {
   assert.throws(() => readPiece('<html>'), /not JSON/);
 });
 
+test('only models that can chat are offered', async () => {
+  const offered = (...data: unknown[]): Promise<string[]> => clientFor(() => Response.json({ data })).models();
+  const embedder = { id: 'words', capabilities: ['embedding'] };
+  const plain = { id: 'plain', capabilities: ['completion'] };
+  assert.deepEqual(await offered(embedder, { id: 'a', capabilities: ['completion', 'chat'] }, plain), ['a']);
+  assert.deepEqual(await offered(embedder, { id: 'unknown' }, { id: 'strange', capabilities: 'all' }), ['unknown', 'strange']);
+  await assert.rejects(offered(embedder, plain), /None of the models on this server can chat/);
+  assert.deepEqual(await offered(), []);
+});
+
 test('models and facts', async () => {
   const models = clientFor(() => Response.json({ data: [{ id: 'a' }, { id: 5 }, null, { id: 'b' }] }));
   assert.deepEqual(await models.models(), ['a', 'b']);

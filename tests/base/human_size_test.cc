@@ -1,8 +1,8 @@
-#include "apps/ballast/output/text.h"
+#include "ballast/base/human_size.h"
 
 #include <gtest/gtest.h>
 
-namespace ballast::cli {
+namespace ballast {
 namespace {
 
 TEST(HumanSize, UsesTheUnitThatSuitsAndThreeDigits) {
@@ -27,4 +27,4 @@ TEST(HumanSize, UsesTheUnitThatSuitsAndThreeDigits) {
 }
 
 }  // namespace
-}  // namespace ballast::cli
+}  // namespace ballast
