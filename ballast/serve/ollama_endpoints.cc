@@ -1,5 +1,6 @@
 #include <fmt/format.h>
 
+#include "ballast/base/hash.h"
 #include "ballast/serve/embeddings.h"
 #include "ballast/serve/endpoints.h"
 #include "ballast/serve/ollama_text.h"
@@ -60,6 +61,10 @@ Leave ollama_embed(ServiceState& state, Call& call) {
   });
 }
 
+// Tells models apart by their names, of one process and the next. Ollama's own client shows its first 12 digits and
+// ends where there are fewer; hashing the files would take longer than anyone waits for a list.
+std::string name_digest(std::string_view name) { return to_hex(blake3(as_bytes(name))); }
+
 // Texts are empty as long as nothing is known of the model.
 void append_details(JsonWriter& json, const ModelFacts& facts) {
   json.key("details").begin_object().key("parent_model").string("").key("format").string(facts.format);
@@ -77,7 +82,7 @@ Leave ollama_tags(ServiceState& state, Call& call) {
     const ModelFacts facts = line.facts.value_or(ModelFacts());
     for (const std::string& name : line.all_names()) {
       json.begin_object().key("name").string(name).key("model").string(name).key("modified_at").string(now);
-      json.key("size").number(facts.stored_bytes).key("digest").string("");
+      json.key("size").number(facts.stored_bytes).key("digest").string(name_digest(line.name));
       append_details(json, facts);
       json.end_object();
     }
@@ -92,7 +97,7 @@ Leave ollama_ps(ServiceState& state, Call& call) {
   for (const auto& line : state.table.lines()) {
     if (!line.is_open || !line.facts) continue;
     json.begin_object().key("name").string(line.name).key("model").string(line.name);
-    json.key("size").number(line.bytes).key("digest").string("");
+    json.key("size").number(line.bytes).key("digest").string(name_digest(line.name));
     append_details(json, *line.facts);
     json.key("expires_at").string(kNever).key("size_vram").number(line.facts->is_in_host_memory ? 0 : line.bytes);
     json.key("context_length").number(line.facts->context_length).end_object();

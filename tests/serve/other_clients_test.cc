@@ -101,6 +101,8 @@ TEST_F(OtherClientsTest, OllamaIsToldWhatModelsAre) {
   EXPECT_GT(std::stod(json_at(tags.body, "models/0/size")), 1e6);
   EXPECT_EQ(json_at(tags.body, "models/1/name"), "\"ballast-test-1b\"") << "an alias is a name as good as any";
   EXPECT_EQ(json_at(tags.body, "models/1/details"), json_at(tags.body, "models/0/details"));
+  EXPECT_EQ(json_string(json_at(tags.body, "models/0/digest")).size(), 64U) << "Ollama's client cuts 12 digits off it";
+  EXPECT_EQ(json_at(tags.body, "models/1/digest"), json_at(tags.body, "models/0/digest"));
   const auto shown = rig_->post("/api/show", R"({"model":"tiny"})");
   EXPECT_EQ(json_at(shown.body, "details"), json_at(tags.body, "models/0/details"));
 }
