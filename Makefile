@@ -14,7 +14,7 @@ DESTDIR ?=
 configured = CMAKE_GENERATOR="$${CMAKE_GENERATOR:-$$(command -v ninja > /dev/null && echo Ninja || echo Unix Makefiles)}" \
 	cmake --log-level=WARNING
 
-.PHONY: build demo demo-chat test test-asan test-faults test-tsan bench bench-storage bench-peers bench-batching bench-serve bench-python test-python test-wheel wheels interop interop-torch page test-page test-serve test-serve-asan test-serve-tsan fuzz-serve format lint clean install bootstrap configure
+.PHONY: build demo demo-chat test test-asan test-faults test-tsan bench bench-storage bench-peers bench-batching bench-serve bench-structured bench-python test-python test-wheel wheels interop interop-torch page test-page test-serve test-serve-asan test-serve-tsan fuzz-serve format lint clean install bootstrap configure
 
 build: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_static ballast_shared ballast_c
@@ -95,6 +95,11 @@ bench-batching: build
 bench-serve: build
 	scripts/bootstrap --llama
 	scripts/bench_serve $(serve_options)
+
+# Nor this, which installs llguidance: what structured output costs per token.
+bench-structured: build
+	cmake --build build -j $(JOBS) --target mask_bench
+	scripts/bench_structured
 
 # Nor this: the Python module beside safetensors, NumPy and torch.
 bench-python: bootstrap

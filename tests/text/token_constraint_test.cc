@@ -9,12 +9,9 @@
 #include "ballast/base/utf8.h"
 #include "ballast/runtime/text_model.h"
 #include "ballast/text/constraint.h"
-#include "ballast/text/constraint/gbnf.h"
-#include "ballast/text/constraint/json_schema.h"
-#include "ballast/text/constraint/matcher.h"
 #include "ballast/text/constraint/schema_document.h"
-#include "ballast/text/constraint/token_masks.h"
 #include "ballast/text/load_tokenizer.h"
+#include "tests/support/random_schema.h"
 #include "tests/support/recorded_models.h"
 #include "tests/support/test_files.h"
 
@@ -50,73 +47,6 @@ std::vector<TokenId> allowed_by(TokenConstraint::Rule& rule, const std::vector<T
     if (std::isfinite(logits[id])) allowed.push_back(static_cast<TokenId>(id));
   }
   return allowed;
-}
-
-// ---------------------------------------------------------------- masks
-
-// What the masks say, a matcher says of each token by itself.
-void compare_masks(const std::shared_ptr<const Grammar>& grammar, const Tokenizer& tokenizer, unsigned seed,
-                   size_t steps) {
-  const auto trees = trees_of(tokenizer);
-  TokenMasks masks(grammar, trees);
-  Matcher matcher(grammar);
-  std::mt19937 random(seed);
-  TokenBits bits;
-  bool is_first = true;
-  for (size_t step = 0; step < steps; ++step) {
-    ASSERT_TRUE(masks.find_allowed(matcher, is_first, bits));
-    std::vector<TokenId> allowed;
-    for (TokenId id = 0; id < trees->id_count(); ++id) {
-      const auto bytes = trees->bytes_of(id, is_first);
-      Matcher after = matcher;
-      const bool expected = bytes && after.advance(*bytes);
-      ASSERT_EQ((bits[id / 64] >> (id % 64) & 1U) != 0, expected)
-          << "step " << step << ", token " << id << " " << bytes.value_or("");
-      if (expected) allowed.push_back(id);
-    }
-    if (allowed.empty()) break;
-    ASSERT_TRUE(matcher.advance(*trees->bytes_of(allowed[random() % allowed.size()], is_first)));
-    is_first = false;
-  }
-}
-
-TEST(TokenMasks, AreWhatAMatcherSaysOfEachToken) {
-  const Tokenizer bytes = default_tokenizer(), words = tokenizer_at(test_file_path("tokenizers/bpe_llama2.json"));
-  const char* const grammars[] = {
-      "root ::= item (\", \" item)*\nitem ::= [a-z]+ | \"(\" root \")\"",
-      "root ::= ([a-zA-Z ,.]{0,30} \"\\n\"){2,40}",
-      "root ::= (\"a\" | \"an\" | \"and\" | \" \" [b-z]{3,200}){5,900} \"!\"",
-      "root ::= (\"[\" root \"]\" | \"{\" root \"}\" | \"x\") root?",
-  };
-  unsigned seed = 0;
-  for (const char* text : grammars) {
-    const auto grammar = compile_gbnf(text);
-    ASSERT_TRUE(grammar) << grammar.error().message;
-    compare_masks(*grammar, bytes, ++seed, 60);
-    compare_masks(*grammar, words, ++seed, 40);
-  }
-  const auto schema = compile_json_schema(
-      R"({"type":"object","properties":{"a":{"type":"string","maxLength":9},"b":{"type":"array","items":{"type":"string","minLength":3,"maxLength":100}}}})");
-  ASSERT_TRUE(schema);
-  for (unsigned i = 0; i < 4; ++i) compare_masks(*schema, bytes, 100 + i, 60);
-}
-
-TEST(TokenMasks, StopBeforeATextNestsTooDeeply) {
-  const auto grammar = compile_gbnf("root ::= \"[\" root? \"]\" | \"(\" root? \")\"");
-  ASSERT_TRUE(grammar);
-  const Tokenizer tokenizer = default_tokenizer();
-  const auto trees = trees_of(tokenizer);
-  TokenMasks masks(*grammar, trees);
-  Matcher matcher(*grammar);
-  TokenBits bits;
-  for (int i = 0; i < 250 && matcher.advance(uint8_t{'('}); ++i) {
-    ASSERT_TRUE(masks.find_allowed(matcher, false, bits));
-    for (TokenId id = 0; id < trees->id_count(); ++id) {
-      Matcher after = matcher;
-      const auto text = trees->bytes_of(id, false);
-      ASSERT_EQ((bits[id / 64] >> (id % 64) & 1U) != 0, text && after.advance(*text)) << i << " " << text.value_or("");
-    }
-  }
 }
 
 // ---------------------------------------------------------------- rules of texts
@@ -174,89 +104,6 @@ TEST(TokenConstraint, WhatTheVocabularyCannotSpellIsAnError) {
 }
 
 // ---------------------------------------------------------------- random schemas
-
-class RandomSchema {
- public:
-  explicit RandomSchema(unsigned seed) : random_(seed) {}
-
-  std::string make() {
-    std::string schema = value(0);
-    schema.pop_back();  // }
-    schema += std::string(schema.size() == 1 ? "" : ",") + R"("$defs":{"leaf":)" + scalar() +
-              R"(,"list":{"type":"object","properties":{"v":)" + scalar() +
-              R"(,"next":{"anyOf":[{"type":"null"},{"$ref":"#/$defs/list"}]}},"required":["v"]}}})";
-    return schema;
-  }
-
- private:
-  uint32_t below(uint32_t n) { return static_cast<uint32_t>(random_() % n); }
-  template <typename... Texts>
-  std::string one_of(const Texts&... texts) {
-    const std::string all[] = {std::string(texts)...};
-    return all[below(sizeof...(texts))];
-  }
-
-  std::string integer() {
-    const int least = static_cast<int>(below(4000)) - 2000;
-    const std::string low = std::to_string(least), high = std::to_string(least + static_cast<int>(below(300)) + 2);
-    return one_of(R"({"type":"integer"})", R"({"type":"integer","minimum":)" + low + "}",
-                  R"({"type":"integer","exclusiveMaximum":)" + high + "}",
-                  R"({"type":"integer","minimum":)" + low + R"(,"maximum":)" + high + "}",
-                  R"({"type":"integer","exclusiveMinimum":)" + low + R"(,"exclusiveMaximum":)" + high + "}",
-                  R"({"type":"number","minimum":)" + low + R"(,"exclusiveMaximum":)" + high + "}",
-                  R"({"type":"number","exclusiveMinimum":)" + low + "}");
-  }
-  std::string text() {
-    const std::string few = std::to_string(below(4)), more = std::to_string(4 + below(120));
-    return one_of(R"({"type":"string"})", R"({"type":"string","minLength":)" + few + R"(,"maxLength":)" + more + "}",
-                  R"({"type":"string","maxLength":)" + few + "}", R"({"type":"string","minLength":)" + few + "}",
-                  R"({"type":"string","pattern":"^[a-z]{2,5}(-[0-9]+)?$"})",
-                  R"({"type":"string","format":"date-time"})", R"({"type":"string","format":"uuid"})",
-                  R"({"type":"string","format":"ipv4"})", R"({"type":"string","format":"email"})",
-                  R"({"enum":["red","green","\"","grün"]})");
-  }
-  std::string scalar() {
-    return one_of(integer(), text(), R"({"type":"number"})", R"({"type":"boolean"})", R"({"type":"null"})",
-                  R"({"const":{"a":[1,2]}})", R"({"type":["integer","null","string"]})",
-                  R"({"enum":[1,"1",null,true,[]]})");
-  }
-  std::string object(int depth) {
-    const uint32_t count = below(5);
-    std::string properties, required;
-    for (uint32_t i = 0; i < count; ++i) {
-      const std::string name = one_of("name", "id", "a\\\"b", "é", "x y") + std::to_string(i);
-      properties += (i == 0 ? "" : ",") + ("\"" + name + "\":") + value(depth + 1);
-      if (below(2) == 0) required += (required.empty() ? "\"" : ",\"") + name + "\"";
-    }
-    return R"({"type":"object","properties":{)" + properties + R"(},"required":[)" + required +
-           R"(],"additionalProperties":false})";
-  }
-  std::string array(int depth) {
-    const uint32_t least = below(3);
-    const std::string bounds =
-        R"(,"minItems":)" + std::to_string(least) + R"(,"maxItems":)" + std::to_string(least + below(4));
-    return one_of(
-        R"({"type":"array","items":)" + value(depth + 1) + bounds + "}", R"({"type":"array","items":)" + scalar() + "}",
-        R"({"type":"array","prefixItems":[)" + scalar() + "," + scalar() + R"(],"items":)" + scalar() + bounds + "}",
-        R"({"type":"array","prefixItems":[)" + scalar() + "," + scalar() + "]}");
-  }
-  std::string value(int depth) {
-    if (depth >= 4) return scalar();
-    switch (below(9)) {
-      case 0:
-      case 1:
-      case 2: return object(depth);
-      case 3:
-      case 4: return array(depth);
-      case 5: return R"({"anyOf":[)" + value(depth + 1) + "," + value(depth + 1) + "]}";
-      case 6: return R"({"$ref":"#/$defs/)" + one_of("leaf", "list") + "\"}";
-      case 7: return R"({"type":"object","additionalProperties":)" + scalar() + "}";
-      default: return scalar();
-    }
-  }
-
-  std::mt19937 random_;
-};
 
 // What a schema accepts, written down without regard to how Ballast enforces it.
 class Validator {

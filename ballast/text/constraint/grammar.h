@@ -4,6 +4,7 @@
 // remembers how often its body was matched; everything else needs no memory.
 #pragma once
 
+#include <array>
 #include <bitset>
 #include <cstdint>
 #include <memory>
@@ -54,6 +55,9 @@ class Grammar {
   const GrammarRepeat& repeat(uint32_t index) const { return repeats_[index]; }
   StateId start() const { return start_; }
   size_t state_count() const { return plain_.size(); }
+  // Bytes of one class are in the same sets, so nothing tells them apart. Classes are numbered from 0.
+  uint8_t class_of(uint8_t byte) const { return class_of_[byte]; }
+  uint32_t class_count() const { return class_count_; }
   // How much deeper a text must nest, at least, to get from here to the end of the rule.
   uint32_t needed_depth(StateId state) const { return needed_depth_[state]; }
 
@@ -66,6 +70,8 @@ class Grammar {
   std::vector<uint32_t> needed_depth_;
   std::vector<ByteSet> sets_;
   std::vector<GrammarRepeat> repeats_;
+  std::array<uint8_t, 256> class_of_{};
+  uint32_t class_count_ = 1;
   StateId start_ = 0;
 };
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 
 namespace ballast {
 
@@ -233,11 +234,30 @@ void GrammarCompiler::mark_tail_calls() {
   }
 }
 
+// Every set divides the classes that there are.
+void GrammarCompiler::classify_bytes() {
+  constexpr uint32_t kNone = 256;
+  for (const ByteSet& set : grammar_->sets_) {
+    std::array<uint32_t, 512> number;
+    number.fill(kNone);
+    uint32_t count = 0;
+    for (unsigned byte = 0; byte < 256; ++byte) {
+      uint8_t& known = grammar_->class_of_[byte];
+      uint32_t& divided = number[2U * known + (set[byte] ? 1U : 0U)];
+      if (divided == kNone) divided = count++;
+      known = static_cast<uint8_t>(divided);
+    }
+    grammar_->class_count_ = count;
+    if (count == 256) return;
+  }
+}
+
 Result<std::shared_ptr<const Grammar>> GrammarCompiler::compile(RuleId root) {
   build_rules(root);
   BALLAST_CHECK(check_size());
   BALLAST_CHECK(resolve_splits());
   mark_tail_calls();
+  classify_bytes();
   const std::vector<uint32_t> nullable = depths(false);
   BALLAST_CHECK(check_left_recursion(nullable));
   // What may be empty may be empty as often as it takes.

@@ -48,6 +48,7 @@ class GrammarCompiler {
   Status resolve_splits();
   GrammarAction action_of(uint32_t node) const;
   void mark_tail_calls();
+  void classify_bytes();
   // The depth that each state needs to reach the end of its rule; kUnlimited where there is no way. Without bytes, only
   // ways that match nothing count.
   std::vector<uint32_t> depths(bool with_bytes) const;

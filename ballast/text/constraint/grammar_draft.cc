@@ -14,7 +14,17 @@ ExprId GrammarDraft::sequence(std::vector<ExprId> parts) {
   return add({.kind = GrammarExpr::Kind::kSequence, .parts = std::move(parts)});
 }
 
+// Texts among the parts become one prefix tree: a matcher then follows one of them instead of all.
 ExprId GrammarDraft::choice(std::vector<ExprId> parts) {
+  const auto is_text = [&](ExprId part) { return exprs_[part].kind == GrammarExpr::Kind::kTexts; };
+  if (std::ranges::count_if(parts, is_text) > 1) {
+    std::vector<std::string> together;
+    for (const ExprId part : parts) {
+      if (is_text(part)) together.insert(together.end(), exprs_[part].texts.begin(), exprs_[part].texts.end());
+    }
+    std::erase_if(parts, is_text);
+    parts.push_back(texts(std::move(together)));
+  }
   if (parts.size() == 1) return parts[0];
   return add({.kind = GrammarExpr::Kind::kChoice, .parts = std::move(parts)});
 }

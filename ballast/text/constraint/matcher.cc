@@ -4,12 +4,6 @@
 
 namespace ballast {
 
-namespace {
-
-constexpr size_t kFewStacks = 64;  // not worth tidying
-
-}  // namespace
-
 Matcher::Matcher(std::shared_ptr<const Grammar> grammar) : grammar_(std::move(grammar)) {
   last_ = stepper_.begin(*grammar_, stacks_, threads_);
   overflowed_ = last_.overflowed;
@@ -22,37 +16,30 @@ bool Matcher::advance(uint8_t byte) {
   if (next_.empty() && !step.ended) return false;
   std::swap(threads_, next_);
   last_ = step;
-  if (stacks_.size() > kFewStacks) tidy();
+  if (stacks_.size() > tidy_beyond_) tidy();
   return true;
 }
 
 bool Matcher::advance(std::string_view bytes) {
-  Matcher after = *this;
+  const StackTree stacks = stacks_;
+  const std::vector<MatchThread> threads = threads_;
+  const MatchStepper::Step last = last_;
   for (const char c : bytes) {
-    if (after.advance(static_cast<uint8_t>(c))) continue;
-    overflowed_ = after.overflowed_;
+    if (advance(static_cast<uint8_t>(c))) continue;
+    stacks_ = stacks;
+    threads_ = threads;
+    last_ = last;
     return false;
   }
-  *this = std::move(after);
   return true;
 }
 
 void Matcher::tidy() {
-  constexpr uint32_t kUnknown = kUnlimited;
-  std::vector<uint32_t> moved(stacks_.size(), kUnknown);
-  moved[0] = 0;
   StackTree kept;
-  std::vector<uint32_t> chain;
-  for (MatchThread& thread : threads_) {
-    for (uint32_t branch = thread.branch; moved[branch] == kUnknown; branch = stacks_[branch].parent)
-      chain.push_back(branch);
-    for (; !chain.empty(); chain.pop_back()) {
-      const StackTree::Frame& frame = stacks_[chain.back()];
-      moved[chain.back()] = kept.push(moved[frame.parent], frame.is_repeat, frame.what, frame.count);
-    }
-    thread.branch = moved[thread.branch];
-  }
+  StackMover mover(stacks_, kept);
+  for (MatchThread& thread : threads_) thread.branch = mover.move(thread.branch);
   stacks_ = std::move(kept);
+  tidy_beyond_ = std::max(tidy_beyond_, 2 * stacks_.size());
 }
 
 }  // namespace ballast

@@ -28,7 +28,7 @@ class Matcher {
   const StackTree& stacks() const { return stacks_; }
 
  private:
-  // Forgets stacks that no thread has any more.
+  // Forgets stacks that no thread has any more, once they may be half of all.
   void tidy();
 
   std::shared_ptr<const Grammar> grammar_;
@@ -37,6 +37,7 @@ class Matcher {
   MatchStepper stepper_;
   MatchStepper::Step last_;
   bool overflowed_ = false;
+  size_t tidy_beyond_ = 64;  // stacks; fewer are not worth it
 };
 
 }  // namespace ballast

@@ -76,18 +76,30 @@ class TextRule {
       if (matcher_.is_complete()) allowed_[id / 64] |= bit;
       else allowed_[id / 64] &= ~bit;
     }
-    bool is_any = false;
-    for (size_t id = 0; id < logits.size(); ++id) {
-      const bool may_come = (allowed_[id / 64] >> (id % 64) & 1U) != 0;
-      is_any = is_any || may_come;
-      if (!may_come) logits[id] = -HUGE_VALF;
-    }
+    const bool is_any = keep_allowed(logits);
     if (is_any) return {};
     if (matcher_.overflowed()) return too_many_ways();
     return make_error(ErrorCode::kUnsupported,
                       fmt::format("no token of the vocabulary continues {} as the constraint demands: the tokenizer "
                                   "cannot spell what has to follow",
                                   tail()));
+  }
+
+  // Forbids the others; false: there are none.
+  bool keep_allowed(std::span<float> logits) const {
+    uint64_t any = 0;
+    for (size_t first = 0; first < logits.size(); first += 64) {
+      const auto part = logits.subspan(first, std::min<size_t>(64, logits.size() - first));
+      const uint64_t bits = allowed_[first / 64] & (~uint64_t{0} >> (64 - part.size()));
+      any |= bits;
+      if (bits == ~uint64_t{0}) continue;
+      if (bits == 0) {
+        std::ranges::fill(part, -HUGE_VALF);
+        continue;
+      }
+      for (size_t i = 0; i < part.size(); ++i) part[i] = (bits >> i & 1U) != 0 ? part[i] : -HUGE_VALF;
+    }
+    return any != 0;
   }
 
   Error too_many_ways() const {

@@ -1,19 +1,15 @@
 #include "ballast/text/constraint/token_masks.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <bit>
-
 namespace ballast {
 
 namespace {
 
-constexpr size_t kMostMasks = 1024;
 // Steps of threads for one token: about a second.
 constexpr uint64_t kMostMaskWork = 20'000'000;
+constexpr uint32_t kNodesBetweenChecks = 64;
 
 void add_token(TokenBits& bits, TokenId id) { bits[id / 64] |= uint64_t{1} << (id % 64); }
+void remove_token(TokenBits& bits, TokenId id) { bits[id / 64] &= ~(uint64_t{1} << (id % 64)); }
 
 Error too_ambiguous() {
   return make_error(ErrorCode::kUnsupported,
@@ -23,135 +19,152 @@ Error too_ambiguous() {
 
 }  // namespace
 
-// Follows the tree of tokens with the threads of a matcher.
+// One way through a tree: finds the tokens that an automaton can take from a state.
 class TokenMasks::Walk {
  public:
-  Walk(const Grammar& grammar, const TokenTree& tree) : grammar_(grammar), tree_(tree) {}
+  Walk(TokenMasks& masks, const TokenTree& tree, State state)
+      : masks_(masks), automaton_(masks.automaton_), tree_(tree), levels_(tree.deepest() + 1) {
+    levels_[0] = state;
+  }
 
-  StackTree stacks;
-  MatchStepper stepper;
-
-  bool is_too_long() const { return stepper.work() > kMostMaskWork; }
-
-  // Calls visit(node, ended) for every node below `top` that the threads reach. False: it took too long.
-  template <typename Visit>
-  bool follow(uint32_t top, const std::vector<MatchThread>& threads, const Visit& visit) {
-    const uint32_t base = tree_[top].depth;
-    if (levels_.size() <= tree_.deepest()) levels_.resize(tree_.deepest() + 1);
-    levels_[0].threads = threads;
-    levels_[0].stacks = stacks.size();
-    for (uint32_t node = top + 1; node < tree_[top].end;) {
+  // False: it took too long.
+  bool run() {
+    uint32_t until_check = kNodesBetweenChecks;
+    for (uint32_t node = 1; node < tree_.size();) {
       const TokenTree::Node& at = tree_[node];
-      const Level& before = levels_[at.depth - base - 1];
-      Level& level = levels_[at.depth - base];
-      stacks.truncate(before.stacks);
-      level.threads.clear();
-      const auto step = stepper.advance(grammar_, stacks, before.threads, at.byte, level.threads);
-      level.stacks = stacks.size();
-      if (step.ended || !level.threads.empty()) visit(node, step.ended);
-      node = level.threads.empty() ? at.end : node + 1;
-      if (is_too_long()) return false;
+      const uint32_t next = step(node, at);
+      const size_t open = next < at.end ? at.depth + 1 : at.depth;  // levels of ways that are not done
+      node = next;
+      if (--until_check > 0) continue;
+      until_check = kNodesBetweenChecks;
+      if (automaton_.work() > masks_.most_work_) return false;
+      make_room(open);
     }
-    stacks.truncate(levels_[0].stacks);
     return true;
   }
 
+  State start() const { return levels_[0]; }
+  const std::vector<Range>& ranges() const { return ranges_; }
+
  private:
-  struct Level {
-    std::vector<MatchThread> threads;
-    size_t stacks = 0;
-  };
-  const Grammar& grammar_;
+  // Gives the node to look at next: the first one below this one, or behind all that is.
+  uint32_t step(uint32_t node, const TokenTree::Node& at) {
+    const State before = levels_[at.depth - 1];
+    const State state = automaton_.next(before, at.byte);
+    if (state == MatchAutomaton::kDead) return at.end;
+    const uint32_t next = state == before && stays(state, at.below) ? at.end : node + 1;
+    levels_[at.depth] = state;
+    take(node, next);
+    return next;
+  }
+
+  bool stays(State state, ByteKinds below) {
+    if (below == 0) return true;
+    if (staying_state_ != state) {
+      staying_ = masks_.staying_kinds(state);
+      staying_state_ = state;
+    }
+    return (below & ~staying_) == 0;
+  }
+
+  void take(uint32_t node, uint32_t end) {
+    const uint32_t first = tree_[node].first_token, behind = tree_[end].first_token;
+    if (first == behind) return;
+    if (!ranges_.empty() && ranges_.back().end == first) ranges_.back().end = behind;
+    else ranges_.push_back({first, behind});
+  }
+
+  void make_room(size_t open) {
+    if (!automaton_.is_large()) return;
+    masks_.make_room(std::span(levels_).first(open));
+    staying_state_ = MatchAutomaton::kDead;
+  }
+
+  TokenMasks& masks_;
+  MatchAutomaton& automaton_;
   const TokenTree& tree_;
-  std::vector<Level> levels_;
+  std::vector<State> levels_;  // by depth
+  std::vector<Range> ranges_;
+  State staying_state_ = MatchAutomaton::kDead;
+  ByteKinds staying_ = 0;
 };
 
-// A token has at least a byte for each time that it matches the body, so far from its limits a count makes no
-// difference.
-TokenMasks::Key TokenMasks::key_of(const MatchThread& thread, const StackTree& stacks, bool is_first) const {
-  const StackTree::Frame& top = stacks[thread.branch];
-  if (thread.branch == 0 || !top.is_repeat) return {is_first, thread.state, kUnlimited, 0};
-  const GrammarRepeat& repeat = grammar_->repeat(top.what);
-  const uint32_t longest = trees_->tree(is_first).deepest() + 1;
-  uint32_t count = top.count;
-  if (repeat.most != kUnlimited && repeat.most - count > longest) {
-    if (count >= repeat.least) count = std::max(repeat.least, repeat.most - longest - 1);
-    else if (repeat.least - count > longest) count = 0;
-  } else if (repeat.most == kUnlimited && count < repeat.least && repeat.least - count > longest) {
-    count = 0;
-  }
-  return {is_first, thread.state, top.what, count};
-}
-
-std::shared_ptr<const TokenMasks::RuleMask> TokenMasks::find(const Key& key) {
-  const std::lock_guard lock(mutex_);
-  const auto found = masks_.find(key);
-  return found == masks_.end() ? nullptr : found->second;
-}
-
-Result<std::shared_ptr<const TokenMasks::RuleMask>> TokenMasks::mask_of(const Key& key, Walk& walk) {
-  if (auto known = find(key)) return known;
-  const TokenTree& tree = trees_->tree(key.is_first);
-  StackTree real = std::exchange(walk.stacks, StackTree());
-  const uint32_t branch = key.repeat == kUnlimited ? 0 : walk.stacks.push(0, true, key.repeat, key.count);
-  std::vector<MatchThread> threads;
-  auto mask = std::make_shared<RuleMask>();
-  TokenBits bits((trees_->id_count() + 63) / 64);
-  walk.stepper.reset_deepest();
-  walk.stepper.expand(*grammar_, walk.stacks, {key.state, branch}, threads);
-  const bool done = walk.follow(0, threads, [&](uint32_t node, bool ended) {
-    for (const TokenId id : tree.tokens_at(node)) add_token(bits, id);
-    if (ended && node + 1 < tree[node].end) mask->exits.push_back(node);
-  });
-  walk.stacks = std::move(real);
-  if (!done) return too_ambiguous();
-  mask->deepest = walk.stepper.deepest();
-  size_t count = 0;
-  for (const uint64_t word : bits) count += static_cast<size_t>(std::popcount(word));
-  if (count > bits.size()) {
-    mask->bits = std::move(bits);
-  } else {
-    for (size_t id = 0; id < 64 * bits.size(); ++id) {
-      if ((bits[id / 64] >> (id % 64) & 1U) != 0) mask->ids.push_back(static_cast<TokenId>(id));
+ByteKinds TokenMasks::staying_kinds(State state) {
+  const auto [found, is_new] = staying_.try_emplace(state, ~ByteKinds{0});
+  if (!is_new) return found->second;
+  for (unsigned byte = 0; byte < 256; ++byte) {
+    if (automaton_.next(state, static_cast<uint8_t>(byte)) != state) {
+      found->second &= ~kind_of_byte(static_cast<uint8_t>(byte));
     }
   }
-  const std::lock_guard lock(mutex_);
-  if (masks_.size() >= kMostMasks) masks_.clear();
-  masks_[key] = mask;
-  return std::shared_ptr<const RuleMask>(std::move(mask));
+  return found->second;
 }
 
-Status TokenMasks::add_thread(const MatchThread& thread, bool is_first, Walk& walk, TokenBits& allowed) {
-  const TokenTree& tree = trees_->tree(is_first);
-  const auto add = [&](uint32_t node, bool) {
-    for (const TokenId id : tree.tokens_at(node)) add_token(allowed, id);
-  };
-  const Key key = key_of(thread, walk.stacks, is_first);
-  BALLAST_TRY(const std::shared_ptr<const RuleMask> mask, mask_of(key, walk));
-  const uint32_t below = key.repeat == kUnlimited ? thread.branch : walk.stacks[thread.branch].parent;
-  std::vector<MatchThread> threads;
-  if (walk.stacks[below].depth + mask->deepest > Grammar::kMostDepth) {
-    walk.stepper.expand(*grammar_, walk.stacks, thread, threads);
-    return walk.follow(0, threads, add) ? Status() : Status(too_ambiguous());
+void TokenMasks::make_room(std::span<State> kept) {
+  automaton_.forget_but(kept);
+  masks_.clear();
+  mask_bytes_ = 0;
+  staying_.clear();
+}
+
+// Of many tokens, those that are not allowed are named.
+TokenMasks::Mask TokenMasks::mask_of_ranges(const TokenTree& tree, const std::vector<Range>& ranges) const {
+  Mask mask;
+  const auto ids = tree.tokens();
+  size_t count = 0;
+  for (const Range& range : ranges) count += range.end - range.first;
+  const size_t words = tree.all().size();
+  if (count <= words) {
+    for (const Range& range : ranges) mask.ids.insert(mask.ids.end(), &ids[range.first], &ids[0] + range.end);
+  } else if (count <= ids.size() / 2) {
+    mask.bits.resize(words);
+    for (const Range& range : ranges) {
+      for (uint32_t i = range.first; i < range.end; ++i) add_token(mask.bits, ids[i]);
+    }
+  } else {
+    mask.bits = tree.all();
+    uint32_t last = 0;
+    for (const Range& range : ranges) {
+      for (; last < range.first; ++last) remove_token(mask.bits, ids[last]);
+      last = range.end;
+    }
+    for (; last < ids.size(); ++last) remove_token(mask.bits, ids[last]);
   }
-  for (const TokenId id : mask->ids) add_token(allowed, id);
-  for (size_t i = 0; i < mask->bits.size(); ++i) allowed[i] |= mask->bits[i];
-  if (below == 0 || mask->exits.empty()) return {};
-  const size_t stacks = walk.stacks.size();
-  walk.stepper.pop(*grammar_, walk.stacks, below, threads);
-  for (const uint32_t exit : mask->exits) {
-    if (!walk.follow(exit, threads, add)) return too_ambiguous();
+  return mask;
+}
+
+Result<TokenMasks::Mask> TokenMasks::compute_mask(const TokenTree& tree, State& state) {
+  Walk walk(*this, tree, state);
+  if (!walk.run()) return too_ambiguous();
+  state = walk.start();
+  return mask_of_ranges(tree, walk.ranges());
+}
+
+Status TokenMasks::add_allowed(const TokenTree& tree, State state, TokenBits& allowed) {
+  const auto key = [&] { return (uint64_t{trees_->number_of(tree)} << 32U) | state; };
+  auto found = masks_.find(key());
+  if (found == masks_.end()) {
+    BALLAST_TRY(Mask made, compute_mask(tree, state));
+    if (mask_bytes_ > most_bytes_) {
+      masks_.clear();
+      mask_bytes_ = 0;
+    }
+    mask_bytes_ += sizeof(Mask) + made.bits.size() * sizeof(uint64_t) + made.ids.size() * sizeof(TokenId);
+    found = masks_.emplace(key(), std::move(made)).first;
   }
-  walk.stacks.truncate(stacks);
+  for (const TokenId id : found->second.ids) add_token(allowed, id);
+  const TokenBits& bits = found->second.bits;
+  for (size_t i = 0; i < bits.size(); ++i) allowed[i] |= bits[i];
   return {};
 }
 
 Status TokenMasks::find_allowed(const Matcher& matcher, bool is_first, TokenBits& allowed) {
   allowed.assign((trees_->id_count() + 63) / 64, 0);
-  Walk walk(*grammar_, trees_->tree(is_first));
-  walk.stacks = matcher.stacks();
-  for (const MatchThread& thread : matcher.threads()) {
-    if (!thread.is_called) BALLAST_CHECK(add_thread(thread, is_first, walk, allowed));
+  const std::lock_guard lock(mutex_);
+  if (automaton_.is_large()) make_room({});
+  most_work_ = automaton_.work() + kMostMaskWork;
+  for (const TokenTree& tree : trees_->trees(is_first)) {
+    BALLAST_CHECK(add_allowed(tree, automaton_.state_of(matcher, tree.deepest()), allowed));
   }
   return {};
 }

@@ -1,30 +1,33 @@
 // Which tokens may come next.
 //
-// Each thread of a matcher is looked at by itself, with nothing but its state: what it allows as long as its rule does
-// not end is the same wherever the rule was called from, and is computed once. Only tokens that go beyond the end of
-// the rule are matched against the real stack; they are few.
+// An automaton follows the tree of tokens, and the mask of each of its states is computed once. Where everything below
+// a node leads back to the same state, as it does for most words in a string, all of it is taken at once.
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <span>
+#include <unordered_map>
 #include <vector>
 
-#include "ballast/text/constraint/matcher.h"
+#include "ballast/text/constraint/match_automaton.h"
 #include "ballast/text/constraint/token_tree.h"
 
 namespace ballast {
 
-// A set of token ids.
-using TokenBits = std::vector<uint64_t>;
-
-// Any number of threads may use it.
+// Any number of threads may use it; they take turns.
 class TokenMasks {
  public:
-  TokenMasks(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTrees> trees)
-      : grammar_(std::move(grammar)), trees_(std::move(trees)) {}
+  // Grammars may come from strangers: masks take this much memory, the automaton this much or, while its tables grow,
+  // twice as much.
+  static constexpr size_t kMostBytes = size_t{8} << 20U;
+
+  TokenMasks(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTrees> trees,
+             size_t most_bytes = kMostBytes)
+      : grammar_(std::move(grammar)),
+        trees_(std::move(trees)),
+        most_bytes_(most_bytes),
+        automaton_(grammar_, most_bytes) {}
 
   const std::shared_ptr<const Grammar>& grammar() const { return grammar_; }
   const TokenTrees& trees() const { return *trees_; }
@@ -33,30 +36,34 @@ class TokenMasks {
   Status find_allowed(const Matcher& matcher, bool is_first, TokenBits& allowed);
 
  private:
-  struct Key {
-    bool is_first;
-    StateId state;
-    uint32_t repeat;  // on top of the stack; kUnlimited: none
-    uint32_t count;   // of it, or another that makes no difference to a single token
-    friend auto operator<=>(const Key&, const Key&) = default;
+  using State = MatchAutomaton::State;
+  struct Mask {
+    TokenBits bits;            // where they are many
+    std::vector<TokenId> ids;  // where they are few
   };
-  struct RuleMask {
-    TokenBits bits;               // where they are many
-    std::vector<TokenId> ids;     // where they are few
-    std::vector<uint32_t> exits;  // nodes of the tree at which the rule ends
-    uint32_t deepest = 0;         // that it goes, beyond the depth of the rule
+  // Of TokenTree::tokens().
+  struct Range {
+    uint32_t first, end;
   };
   class Walk;
 
-  Key key_of(const MatchThread& thread, const StackTree& stacks, bool is_first) const;
-  std::shared_ptr<const RuleMask> find(const Key& key);
-  Result<std::shared_ptr<const RuleMask>> mask_of(const Key& key, Walk& walk);
-  Status add_thread(const MatchThread& thread, bool is_first, Walk& walk, TokenBits& allowed);
+  Status add_allowed(const TokenTree& tree, State state, TokenBits& allowed);
+  Result<Mask> compute_mask(const TokenTree& tree, State& state);
+  Mask mask_of_ranges(const TokenTree& tree, const std::vector<Range>& ranges) const;
+  // The kinds of bytes that lead from the state to itself.
+  ByteKinds staying_kinds(State state);
+  // Makes room where the automaton needs too much; these states stay.
+  void make_room(std::span<State> kept);
 
   std::shared_ptr<const Grammar> grammar_;
   std::shared_ptr<const TokenTrees> trees_;
-  std::mutex mutex_;  // of the masks
-  std::map<Key, std::shared_ptr<const RuleMask>> masks_;
+  size_t most_bytes_;
+  std::mutex mutex_;  // of what follows
+  MatchAutomaton automaton_;
+  uint64_t most_work_ = 0;                    // of the automaton, until the mask that is asked for must be there
+  std::unordered_map<uint64_t, Mask> masks_;  // by tree and state
+  size_t mask_bytes_ = 0;
+  std::unordered_map<State, ByteKinds> staying_;
 };
 
 }  // namespace ballast
