@@ -1,6 +1,6 @@
-// What implementations of functionals need to compute on a GPU: addresses of tensors and parameters there, and launches.
-// Everything is put into the context's queue and happens in its order; what goes wrong there is said by the queue's
-// next finish(). A family of functionals is a file beside this one, with kernels in kernels/<module>.cu:
+// What implementations of functionals need to compute on a GPU: addresses of tensors and parameters there, and
+// launches. Everything is put into the context's queue and happens in its order; what goes wrong there is said by the
+// queue's next finish(). A family of functionals is a file beside this one, with kernels in kernels/<module>.cu:
 //
 //   Result<Tensor> run_relu(Context& context, const ops::ReluArgs& args) {
 //     BALLAST_TRY(const Tensor y, context.workspace().make(args.x.dims(), args.x.dtype()));
@@ -48,14 +48,14 @@ struct WeightSpan {
   uint64_t rows = 0;
   uint64_t row_bytes = 0;
 };
-// All rows where `rows.count` is 0. The first use uploads the parameter, which then stays as long as its store; one that
-// is trained is uploaded each time. kOutOfMemory says what does not fit.
+// All rows where `rows.count` is 0. The first use uploads the parameter, which then stays as long as its store; one
+// that is trained is uploaded each time. kOutOfMemory says what does not fit.
 Result<WeightSpan> weights(Context& context, const Param& param, const ops::RowRange& rows = {});
 // kNull without a parameter.
 Result<CudaPointer> weights_or_null(Context& context, const Param* param);
 
-// Another form of a parameter (repacked, transposed), made on the device once and kept as long as its store. Stored bytes
-// that nobody asked for but to make it go again. `name` tells forms of one parameter apart.
+// Another form of a parameter (repacked, transposed), made on the device once and kept as long as its store. Stored
+// bytes that nobody asked for but to make it go again. `name` tells forms of one parameter apart.
 struct WeightForm {
   std::string_view name;
   uint64_t bytes = 0;
@@ -89,15 +89,15 @@ constexpr uint32_t blocks_for(uint64_t count, uint64_t of_each) {
 
 // What a launch may depend on. Bits must not: they are the same for any count of multiprocessors.
 struct Facts {
-  int major = 0, minor = 0;       // compute capability: 9, 0
+  int major = 0, minor = 0;  // compute capability: 9, 0
   uint32_t multiprocessors = 0;
-  uint64_t shared_bytes = 0;      // that a block can have
-  uint64_t cache_bytes = 0;       // second-level
+  uint64_t shared_bytes = 0;  // that a block can have
+  uint64_t cache_bytes = 0;   // second-level
 };
 const Facts& facts(const Context& context);
 
-// With a grid of no blocks nothing happens. An error is that of the launch itself (a kernel that the image lacks for this
-// GPU, arguments whose number or sizes are not the kernel's); errors while it runs come from the queue's finish().
+// With a grid of no blocks nothing happens. An error is that of the launch itself (a kernel that the image lacks for
+// this GPU, arguments whose number or sizes are not the kernel's); errors while it runs come from the queue's finish().
 Status launch_packed(Context& context, Kernel kernel, const Grid& grid, std::span<const void* const> arguments,
                      std::span<const size_t> sizes);
 // Each argument is copied as it is: its type must have the size of the kernel's parameter. CudaPointer for pointers.
