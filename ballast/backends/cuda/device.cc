@@ -89,6 +89,7 @@ Result<std::shared_ptr<CudaDevice>> CudaDevice::open(std::shared_ptr<const Drive
 
 CudaDevice::~CudaDevice() {
   make_current();
+  spare_pinned_.clear();
   for (const auto& [name, module] : modules_) driver_->module_unload(module);
   DriverDevice device = 0;
   driver_->device_get(&device, info_.index);
@@ -171,6 +172,24 @@ Status CudaDevice::allow_shared_bytes(Function& function, uint32_t bytes) {
                      fmt::format("asking for {} bytes of shared memory, of {}", bytes, info_.facts.shared_bytes)));
   function.shared_bytes = bytes;
   return {};
+}
+
+Result<PinnedMemory> CudaDevice::take_pinned() {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!spare_pinned_.empty()) {
+      PinnedMemory memory = std::move(spare_pinned_.back());
+      spare_pinned_.pop_back();
+      return memory;
+    }
+  }
+  return PinnedMemory::make(*this);
+}
+
+void CudaDevice::give_back(PinnedMemory memory) {
+  constexpr size_t kMostSpare = 8;
+  const std::lock_guard lock(mutex_);
+  if (memory.data() != nullptr && spare_pinned_.size() < kMostSpare) spare_pinned_.push_back(std::move(memory));
 }
 
 void CudaDevice::note_fallback(std::string_view name) {

@@ -33,6 +33,32 @@ struct DeviceInfo {
 };
 Result<std::vector<DeviceInfo>> list_devices(const Driver& driver);
 
+class CudaDevice;
+
+// Pinned memory of the host, with which the device copies while the host goes on.
+class PinnedMemory {
+ public:
+  static constexpr uint64_t kBytes = 8 << 20;
+
+  static Result<PinnedMemory> make(const CudaDevice& device);
+  PinnedMemory() = default;
+  PinnedMemory(PinnedMemory&& other) noexcept { swap(other); }
+  PinnedMemory& operator=(PinnedMemory&& other) noexcept {
+    swap(other);
+    return *this;
+  }
+  ~PinnedMemory();
+  std::byte* data() const { return data_; }
+
+ private:
+  void swap(PinnedMemory& other) noexcept {
+    std::swap(device_, other.device_);
+    std::swap(data_, other.data_);
+  }
+  const CudaDevice* device_ = nullptr;
+  std::byte* data_ = nullptr;
+};
+
 class CudaDevice final : public Device, public std::enable_shared_from_this<CudaDevice> {
  public:
   static Result<std::shared_ptr<CudaDevice>> open(std::shared_ptr<const Driver> driver, int index);
@@ -58,6 +84,9 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   Result<Function*> function(Kernel kernel);
   // More shared memory than every kernel may have, from the next launch on.
   Status allow_shared_bytes(Function& function, uint32_t bytes);
+  // Of PinnedMemory::kBytes. Making it takes milliseconds, so what queues give back is kept.
+  Result<PinnedMemory> take_pinned();
+  void give_back(PinnedMemory memory);
   void note_fallback(std::string_view name);
 
  private:
@@ -74,6 +103,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   std::vector<std::pair<std::string_view, DriverModule>> modules_;
   std::array<std::atomic<Function*>, kKernelRows.size()> functions_{};
   std::vector<std::unique_ptr<Function>> owned_functions_;
+  std::vector<PinnedMemory> spare_pinned_;
   std::vector<std::string_view> fallbacks_;
 };
 
@@ -93,36 +123,11 @@ class CudaMemory final : public DeviceMemory {
   const DriverAddress address_;
 };
 
-// Pinned memory of the host, with which the device copies while the host goes on.
-class PinnedMemory {
- public:
-  static Result<PinnedMemory> make(const CudaDevice& device, uint64_t bytes);
-  PinnedMemory() = default;
-  PinnedMemory(PinnedMemory&& other) noexcept { swap(other); }
-  PinnedMemory& operator=(PinnedMemory&& other) noexcept {
-    swap(other);
-    return *this;
-  }
-  ~PinnedMemory();
-  std::byte* data() const { return data_; }
-  uint64_t size() const { return bytes_; }
-
- private:
-  void swap(PinnedMemory& other) noexcept {
-    std::swap(device_, other.device_);
-    std::swap(data_, other.data_);
-    std::swap(bytes_, other.bytes_);
-  }
-  const CudaDevice* device_ = nullptr;
-  std::byte* data_ = nullptr;
-  uint64_t bytes_ = 0;
-};
-
 class CudaQueue final : public Queue {
  public:
   // Pinned memory of a queue: so many pieces of so many bytes are on their way to the device at once.
   static constexpr size_t kPieces = 4;
-  static constexpr uint64_t kPieceBytes = 8 << 20;
+  static constexpr uint64_t kPieceBytes = PinnedMemory::kBytes;
 
   CudaQueue(std::shared_ptr<CudaDevice> device, DriverStream stream)
       : device_(std::move(device)), stream_(stream), host_workspace_(host_queue()) {}

@@ -32,6 +32,8 @@ std::string_view driver_advice(DriverCode code) {
     case 214:  // an error of the memory that could not be corrected
     case 700:
     case 702:
+    case 710:
+    case 715:
     case 716:
     case 717:
     case 718:

@@ -10,7 +10,6 @@ namespace ballast::cuda {
 
 namespace {
 
-constexpr uint64_t kOutBytes = 4 << 20;
 constexpr uint64_t kStagingAlignment = 16;
 constexpr unsigned kEventWithoutTime = 2;  // CU_EVENT_DISABLE_TIMING
 constexpr uint64_t kThreadGrain = 256 << 10;
@@ -33,15 +32,14 @@ void copy_bytes(std::byte* to, ByteSpan from, ThreadPool* threads) {
 
 }  // namespace
 
-Result<PinnedMemory> PinnedMemory::make(const CudaDevice& device, uint64_t bytes) {
+Result<PinnedMemory> PinnedMemory::make(const CudaDevice& device) {
   device.make_current();
   void* address = nullptr;
-  BALLAST_CHECK(device.driver().check(device.driver().host_allocate(&address, bytes, 0),
-                                      fmt::format("allocating {} bytes of pinned host memory", bytes)));
+  BALLAST_CHECK(device.driver().check(device.driver().host_allocate(&address, kBytes, 0),
+                                      fmt::format("allocating {} bytes of pinned host memory", kBytes)));
   PinnedMemory memory;
   memory.device_ = &device;
   memory.data_ = static_cast<std::byte*>(address);
-  memory.bytes_ = bytes;
   return memory;
 }
 
@@ -55,9 +53,11 @@ CudaQueue::~CudaQueue() {
   device_->make_current();
   const Driver& driver = device_->driver();
   driver.stream_finish(stream_);
-  for (const Piece& piece : pieces_) {
+  for (Piece& piece : pieces_) {
     if (piece.event != nullptr) driver.event_destroy(piece.event);
+    device_->give_back(std::move(piece.memory));
   }
+  device_->give_back(std::move(out_));
   driver.stream_destroy(stream_);
 }
 
@@ -82,9 +82,11 @@ void CudaQueue::copy(ConstDevicePlace from, DevicePlace to, uint64_t bytes) {
 
 Status CudaQueue::prepare(Piece& piece) {
   const Driver& driver = device_->driver();
-  if (piece.memory.data() == nullptr) {
-    BALLAST_TRY(piece.memory, PinnedMemory::make(*device_, kPieceBytes));
+  if (piece.event == nullptr) {
     BALLAST_CHECK(driver.check(driver.event_create(&piece.event, kEventWithoutTime), "making an event"));
+  }
+  if (piece.memory.data() == nullptr) {
+    BALLAST_TRY(piece.memory, device_->take_pinned());
   }
   if (piece.is_on_its_way) BALLAST_CHECK(driver.check(driver.event_finish(piece.event), "waiting for a copy"));
   piece.is_on_its_way = false;
@@ -132,19 +134,19 @@ void CudaQueue::copy_out(ConstDevicePlace from, MutableByteSpan to) {
   if (to.empty() || !is_going()) return;
   device_->make_current();
   if (out_.data() == nullptr) {
-    auto made = PinnedMemory::make(*device_, kOutBytes);
+    auto made = device_->take_pinned();
     if (made) out_ = *std::move(made);
     else keep(std::move(made).error());
   }
   if (!is_going()) return;
   // What does not fit arrives at once: the driver waits for it.
-  const bool fits = to.size() <= kOutBytes - out_used_;
+  const bool fits = to.size() <= PinnedMemory::kBytes - out_used_;
   void* const target = fits ? out_.data() + out_used_ : to.data();
   check(device_->driver().copy_out(target, address_of(from), to.size(), stream_), "copying to the host");
   if (!fits) return;
   arrivals_.push_back({out_used_, to});
-  out_used_ +=
-      std::min((to.size() + kStagingAlignment - 1) / kStagingAlignment * kStagingAlignment, kOutBytes - out_used_);
+  out_used_ += std::min((to.size() + kStagingAlignment - 1) / kStagingAlignment * kStagingAlignment,
+                        PinnedMemory::kBytes - out_used_);
 }
 
 Status CudaQueue::finish() {
