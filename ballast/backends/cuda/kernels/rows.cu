@@ -132,10 +132,8 @@ __global__ void expert_gates_f32(const float* scores, float* gates, uint32_t exp
   float sum = 0;
   for (uint32_t i = lane; i < experts; i += 32) sum += expf(scores[i] - largest);
   sum = reduce_warp(sum, Sum());
-  for (uint32_t i = lane; i < experts; i += 32) gates[i] = expf(scores[i] - largest) / sum;
-  __syncwarp();
   const bool has_nan = sum != sum;
-  // Shares are compared, as scores that differ can have the same share. Nothing is overwritten before all have looked.
+  // Shares are compared, as scores that differ can have the same share.
   float kept = 0;
   for (uint32_t begin = 0; begin < experts; begin += 32) {
     const uint32_t i = begin + lane;
