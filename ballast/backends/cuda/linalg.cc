@@ -118,12 +118,22 @@ constexpr uint64_t kStagedBytes = 40 << 10;
 uint64_t groups_of(uint64_t k) { return (k + kGroupTerms - 1) / kGroupTerms; }
 uint64_t segments_of(uint64_t k) { return (k + kSegmentTerms - 1) / kSegmentTerms; }
 
+// Warps that share the segments of an output. Few, so that a block splits x for many outputs and goes on reading; but
+// enough to have two blocks for each multiprocessor, and no more than there are segments.
+uint32_t spread_for(const Context& context, const Product& p) {
+  const uint64_t tiles = (p.n + kTileRows - 1) / kTileRows, blocks = 2 * uint64_t{facts(context).multiprocessors};
+  uint32_t spread = 1;
+  while (spread < kProductWarps && spread < segments_of(p.k) && tiles * spread < blocks * kProductWarps) spread *= 2;
+  return spread;
+}
+
 // Few rows: each block splits them.
 Status launch_row(Context& context, const ProductKernels& kernels, Product& p) {
-  const uint64_t round = kProductWarps * (kSegmentTerms * kernels.parts * 2 * p.m + 8 * sizeof(float));
-  const uint64_t rounds = (segments_of(p.k) + kProductWarps - 1) / kProductWarps;
+  p.spread = spread_for(context, p);
+  const uint64_t round = p.spread * (kSegmentTerms * kernels.parts * 2 * p.m + 8 * sizeof(float));
+  const uint64_t rounds = (segments_of(p.k) + p.spread - 1) / p.spread;
   p.stage_rounds = static_cast<uint32_t>(std::clamp<uint64_t>(kStagedBytes / round, 1, rounds));
-  const Grid grid{.grid = {blocks_for(p.n, kTileRows)},
+  const Grid grid{.grid = {blocks_for(p.n, kTileRows * (kProductWarps / p.spread))},
                   .block = {static_cast<uint32_t>(32 * kProductWarps)},
                   .shared_bytes = static_cast<uint32_t>(p.stage_rounds * round)};
   return launch(context, kernels.row, grid, p);

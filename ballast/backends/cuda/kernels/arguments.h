@@ -38,8 +38,9 @@ struct Product {
   uint64_t m = 0, n = 0, k = 0;
   uint64_t row_bytes = 0;
   uint32_t bias_type = 0, bend = 0;
-  uint32_t stage_rounds = 0;  // rounds of 8 segments whose activations shared memory holds at a time
-  uint32_t padding = 0;
+  // Where the kernel splits x itself: warps that share the segments of an output, and how many rounds of as many
+  // segments shared memory holds the activations of.
+  uint32_t spread = 0, stage_rounds = 0;
 };
 
 // The same for weights of any type and layout, one after the other: weight [n, k], or [k, n] where in_out is not 0.
@@ -57,7 +58,7 @@ struct PlainProduct {
 inline constexpr uint64_t kTileRows = 16;       // weights' rows that a warp multiplies
 inline constexpr uint64_t kGroupTerms = 64;     // terms that are loaded at once
 inline constexpr uint64_t kSegmentTerms = 256;  // terms whose sum is one chain; the sums of segments are added in order
-inline constexpr uint64_t kProductWarps = 8;    // segments that a block has in work: a round
+inline constexpr uint64_t kProductWarps = 8;    // of a block
 
 // Bytes of 16 rows of 64 terms as repack_blocks writes them; 0 of types that it does not.
 constexpr uint64_t packed_group_bytes(uint32_t type) {

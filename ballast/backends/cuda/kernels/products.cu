@@ -7,7 +7,8 @@
 //                    whole numbers of 16 or 32 terms, times their scale, added up with fused multiply-add)
 //   the element      the sums of segments, added in ascending order
 // A warp computes a segment for 16 outputs and 8 rows of x or more. Columns of a tensor core's operand do not meet, so
-// how many rows there are, and which, changes nothing. A block has 8 warps and takes 8 segments at a time, a round.
+// how many rows there are, and which, changes nothing. A block has 8 warps; as many of them as share an output's
+// segments take so many at a time, a round, and how many those are changes nothing either.
 //
 // Each warp has the next four groups of 64 terms of its weights under way; the first are asked for before the kernel
 // waits for those that compute x.
@@ -207,6 +208,7 @@ struct Multiplier {
   const Product& p;
   const Lane lane;
   const uint32_t warp;
+  const uint32_t spread;  // warps that share the segments of one tile of outputs
   const uint64_t segments, groups, rounds;
   const uint64_t first_column;  // row of x
   uint4* staged;                // activations in shared memory, with their scales behind them
@@ -218,27 +220,33 @@ struct Multiplier {
   __device__ __forceinline__ explicit Multiplier(const Product& product, uint4* shared)
       : p(product),
         warp(threadIdx.x / 32),
+        spread(kSplits ? product.spread : static_cast<uint32_t>(kProductWarps)),
         segments((product.k + kSegmentTerms - 1) / kSegmentTerms),
         groups((product.k + kGroupTerms - 1) / kGroupTerms),
-        rounds((segments + kProductWarps - 1) / kProductWarps),
+        rounds((segments + spread - 1) / spread),
         first_column(blockIdx.y * (8ULL * kTiles)),
         staged(shared),
         staged_scales(reinterpret_cast<float*>(
-            shared + parts_at<Format>(product.stage_rounds * kProductWarps * kGroupsOfSegment, 0, 0, product.m))) {}
+            shared + parts_at<Format>(product.stage_rounds * spread * kGroupsOfSegment, 0, 0, product.m))) {}
 
   __device__ __forceinline__ auto rows_of_weights() const {
-    if constexpr (Format::kBlock == 0) return typename Format::Rows(p, blockIdx.x, lane);
-    else return PackedRows::of<Format>(p, blockIdx.x);
+    const uint64_t tile = first_tile() + warp / spread;
+    if constexpr (Format::kBlock == 0) return typename Format::Rows(p, tile, lane);
+    else return PackedRows::of<Format>(p, tile);
   }
+  __device__ __forceinline__ uint32_t tiles() const { return static_cast<uint32_t>(kProductWarps) / spread; }
+  __device__ __forceinline__ uint64_t first_tile() const { return static_cast<uint64_t>(blockIdx.x) * tiles(); }
+  // The segment of a round that this warp takes.
+  __device__ __forceinline__ uint64_t segment_at(uint64_t round) const { return round * spread + warp % spread; }
   // The i-th group that this warp takes.
   __device__ __forceinline__ uint64_t group_at(uint64_t i) const {
-    return (i / kGroupsOfSegment * kProductWarps + warp) * kGroupsOfSegment + i % kGroupsOfSegment;
+    return segment_at(i / kGroupsOfSegment) * kGroupsOfSegment + i % kGroupsOfSegment;
   }
 
   // Rounds [round, round + stage_rounds) of all rows.
   __device__ __forceinline__ void stage(uint64_t round) {
-    first_segment = round * kProductWarps;
-    const uint64_t left = segments - first_segment, room = static_cast<uint64_t>(p.stage_rounds) * kProductWarps;
+    first_segment = round * spread;
+    const uint64_t left = segments - first_segment, room = static_cast<uint64_t>(p.stage_rounds) * spread;
     const uint64_t count = left < room ? left : room;
     const float* x = reinterpret_cast<const float*>(p.x);
     for (uint64_t i = warp; i < count * p.m; i += kProductWarps) {
@@ -319,11 +327,13 @@ __device__ __forceinline__ void finish_output(const Product& p, uint64_t column,
 template <typename Format, int kTiles, bool kSplits>
 __device__ __forceinline__ void run_product(const Product& p) {
   extern __shared__ uint4 shared[];
-  constexpr int kColumns = 8 * kTiles, kOutputs = kColumns * static_cast<int>(kTileRows);
-  constexpr int kOfThread = (kOutputs + kThreads - 1) / kThreads;
+  constexpr int kColumns = 8 * kTiles, kOfTile = kColumns * static_cast<int>(kTileRows);
+  constexpr int kMostOutputs = kSplits ? kOfTile * static_cast<int>(kProductWarps) : kOfTile;
+  constexpr int kOfThread = (kMostOutputs + kThreads - 1) / kThreads;
   __shared__ float partial[kProductWarps][kColumns * kOutputStride];
   Multiplier<Format, kTiles, kSplits> multiplier(p, shared);
   const auto rows = multiplier.rows_of_weights();
+  const int all_outputs = kOfTile * static_cast<int>(multiplier.tiles());
 #pragma unroll
   for (int i = 0; i < Format::kRing; ++i)
     Format::load(multiplier.ring[i], rows, multiplier.group_at(i), multiplier.lane);
@@ -336,7 +346,7 @@ __device__ __forceinline__ void run_product(const Product& p) {
       multiplier.stage(round);
       __syncthreads();
     }
-    const uint64_t segment = round * kProductWarps + multiplier.warp;
+    const uint64_t segment = multiplier.segment_at(round);
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
 #pragma unroll
@@ -351,22 +361,24 @@ __device__ __forceinline__ void run_product(const Product& p) {
     }
     if (segment < multiplier.segments) multiplier.put_sums(segment, partial[multiplier.warp]);
     __syncthreads();
-    const uint64_t left = multiplier.segments - round * kProductWarps;
-    const int count = left < kProductWarps ? static_cast<int>(left) : static_cast<int>(kProductWarps);
+    const uint64_t left = multiplier.segments - round * multiplier.spread;
+    const int count = static_cast<int>(left < multiplier.spread ? left : multiplier.spread);
 #pragma unroll
     for (int j = 0; j < kOfThread; ++j) {
       const int output = static_cast<int>(threadIdx.x) + j * kThreads;
-      if (output >= kOutputs) continue;
-      const int at = output / static_cast<int>(kTileRows) * kOutputStride + output % static_cast<int>(kTileRows);
-      for (int warp = 0; warp < count; ++warp) outputs[j] += partial[warp][at];
+      if (output >= all_outputs) continue;
+      const int first = output / kOfTile * static_cast<int>(multiplier.spread), of_tile = output % kOfTile;
+      const int at = of_tile / static_cast<int>(kTileRows) * kOutputStride + of_tile % static_cast<int>(kTileRows);
+      for (int warp = first; warp < first + count; ++warp) outputs[j] += partial[warp][at];
     }
     __syncthreads();
   }
 #pragma unroll
   for (int j = 0; j < kOfThread; ++j) {
-    const uint64_t output = threadIdx.x + j * kThreads;
-    if (output >= kOutputs) continue;
-    finish_output(p, multiplier.first_column + output / kTileRows, blockIdx.x * kTileRows + output % kTileRows,
+    const int output = static_cast<int>(threadIdx.x) + j * kThreads;
+    if (output >= all_outputs) continue;
+    const uint64_t tile = multiplier.first_tile() + output / kOfTile;
+    finish_output(p, multiplier.first_column + output % kOfTile / kTileRows, tile * kTileRows + output % kTileRows,
                   outputs[j]);
   }
 }

@@ -174,7 +174,9 @@ struct PackedRows {
   template <typename Format>
   __device__ static __forceinline__ PackedRows of(const Product& product, uint64_t index) {
     const uint64_t groups = (product.k + kGroupTerms - 1) / kGroupTerms;
-    return {reinterpret_cast<const uint8_t*>(product.weights) + index * groups * Format::kGroupBytes, groups};
+    const bool is_there = index * kTileRows < product.n;
+    return {reinterpret_cast<const uint8_t*>(product.weights) + index * groups * Format::kGroupBytes,
+            is_there ? groups : 0};
   }
 };
 
