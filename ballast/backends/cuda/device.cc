@@ -61,9 +61,11 @@ Result<std::vector<DeviceInfo>> list_devices(const Driver& driver) {
 
 // ---------------------------------------------------------------- CudaDevice
 
-CudaDevice::CudaDevice(std::shared_ptr<const Driver> driver, DeviceInfo info, DriverContext context)
+CudaDevice::CudaDevice(std::shared_ptr<const Driver> driver, DeviceInfo info, DriverDevice device,
+                       DriverContext context)
     : driver_(std::move(driver)),
       info_(std::move(info)),
+      device_(device),
       context_(context),
       name_(fmt::format("cuda:{}, {}", info_.index, info_.name)),
       limits_{.memory = info_.memory,
@@ -84,16 +86,14 @@ Result<std::shared_ptr<CudaDevice>> CudaDevice::open(std::shared_ptr<const Drive
   BALLAST_CHECK(driver->check(driver->context_retain(&context, device),
                               fmt::format("opening device {}, {}", index, devices[static_cast<size_t>(index)].name)));
   return std::shared_ptr<CudaDevice>(
-      new CudaDevice(std::move(driver), std::move(devices[static_cast<size_t>(index)]), context));
+      new CudaDevice(std::move(driver), std::move(devices[static_cast<size_t>(index)]), device, context));
 }
 
 CudaDevice::~CudaDevice() {
   make_current();
   spare_pinned_.clear();
   for (const auto& [name, module] : modules_) driver_->module_unload(module);
-  DriverDevice device = 0;
-  driver_->device_get(&device, info_.index);
-  driver_->context_release(device);
+  driver_->context_release(device_);
 }
 
 Result<std::unique_ptr<DeviceMemory>> CudaDevice::allocate(uint64_t bytes) {

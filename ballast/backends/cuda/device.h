@@ -90,11 +90,12 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   void note_fallback(std::string_view name);
 
  private:
-  CudaDevice(std::shared_ptr<const Driver> driver, DeviceInfo info, DriverContext context);
+  CudaDevice(std::shared_ptr<const Driver> driver, DeviceInfo info, DriverDevice device, DriverContext context);
   Result<DriverModule> module(std::string_view name);
 
   const std::shared_ptr<const Driver> driver_;
   const DeviceInfo info_;
+  const DriverDevice device_;
   const DriverContext context_;
   const std::string name_;
   DeviceLimits limits_;

@@ -246,29 +246,26 @@ Status run_routine_on_host(Context& context, const Args& args) {
   return {};
 }
 
-#define FOR_EACH_FUNCTIONAL(X)                                                                                     \
-  X(ReluArgs)                                                                                                      \
-  X(Relu6Args) X(SiluArgs) X(SoftmaxLastDimArgs) X(GeluArgs) X(SwigluArgs) X(PreluArgs) X(AttentionArgs)           \
-      X(AttentionDecodeCacheArgs) X(ApplyRopeArgs) X(ApplyRopeQkvPackedArgs) X(PairsToHalvesArgs) X(MatmulArgs)    \
-          X(LinearArgs) X(AddBiasArgs) X(BinaryArgs) X(UnaryArgs) X(ClampArgs) X(DropoutArgs) X(ReshapeArgs)       \
-              X(TransposeArgs) X(SliceAlongAxisArgs) X(ConcatAlongAxisArgs) X(SumAllArgs) X(MeanAllArgs)           \
-                  X(SumLastDimArgs) X(ScaleRowsArgs) X(LayerNormArgs) X(RmsNormArgs) X(BatchStatisticsArgs)        \
-                      X(BatchNormTrainingArgs) X(BatchNormArgs) X(GroupNormArgs) X(EmbeddingLookupArgs)            \
-                          X(ExpertGatesArgs) X(ExpertMlpArgs) X(Conv2dArgs) X(ConvTranspose2dArgs)                 \
-                              X(MaxPool2dNhwcArgs) X(MaxPool2dArgs) X(AvgPool2dNhwcArgs) X(GlobalMeanPoolNhwcArgs) \
-                                  X(Upsample2dArgs) X(CrossEntropyArgs) X(ElementLossArgs) X(HingeLossArgs)        \
-                                      X(SquareDistancesArgs) X(MarginLogitsArgs)
+// clang-format off
+#define FOR_EACH_FUNCTIONAL(X) \
+  X(ReluArgs) X(Relu6Args) X(SiluArgs) X(SoftmaxLastDimArgs) X(GeluArgs) X(SwigluArgs) X(PreluArgs) X(AttentionArgs) \
+  X(AttentionDecodeCacheArgs) X(ApplyRopeArgs) X(ApplyRopeQkvPackedArgs) X(PairsToHalvesArgs) X(MatmulArgs) \
+  X(LinearArgs) X(AddBiasArgs) X(BinaryArgs) X(UnaryArgs) X(ClampArgs) X(DropoutArgs) X(ReshapeArgs) \
+  X(TransposeArgs) X(SliceAlongAxisArgs) X(ConcatAlongAxisArgs) X(SumAllArgs) X(MeanAllArgs) X(SumLastDimArgs) \
+  X(ScaleRowsArgs) X(LayerNormArgs) X(RmsNormArgs) X(BatchStatisticsArgs) X(BatchNormTrainingArgs) X(BatchNormArgs) \
+  X(GroupNormArgs) X(EmbeddingLookupArgs) X(ExpertGatesArgs) X(ExpertMlpArgs) X(Conv2dArgs) X(ConvTranspose2dArgs) \
+  X(MaxPool2dNhwcArgs) X(MaxPool2dArgs) X(AvgPool2dNhwcArgs) X(GlobalMeanPoolNhwcArgs) X(Upsample2dArgs) \
+  X(CrossEntropyArgs) X(ElementLossArgs) X(HingeLossArgs) X(SquareDistancesArgs) X(MarginLogitsArgs)
 
-#define FOR_EACH_ROUTINE(X)                                                                                       \
-  X(UnaryGradientArgs)                                                                                            \
-  X(ChoiceGradientArgs) X(ClampGradientArgs) X(PreluGradientArgs) X(SoftmaxGradientArgs) X(ColumnSumsArgs)        \
-      X(SpreadAllArgs) X(SpreadRowsArgs) X(AddSliceArgs) X(ScatterRowsArgs) X(TransposedProductArgs)              \
-          X(AttentionGradientArgs) X(HalvesToPairsArgs) X(Conv2dGradientArgs) X(NormGradientArgs)                 \
-              X(BatchNormGradientArgs) X(GroupNormGradientArgs) X(MaxPool2dGradientArgs) X(AvgPool2dGradientArgs) \
-                  X(GlobalMeanPoolGradientArgs) X(Upsample2dGradientArgs) X(CrossEntropyGradientArgs)             \
-                      X(HingeLossGradientArgs) X(ElementLossGradientArgs) X(SquareDistancesGradientArgs)          \
-                          X(MarginLogitsGradientArgs) X(FillArgs) X(AccumulateArgs) X(ScaleArgs) X(SquareSumArgs) \
-                              X(RopeTablesArgs) X(SgdArgs) X(AdamArgs) X(RmsPropArgs)
+#define FOR_EACH_ROUTINE(X) \
+  X(UnaryGradientArgs) X(ChoiceGradientArgs) X(ClampGradientArgs) X(PreluGradientArgs) X(SoftmaxGradientArgs) \
+  X(ColumnSumsArgs) X(SpreadAllArgs) X(SpreadRowsArgs) X(AddSliceArgs) X(ScatterRowsArgs) X(TransposedProductArgs) \
+  X(AttentionGradientArgs) X(HalvesToPairsArgs) X(Conv2dGradientArgs) X(NormGradientArgs) X(BatchNormGradientArgs) \
+  X(GroupNormGradientArgs) X(MaxPool2dGradientArgs) X(AvgPool2dGradientArgs) X(GlobalMeanPoolGradientArgs) \
+  X(Upsample2dGradientArgs) X(CrossEntropyGradientArgs) X(HingeLossGradientArgs) X(ElementLossGradientArgs) \
+  X(SquareDistancesGradientArgs) X(MarginLogitsGradientArgs) X(FillArgs) X(AccumulateArgs) X(ScaleArgs) \
+  X(SquareSumArgs) X(RopeTablesArgs) X(SgdArgs) X(AdamArgs) X(RmsPropArgs)
+// clang-format on
 
 // For the families, whose functionals fall back on some arguments.
 #define INSTANTIATE(Args) template Result<Tensor> run_on_host(Context&, const Args&);
