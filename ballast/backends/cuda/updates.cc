@@ -1,7 +1,6 @@
-#include "ballast/ops/update_routines.h"
-
 #include "ballast/backends/cuda/families.h"
 #include "ballast/backends/cuda/launch.h"
+#include "ballast/ops/update_routines.h"
 
 namespace ballast::cuda {
 
