@@ -1,11 +1,13 @@
 # A thin front to CMake and scripts/. `make build` on a fresh machine installs what is missing and builds build/bin/ballast.
 #   JOBS=N        how many compilers at once            PREFIX=/usr/local, DESTDIR=   where `make install` puts things
 #   WERROR=ON     warnings are errors, as in CI
+#   CUDA=ON       kernels for NVIDIA GPUs or no build; OFF: none; AUTO, the default: where nvcc is found (docs/cuda.md)
 #   UNITY=OFF     each file compiled by itself: building everything takes twice as long, building after an edit is shorter.
 #                 A build folder keeps what it was made with; a fresh one is made with ON.
 
 JOBS ?= $(shell nproc)
 WERROR ?= OFF
+CUDA ?=
 UNITY ?= $(if $(wildcard build/CMakeCache.txt),,ON)
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -14,7 +16,7 @@ DESTDIR ?=
 configured = CMAKE_GENERATOR="$${CMAKE_GENERATOR:-$$(command -v ninja > /dev/null && echo Ninja || echo Unix Makefiles)}" \
 	cmake --log-level=WARNING
 
-.PHONY: build demo demo-chat test test-asan test-faults test-tsan bench bench-storage bench-peers bench-batching bench-serve bench-structured bench-python test-python test-wheel wheels interop interop-torch page test-page test-serve test-serve-asan test-serve-tsan fuzz-serve format lint clean install bootstrap configure
+.PHONY: build demo demo-chat test test-asan test-cuda test-faults test-tsan bench bench-storage bench-peers bench-batching bench-serve bench-structured bench-python test-python test-wheel wheels interop interop-torch page test-page test-serve test-serve-asan test-serve-tsan fuzz-serve format lint clean install bootstrap configure
 
 build: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_static ballast_shared ballast_c
@@ -72,6 +74,14 @@ wheels: bootstrap
 # Tries a wheel in bare systems of other Debian releases (RELEASES="trixie forky"; ARM64=1: under QEMU). Needs root.
 test-wheel:
 	scripts/test_wheel $(if $(ARM64),--arm64) $(RELEASES)
+
+# The backend cuda on this machine's GPU: fails where there is none. For a GPU elsewhere, scripts/cuda_bundle makes a folder
+# that runs the same tests there. cuda_suites="cuda backends" runs a part.
+test-cuda:
+	scripts/bootstrap --cuda
+	$(MAKE) configure CUDA=ON
+	cmake --build build -j $(JOBS) --target ballast ballast_fake_cuda $(addprefix test_,cuda backends device engine models runtime)
+	tests/cuda/run_tests build/bin $(cuda_suites)
 
 bench: bench-storage
 
@@ -174,4 +184,4 @@ bootstrap:
 	@scripts/bootstrap
 
 configure: bootstrap
-	@$(configured) --preset dev -DBALLAST_WERROR=$(WERROR) $(if $(UNITY),-DBALLAST_UNITY=$(UNITY))
+	@$(configured) --preset dev -DBALLAST_WERROR=$(WERROR) $(if $(UNITY),-DBALLAST_UNITY=$(UNITY)) $(if $(CUDA),-DBALLAST_CUDA=$(CUDA))

@@ -6,6 +6,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "ballast/base/bytes.h"
 #include "ballast/base/result.h"
@@ -51,6 +52,8 @@ class Device {
   // Uninitialised; kOutOfMemory where there is no room for it.
   virtual Result<std::unique_ptr<DeviceMemory>> allocate(uint64_t bytes) = 0;
   virtual Result<std::shared_ptr<Queue>> open_queue() = 0;
+  // Functionals and routines that the host has computed in place of this device, in the order of their first use.
+  virtual std::vector<std::string_view> fallbacks() const { return {}; }
 };
 
 // A place in a device's memory.

@@ -92,7 +92,8 @@ class Tensor {
   Tensor reshaped(const Dims& dims) const;
 
  private:
-  friend struct HostAccess;  // host_access.h
+  friend struct HostAccess;    // host_access.h
+  friend struct DeviceAccess;  // device_access.h
   friend class Workspace;
   friend class Tape;
   void swap(Tensor& other) noexcept;

@@ -6,7 +6,9 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "ballast/base/dtype.h"
 #include "ballast/base/result.h"
@@ -28,6 +30,9 @@ struct Backend {
   // Adds its implementations to a registry that has none: Registry::add_builtin, Registry::add_routine. What it does
   // not add is refused where it is called.
   void (*add_implementations)(Registry& registry);
+  // What devices it found, a line each; the error says why it cannot compute here. Null: it always can.
+  Result<std::vector<std::string>> (*find_devices)() = nullptr;
+  bool trains = true;
 };
 
 }  // namespace ballast

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <map>
 #include <mutex>
 #include <ranges>
 
@@ -61,6 +62,7 @@ struct ParamStore::State {
   std::mutex mutex;
   std::vector<Buffer> read;
   std::vector<std::unique_ptr<StayingForm>> forms;
+  std::map<const void*, std::shared_ptr<void>> on_devices;
   std::atomic<uint64_t> hits{0};
   std::atomic<uint64_t> misses{0};
   std::atomic<uint64_t> bytes_read{0};
@@ -290,6 +292,13 @@ Result<std::optional<Lease>> ParamStore::derived(const Param& param, const Deriv
 }
 
 std::atomic<uint32_t>& ParamStore::derived_uses(const Param& param) { return state_->entries[param.index_].uses; }
+
+std::shared_ptr<void> ParamStore::on_device(const void* device, const std::function<std::shared_ptr<void>()>& make) {
+  const std::lock_guard lock(state_->mutex);
+  std::shared_ptr<void>& kept = state_->on_devices[device];
+  if (kept == nullptr) kept = make();
+  return kept;
+}
 
 ResidencyStats ParamStore::stats() const {
   if (state_->residency != nullptr) return state_->residency->stats();

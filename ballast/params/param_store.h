@@ -159,6 +159,10 @@ class ParamStore {
   // a form is worth its memory. 0 at first; any thread may use it.
   std::atomic<uint32_t>& derived_uses(const Param& param);
 
+  // What a device keeps of this store: `make` is called once for each device, and what it gives goes with the store. It
+  // must keep the device alive.
+  std::shared_ptr<void> on_device(const void* device, const std::function<std::shared_ptr<void>()>& make);
+
   ResidencyStats stats() const;
 
  private:

@@ -105,7 +105,7 @@ Status make_trainer(const TrainConfig& config, const PrepareOptions& options, Pr
   run.parameters = count_parameters(*model);
   if (!config.train.output.empty())
     BALLAST_CHECK(check_tokenizer_place(config.train.output, data.companions, options.overwrite));
-  BALLAST_TRY(const Backend* backend, choose_backend(options.backend));
+  BALLAST_TRY(const Backend* backend, choose_training_backend(options.backend));
   return assign(run.trainer,
                 Trainer::make(config, std::move(model), std::move(data),
                               {.backend = backend, .threads = static_cast<unsigned>(config.train.threads)}));

@@ -159,9 +159,8 @@ Result<std::unique_ptr<Trainer>> Trainer::make(const TrainConfig& config, std::u
       if (!fits) return std::move(fits).error().with_context("[train] output");
     }
     BALLAST_TRY(const BatchOrder order, data.training_order(config.train.batch_size, config.train.seed));
-    BALLAST_TRY(std::shared_ptr<Execution> execution, settings.backend != nullptr
-                                                          ? Execution::open(*settings.backend, settings.threads)
-                                                          : Execution::open(std::string_view(), settings.threads));
+    const Backend& backend = settings.backend != nullptr ? *settings.backend : default_backend(true);
+    BALLAST_TRY(std::shared_ptr<Execution> execution, Execution::open(backend, settings.threads));
     auto state = std::make_unique<State>(config, std::move(model), std::move(data), std::move(execution), order);
     BALLAST_CHECK(state->prepare());
     return std::unique_ptr<Trainer>(new Trainer(std::move(state)));

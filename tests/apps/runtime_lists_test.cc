@@ -8,6 +8,7 @@ namespace ballast::testing {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::AnyOf;
 using ::testing::HasSubstr;
 
 TEST(Models, AreListed) {
@@ -26,12 +27,16 @@ TEST(Ops, AreListedWithTheKeysAndNamesOfGptRs) {
   }
 }
 
-TEST(Backends, AreListedTheDefaultFirst) {
-  EXPECT_THAT(run_ballast({"backends"}).out, AllOf(HasSubstr("cpu"), HasSubstr("reference")));
+TEST(Backends, AreListedWithWhatDevicesTheyFind) {
+  EXPECT_THAT(run_ballast({"backends"}).out, AllOf(HasSubstr("cpu"), HasSubstr("reference"),
+                                                   AnyOf(HasSubstr("\nCUDA: "), HasSubstr("Devices of cuda:"))));
   const std::string json = run_ballast({"backends", "--json"}).out;
   EXPECT_EQ(json_at(json, "backends/0/name"), "\"cpu\"");
-  EXPECT_EQ(json_at(json, "backends/0/default"), "true");
-  EXPECT_EQ(json_at(json, "backends/1/default"), "false");
+  const bool has_device = json.find("\"devices\"") != std::string::npos;
+  EXPECT_EQ(json_at(json, "backends/0/default"), has_device ? "false" : "true");
+  EXPECT_EQ(json_at(json, "backends/1/name"), "\"cuda\"");
+  EXPECT_EQ(json_at(json, "backends/1/default"), has_device ? "true" : "false");
+  EXPECT_EQ(json_at(json, "backends/2/default"), "false");
   EXPECT_EQ(json_at(json, "backends/0/blocks/0/exact"), "\"f32\"");
   EXPECT_EQ(json_at(json, "backends/1/blocks/0/fast"), "\"f32\"");
 }

@@ -22,7 +22,7 @@ constexpr double kImageTolerance = 2e-4;
 
 std::vector<std::string> backend_names() {
   std::vector<std::string> names;
-  for (const Backend* backend : all_backends()) names.emplace_back(backend->name);
+  for (const Backend* backend : usable_backends()) names.emplace_back(backend->name);
   return names;
 }
 

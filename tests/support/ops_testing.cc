@@ -11,7 +11,7 @@
 namespace ballast::testing {
 
 std::vector<const Backend*> tested_backends() {
-  std::vector<const Backend*> backends(all_backends().begin(), all_backends().end());
+  std::vector<const Backend*> backends = usable_backends();
   backends.push_back(&emulated::backend());
   return backends;
 }

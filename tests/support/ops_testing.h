@@ -10,7 +10,7 @@
 
 namespace ballast::testing {
 
-// All backends of the table, and one whose memory the host cannot reach (examples/emulated_backend.h).
+// All backends that compute on this machine, and one whose memory the host cannot reach (examples/emulated_backend.h).
 std::vector<const Backend*> tested_backends();
 // A queue of the backend's device; of the host where it has none.
 std::shared_ptr<Queue> queue_of(const Backend& backend);

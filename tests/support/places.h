@@ -10,5 +10,7 @@ namespace ballast::testing {
 const std::string& test_data_folder();
 // The built command, for tests that run it.
 const std::string& program_path();
+// The library of tests/cuda/fake_driver.cc.
+const std::string& fake_driver_path();
 
 }  // namespace ballast::testing

@@ -10,6 +10,7 @@
 #include "apps/ballast/flags/flags.h"
 #include "apps/ballast/output/json_output.h"
 #include "apps/ballast/output/table.h"
+#include "apps/ballast/output/text.h"
 #include "apps/ballast/terminal/console.h"
 #include "ballast/backends/backends.h"
 #include "ballast/models/model.h"
@@ -91,12 +92,27 @@ std::vector<BlockArithmetic> block_arithmetics(const Backend& backend, Numerics 
   return groups;
 }
 
+// What was found, or why nothing was, of backends that need a device.
+void print_devices(Console& console) {
+  for (const Backend* backend : all_backends()) {
+    if (backend->find_devices == nullptr) continue;
+    const auto found = backend->find_devices();
+    if (!found) {
+      console.out() += fmt::format("\n{}\n", printable(found.error().message));
+      continue;
+    }
+    console.out() += fmt::format("\nDevices of {}:\n", backend->name);
+    for (const std::string& line : *found) console.out() += fmt::format("  {}\n", printable(line));
+  }
+}
+
 void print_backends(Console& console) {
   Table table({{"backend"}, {"level"}, {"what", Align::kLeft, true}});
   for (const Backend* backend : all_backends()) {
     table.add_row(Cell(backend->name, Paint::kBold), backend->level(), backend->summary);
   }
   table.append_to(console.out(), console.output());
+  print_devices(console);
   console.out() += "\nArithmetic for quantised and bf16 weights:\n";
   Table blocks({{"backend"}, {"--numerics"}, {"arithmetic"}, {"types", Align::kLeft, true}});
   for (const Backend* backend : all_backends()) {
@@ -110,6 +126,17 @@ void print_backends(Console& console) {
   blocks.append_to(console.out(), console.output());
 }
 
+void add_devices(JsonWriter& json, const Backend& backend) {
+  const auto found = backend.find_devices();
+  if (!found) {
+    add_text(json, "problem", found.error().message);
+    return;
+  }
+  json.key("devices").begin_array();
+  for (const std::string& line : *found) json.string(line);
+  json.end_array();
+}
+
 void backends_json(JsonWriter& json) {
   json.key("backends").begin_array();
   for (const Backend* backend : all_backends()) {
@@ -117,7 +144,8 @@ void backends_json(JsonWriter& json) {
     add_text(json, "name", backend->name);
     add_text(json, "summary", backend->summary);
     add_text(json, "level", backend->level());
-    add_boolean(json, "default", backend == all_backends().front());
+    add_boolean(json, "default", backend == &default_backend());
+    if (backend->find_devices != nullptr) add_devices(json, *backend);
     json.key("blocks").begin_array();
     for (const DType dtype : computed_block_types()) {
       json.begin_object();
@@ -181,9 +209,11 @@ RunCommand add_ops(CLI::App& program, Console& console) {
 RunCommand add_backends(CLI::App& program, Console& console) {
   return add_list(program, console,
                   {"backends", "List compute backends",
-                   "The first is the default; --backend chooses another. The level is the instruction set used on this "
-                   "machine. The\n"
-                   "second table shows the arithmetic for quantised and bf16 weights with either --numerics.\n\n"
+                   "cuda is the default where it finds a device, elsewhere cpu; --backend chooses another, and "
+                   "\"cuda:1\" the\n"
+                   "second device. The level is the instruction set used on this machine. The second table shows the "
+                   "arithmetic\n"
+                   "for quantised and bf16 weights with either --numerics.\n\n"
                    "Examples:\n  ballast backends\n  ballast backends --json\n",
                    print_backends, backends_json});
 }

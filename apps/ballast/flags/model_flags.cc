@@ -247,6 +247,11 @@ Status RunningModel::finish(Console& console) {
   if (report.narrowed != 0) {
     console.remark(fmt::format("note: {} stored as f64; computed in f32\n", counted(report.narrowed, "tensor")));
   }
+  const Device& device = model_->workspace().queue().device();
+  if (const auto fallbacks = device.fallbacks(); !fallbacks.empty()) {
+    console.remark(
+        fmt::format("note: the CPU computed in place of {}: {}\n", device.name(), fmt::join(fallbacks, ", ")));
+  }
   if (!stats_) return {};
   const ResidencyStats stats = model_->residency();
   std::string text = fmt::format("parameters  {} of {} in {}\n", counted(report.params, "tensor"),

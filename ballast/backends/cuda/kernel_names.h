@@ -1,0 +1,62 @@
+// The kernels that are compiled into the library. A row names the file that has it, kernels/<module>.cu, and the
+// `extern "C" __global__` function; the build fails where a row has no function or a function no row
+// (cmake/pack_kernels.py).
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+// X(module, function)
+// clang-format off
+#define BALLAST_CUDA_KERNELS(X) \
+  X(elementwise, fill_f32) X(elementwise, unary_f32) X(elementwise, binary_f32) X(elementwise, clamp_f32) \
+  X(elementwise, swiglu_f32) X(elementwise, add_bias_f32) X(elementwise, prelu_f32) X(elementwise, scale_rows_f32) \
+  X(elementwise, copy_runs_16) X(elementwise, copy_runs_4) X(elementwise, copy_runs_1) \
+  X(elementwise, join_columns_4) X(elementwise, permute_1) X(elementwise, permute_2) X(elementwise, permute_4) \
+  X(elementwise, permute_8) X(elementwise, reduce_all_f32) X(rows, layer_norm_f32) X(rows, rms_norm_f32) \
+  X(rows, softmax_f32) X(rows, sum_rows_f32) X(rows, lookup_f32) X(rows, rope_f32) X(rows, pairs_to_halves_f32) \
+  X(rows, expert_gates_f32) X(rows, add_expert_f32) X(attention, attention_f32_4) X(attention, attention_f32_1) \
+  X(attention, attention_f16_4) X(attention, attention_f16_1) X(attention, attention_merge) X(attention, store_past) \
+  X(products, product_plain) X(products, split_activations_blocks) X(products, split_activations_f16) \
+  X(products, split_activations_bf16_2) X(products, split_activations_bf16_3) X(products, transpose_2) \
+  X(products, transpose_4) X(products, product_f32_row) X(products, product_f32_tile) X(products, product_f32_wide) \
+  X(products, product_f16_row) X(products, product_f16_tile) X(products, product_f16_wide) \
+  X(products, product_bf16_fast_row) X(products, product_bf16_fast_tile) X(products, product_bf16_fast_wide) \
+  X(products, product_bf16_exact_row) X(products, product_bf16_exact_tile) X(products, product_bf16_exact_wide) \
+  X(products, product_q8_0_row) X(products, product_q8_0_tile) X(products, product_q8_0_wide) \
+  X(products, repack_q8_0) X(products, product_q4_0_row) X(products, product_q4_0_tile) \
+  X(products, product_q4_0_wide) X(products, repack_q4_0) X(products, product_q4_1_row) \
+  X(products, product_q4_1_tile) X(products, product_q4_1_wide) X(products, repack_q4_1) \
+  X(products, product_q5_0_row) X(products, product_q5_0_tile) X(products, product_q5_0_wide) \
+  X(products, repack_q5_0) X(products, product_q5_1_row) X(products, product_q5_1_tile) \
+  X(products, product_q5_1_wide) X(products, repack_q5_1) X(products, product_q2_k_row) \
+  X(products, product_q2_k_tile) X(products, product_q2_k_wide) X(products, repack_q2_k) \
+  X(products, product_q3_k_row) X(products, product_q3_k_tile) X(products, product_q3_k_wide) \
+  X(products, repack_q3_k) X(products, product_q4_k_row) X(products, product_q4_k_tile) \
+  X(products, product_q4_k_wide) X(products, repack_q4_k) X(products, product_q5_k_row) \
+  X(products, product_q5_k_tile) X(products, product_q5_k_wide) X(products, repack_q5_k) \
+  X(products, product_q6_k_row) X(products, product_q6_k_tile) X(products, product_q6_k_wide) \
+  X(products, repack_q6_k)
+// clang-format on
+
+namespace ballast::cuda {
+
+// Named as the functions are.
+enum class Kernel : uint16_t {
+#define BALLAST_CUDA_ENUMERATOR(module, function) function,
+  BALLAST_CUDA_KERNELS(BALLAST_CUDA_ENUMERATOR)
+#undef BALLAST_CUDA_ENUMERATOR
+};
+
+struct KernelRow {
+  std::string_view module, function;
+};
+inline constexpr auto kKernelRows = std::to_array<KernelRow>({
+#define BALLAST_CUDA_ROW(module, function) {#module, #function},
+    BALLAST_CUDA_KERNELS(BALLAST_CUDA_ROW)
+#undef BALLAST_CUDA_ROW
+});
+
+}  // namespace ballast::cuda

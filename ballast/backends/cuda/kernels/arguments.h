@@ -1,0 +1,103 @@
+// Arguments of kernels that are more than a few plain values: the same struct for kernels and for those who launch
+// them.
+#pragma once
+
+#include <cstdint>
+
+namespace ballast::cuda {
+
+using DeviceAddress = uint64_t;  // 0: absent
+
+// Element i of the output, whose dimensions are these, lies at the sum of index times stride in the input.
+struct Permutation {
+  uint64_t dims[6] = {};
+  uint64_t strides[6] = {};
+  uint32_t rank = 0;
+  uint32_t padding = 0;
+};
+
+// Parts that stand side by side in rows of `width` words.
+struct Columns {
+  static constexpr uint32_t kMost = 4;
+  DeviceAddress from[kMost] = {};
+  uint64_t widths[kMost] = {};
+  uint64_t width = 0;
+  uint32_t count = 0;
+  uint32_t padding = 0;
+};
+
+// y[m, n] = bend(x[m, k] * weights + bias) + residual, by product_<type>_<how> (products.cu).
+struct Product {
+  DeviceAddress x = 0;         // f32
+  DeviceAddress parts = 0;     // of x: see split_activations_*; 0 where the kernel splits x itself
+  DeviceAddress scales = 0;    // of those parts
+  DeviceAddress weights = 0;   // plain types: [n, row_bytes]; blocks: as repack_blocks writes them
+  DeviceAddress bias = 0;      // n values of bias_type; 0: none
+  DeviceAddress residual = 0;  // f32 [m, n]; 0: none
+  DeviceAddress y = 0;         // f32
+  uint64_t m = 0, n = 0, k = 0;
+  uint64_t row_bytes = 0;
+  uint32_t bias_type = 0, bend = 0;
+  // Where the kernel splits x itself: warps that share the segments of an output, and how many rounds of as many
+  // segments shared memory holds the activations of.
+  uint32_t spread = 0, stage_rounds = 0;
+};
+
+// The same for weights of any type and layout, one after the other: weight [n, k], or [k, n] where in_out is not 0.
+struct PlainProduct {
+  DeviceAddress x = 0, weights = 0, bias = 0, residual = 0, y = 0;
+  uint64_t m = 0, n = 0, k = 0;
+  uint64_t row_bytes = 0;  // of a weight
+  uint64_t x_batch = 0, weight_batch = 0,
+           y_batch = 0;  // elements, bytes, elements from one product of a batch to the next
+  uint64_t batch = 0;
+  uint32_t weight_type = 0, bias_type = 0, bend = 0, in_out = 0;
+};
+
+// What products agree on: bits depend on all of these.
+inline constexpr uint64_t kTileRows = 16;       // weights' rows that a warp multiplies
+inline constexpr uint64_t kGroupTerms = 64;     // terms that are loaded at once
+inline constexpr uint64_t kSegmentTerms = 256;  // terms whose sum is one chain; the sums of segments are added in order
+inline constexpr uint64_t kProductWarps = 8;    // of a block
+
+// Bytes of 16 rows of 64 terms as repack_blocks writes them; 0 of types that it does not.
+constexpr uint64_t packed_group_bytes(uint32_t type) {
+  constexpr uint64_t kBytes[] = {0, 0, 0, 1088, 576, 640, 704, 768, 384, 512, 640, 768, 896};
+  return kBytes[type];
+}
+
+// ---------------------------------------------------------------- attention
+// Consecutive positions of one sequence among the rows of a pass.
+struct AttentionPart {
+  uint64_t row = 0;       // the first
+  uint64_t position = 0;  // of that row
+  uint64_t rows = 0;
+  uint32_t first_tile = 0;  // of those that its rows are divided into
+  uint32_t first_page = 0;  // where the sequence's table begins
+};
+
+// Short tables go with the launch; longer ones lie in memory.
+struct Attention {
+  static constexpr uint32_t kParts = 24, kPages = 256;
+  DeviceAddress qkv = 0;                        // f32 [rows, width]: q | k | v
+  DeviceAddress out = 0;                        // f32 [rows, q_heads * head_dim]
+  DeviceAddress partial = 0;                    // of chunks: [rows, q_heads, chunks, head_dim + 2]
+  DeviceAddress parts = 0, pages = 0;           // 0: below
+  uint64_t keys_offset = 0, values_offset = 0;  // in a page
+  uint64_t rows = 0, width = 0, q_heads = 0, kv_heads = 0, head_dim = 0;
+  uint64_t window = 0;  // 0: everything
+  uint32_t part_count = 0;
+  uint32_t heads_of_tile = 0, rows_of_tile = 0;  // queries that a block computes together; the heads have the same keys
+  uint32_t chunks = 0;  // room in `partial`, where each block has one; 0: a block has all chunks
+  uint32_t is_causal = 0, is_paged = 0, is_half = 0;
+  float scale = 0, soft_cap = 0;
+  uint32_t padding = 0;
+  AttentionPart few_parts[kParts] = {};
+  DeviceAddress few_pages[kPages] = {};
+};
+
+// Positions whose keys are weighed against each other before they are merged with those before them. A page has as
+// many.
+inline constexpr uint64_t kChunkPositions = 64;
+
+}  // namespace ballast::cuda

@@ -1,0 +1,640 @@
+// Products of activations with weights.
+//
+// One element of y is one chain of operations, whatever else is computed in the same pass:
+//   a term           x and the weight as one to three numbers of 16 bits each, whose products are exact in f32
+//   a segment        256 terms: fragments of 16 terms in ascending order, added up by tensor cores (of blocks: the sums
+//   of
+//                    whole numbers of 16 or 32 terms, times their scale, added up with fused multiply-add)
+//   the element      the sums of segments, added in ascending order
+// A warp computes a segment for 16 outputs and 8 rows of x or more. Columns of a tensor core's operand do not meet, so
+// how many rows there are, and which, changes nothing. A block has 8 warps; as many of them as share an output's
+// segments take so many at a time, a round, and how many those are changes nothing either.
+//
+// Each warp has the next four groups of 64 terms of its weights under way; the first are asked for before the kernel
+// waits for those that compute x.
+#include "products_formats.cuh"
+
+using namespace ballast::cuda;
+
+namespace {
+
+constexpr int kThreads = 32 * kProductWarps;
+constexpr int kGroupsOfSegment = kSegmentTerms / kGroupTerms;
+constexpr int kOutputStride = kTileRows + 4;  // of a column in shared memory: no bank is asked twice
+
+// ---------------------------------------------------------------- tensor cores
+template <bool kHalf>
+__device__ __forceinline__ void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  if constexpr (kHalf) {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
+        "%3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  } else {
+    asm volatile(
+        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, "
+        "%2, %3};"
+        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  }
+}
+
+// ---------------------------------------------------------------- activations in parts
+// f16 has few exponents: the terms of a segment are scaled by a power of two that brings the largest near the end of
+// its range. Terms that are 2^39 times smaller are lost then, and of others no more than 2^-22 of themselves.
+__device__ __forceinline__ int exponent_shift(float largest) {
+  const int exponent = static_cast<int>(__float_as_uint(largest) >> 23 & 255U);
+  if (largest == 0 || exponent == 255) return 0;
+  const int shift = 14 - (exponent - 127);
+  return shift > 100 ? 100 : shift;
+}
+__device__ __forceinline__ float power_of_two(int exponent) {
+  return __uint_as_float(static_cast<uint32_t>(127 + exponent) << 23);
+}
+
+// Two numbers of the parts that x and y are the sums of.
+template <typename Format>
+__device__ __forceinline__ uint32_t take_part(float& x, float& y) {
+  if constexpr (Format::kHalf) {
+    const __half2 pair = __floats2half2_rn(x, y);
+    x -= __low2float(pair);
+    y -= __high2float(pair);
+    return bits_of(pair);
+  } else {
+    const __nv_bfloat162 pair = __floats2bfloat162_rn(x, y);
+    x -= __low2float(pair);
+    y -= __high2float(pair);
+    return bits_of(pair);
+  }
+}
+
+// The eight terms of this lane in one segment of a row of x: those of group lane / 8, half lane / 4 % 2, as t = lane
+// % 4.
+template <typename Format>
+struct SegmentTerms {
+  float x[8];
+  float scale;  // what sums of the parts are to be multiplied by
+
+  __device__ __forceinline__ SegmentTerms(const float* row, uint64_t segment, uint64_t k) : scale(1) {
+    const uint32_t lane = threadIdx.x % 32, t = lane % 4;
+    const uint64_t half = segment * kSegmentTerms + lane / 4 * 32;
+    const uint64_t first = half + (Format::kBlock == 0 ? t * 8 : t * 4);
+    const uint64_t second = first + (Format::kBlock == 0 ? 4 : 16);
+    const bool is_there = first < k;
+    const float4 zero = make_float4(0, 0, 0, 0);
+    const float4 a = is_there ? *reinterpret_cast<const float4*>(row + first) : zero;
+    const float4 b = is_there ? *reinterpret_cast<const float4*>(row + second) : zero;
+    x[0] = a.x, x[1] = a.y, x[2] = a.z, x[3] = a.w;
+    x[4] = b.x, x[5] = b.y, x[6] = b.z, x[7] = b.w;
+    if constexpr (Format::kHalf) {
+      float largest = 0;
+#pragma unroll
+      for (const float value : x) largest = fmaxf(largest, fabsf(value));
+#pragma unroll
+      for (int offset = 16; offset > 0; offset /= 2) {
+        largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFU, largest, offset));
+      }
+      const int shift = exponent_shift(largest);
+      const float factor = power_of_two(shift);
+      scale = power_of_two(-shift);
+#pragma unroll
+      for (float& value : x) value *= factor;
+    }
+  }
+
+  // Part after part: words of eight terms.
+  __device__ __forceinline__ uint4 take() {
+    uint4 part;
+    part.x = take_part<Format>(x[0], x[1]);
+    part.y = take_part<Format>(x[2], x[3]);
+    part.z = take_part<Format>(x[4], x[5]);
+    part.w = take_part<Format>(x[6], x[7]);
+    return part;
+  }
+};
+
+// Where part p of half h of a group lies, for t = 0: `columns` times 4 runs of 16 bytes for each.
+template <typename Format>
+__device__ __forceinline__ uint64_t parts_at(uint64_t group, int p, int h, uint64_t columns) {
+  return ((group * Format::kActivationParts + p) * 2 + h) * columns * 4;
+}
+
+// The parts of one segment of one row.
+template <typename Format>
+__device__ __forceinline__ void split_segment(const float* row, uint64_t segment, uint64_t k, uint64_t first_group,
+                                              uint64_t columns, uint64_t column, uint4* parts, float* scale) {
+  const Lane lane;
+  SegmentTerms<Format> terms(row, segment, k);
+  const uint64_t group = first_group + lane.index / 8;
+  if (segment * kSegmentTerms + lane.index / 8 * kGroupTerms < k) {
+#pragma unroll
+    for (int p = 0; p < Format::kActivationParts; ++p) {
+      parts[parts_at<Format>(group, p, lane.index / 4 % 2, columns) + column * 4 + lane.t] = terms.take();
+    }
+  }
+  if (lane.index == 0) *scale = terms.scale;
+}
+
+// A warp a segment of a row, for products of many rows: [tiles of 8 rows][groups][parts, halves][8][4][16 bytes].
+template <typename Format>
+__device__ void split_rows(const float* x, uint4* parts, float* scales, uint64_t m, uint64_t k) {
+  begin_kernel();
+  const uint64_t segments = (k + kSegmentTerms - 1) / kSegmentTerms, groups = (k + kGroupTerms - 1) / kGroupTerms;
+  const uint64_t index = first_index() / 32;
+  if (index >= m * segments) return;
+  const uint64_t row = index / segments, segment = index % segments, tile = row / 8, column = row % 8;
+  uint4* tile_parts = parts + tile * parts_at<Format>(groups, 0, 0, 8);
+  split_segment<Format>(x + row * k, segment, k, segment * kGroupsOfSegment, 8, column, tile_parts,
+                        scales + (tile * segments + segment) * 8 + column);
+}
+
+// ---------------------------------------------------------------- a warp's sums
+template <typename Format>
+__device__ __forceinline__ void multiply_parts(float (&c)[4], const uint32_t (&a)[Format::kWeightParts][4],
+                                               const uint4 (&b)[Format::kActivationParts], int q) {
+  // The smallest products first.
+#pragma unroll
+  for (int order = Format::kActivationParts - 1; order >= 0; --order) {
+#pragma unroll
+    for (int w = Format::kWeightParts - 1; w >= 0; --w) {
+      const int p = order - w;
+      if (p >= 0) multiply<Format::kHalf>(c, a[w], word_of(b[p], 2 * q), word_of(b[p], 2 * q + 1));
+    }
+  }
+}
+
+// sums += scale * c + offset * (the sum of the activations), for the rows g and g + 8.
+template <typename Format>
+__device__ __forceinline__ void add_block(float (&sums)[4], const float (&c)[4], const float (&total)[4],
+                                          const typename Format::Group& group, int h, int q) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    sums[i] = fmaf(Format::scale(group, h, q, i / 2), c[i], sums[i]);
+    if constexpr (Format::kHasOffsets) sums[i] = fmaf(Format::offset(group, h, q, i / 2), total[i], sums[i]);
+  }
+}
+
+// One half of a group for one tile of 8 rows of x.
+template <typename Format>
+__device__ __forceinline__ void multiply_half(float (&sums)[4], const typename Format::Group& group,
+                                              const uint32_t (&a)[2][Format::kWeightParts][4],
+                                              const uint4 (&b)[Format::kActivationParts], int h) {
+  if constexpr (Format::kBlock == 0) {
+    multiply_parts<Format>(sums, a[0], b, 0);
+    multiply_parts<Format>(sums, a[1], b, 1);
+  } else {
+    const uint32_t ones[1][4] = {{0x3C003C00U, 0x3C003C00U, 0x3C003C00U, 0x3C003C00U}};
+    float c[4] = {}, total[4] = {};
+#pragma unroll
+    for (int q = 0; q < 2; ++q) {
+      multiply_parts<Format>(c, a[q], b, q);
+      if constexpr (Format::kHasOffsets) multiply_parts<Format>(total, ones, b, q);
+      if (Format::kBlock == 32 && q == 0) continue;
+      add_block<Format>(sums, c, total, group, h, q);
+      if constexpr (Format::kBlock == 16) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) c[i] = total[i] = 0;
+      }
+    }
+  }
+}
+
+// ---------------------------------------------------------------- the kernel
+// kTiles: tiles of 8 rows of x that a block takes. kSplits: x is split by the block itself, for 8 rows at most, into
+// shared memory; else split_rows has done it.
+template <typename Format, int kTiles, bool kSplits>
+struct Multiplier {
+  const Product& p;
+  const Lane lane;
+  const uint32_t warp;
+  const uint32_t spread;  // warps that share the segments of one tile of outputs
+  const uint64_t segments, groups, rounds;
+  const uint64_t first_column;  // row of x
+  uint4* staged;                // activations in shared memory, with their scales behind them
+  float* staged_scales;
+  uint64_t first_segment = 0;  // of those staged
+  typename Format::Group ring[Format::kRing];
+  float sums[kTiles][4];
+
+  __device__ __forceinline__ explicit Multiplier(const Product& product, uint4* shared)
+      : p(product),
+        warp(threadIdx.x / 32),
+        spread(kSplits ? product.spread : static_cast<uint32_t>(kProductWarps)),
+        segments((product.k + kSegmentTerms - 1) / kSegmentTerms),
+        groups((product.k + kGroupTerms - 1) / kGroupTerms),
+        rounds((segments + spread - 1) / spread),
+        first_column(blockIdx.y * (8ULL * kTiles)),
+        staged(shared),
+        staged_scales(reinterpret_cast<float*>(
+            shared + parts_at<Format>(product.stage_rounds * spread * kGroupsOfSegment, 0, 0, product.m))) {}
+
+  __device__ __forceinline__ auto rows_of_weights() const {
+    const uint64_t tile = first_tile() + warp / spread;
+    if constexpr (Format::kBlock == 0) return typename Format::Rows(p, tile, lane);
+    else return PackedRows::of<Format>(p, tile);
+  }
+  __device__ __forceinline__ uint32_t tiles() const { return static_cast<uint32_t>(kProductWarps) / spread; }
+  __device__ __forceinline__ uint64_t first_tile() const { return static_cast<uint64_t>(blockIdx.x) * tiles(); }
+  // The segment of a round that this warp takes.
+  __device__ __forceinline__ uint64_t segment_at(uint64_t round) const { return round * spread + warp % spread; }
+  // The i-th group that this warp takes.
+  __device__ __forceinline__ uint64_t group_at(uint64_t i) const {
+    return segment_at(i / kGroupsOfSegment) * kGroupsOfSegment + i % kGroupsOfSegment;
+  }
+
+  // Rounds [round, round + stage_rounds) of all rows.
+  __device__ __forceinline__ void stage(uint64_t round) {
+    first_segment = round * spread;
+    const uint64_t left = segments - first_segment, room = static_cast<uint64_t>(p.stage_rounds) * spread;
+    const uint64_t count = left < room ? left : room;
+    const float* x = reinterpret_cast<const float*>(p.x);
+    for (uint64_t i = warp; i < count * p.m; i += kProductWarps) {
+      const uint64_t segment = i % count, column = i / count;
+      split_segment<Format>(x + column * p.k, first_segment + segment, p.k, segment * kGroupsOfSegment, p.m, column,
+                            staged, staged_scales + segment * 8 + column);
+    }
+  }
+
+  __device__ __forceinline__ bool has_tile(int tile) const { return first_column + 8 * tile < p.m; }
+
+  // What this lane multiplies of half h of a group, in parts.
+  __device__ __forceinline__ void activations(uint64_t group, int tile, int h,
+                                              uint4 (&b)[Format::kActivationParts]) const {
+    const uint64_t column = first_column + 8 * tile + lane.g;
+#pragma unroll
+    for (int part = 0; part < Format::kActivationParts; ++part) {
+      b[part] = make_uint4(0, 0, 0, 0);
+      if (column >= p.m) continue;
+      if constexpr (kSplits) {
+        const uint64_t at = parts_at<Format>(group - first_segment * kGroupsOfSegment, part, h, p.m);
+        b[part] = staged[at + column * 4 + lane.t];
+      } else {
+        const uint4* from = reinterpret_cast<const uint4*>(p.parts) + column / 8 * parts_at<Format>(groups, 0, 0, 8);
+        b[part] = from[parts_at<Format>(group, part, h, 8) + lane.index];
+      }
+    }
+  }
+
+  __device__ __forceinline__ void multiply_group(const typename Format::Group& weights, uint64_t group) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      uint32_t a[2][Format::kWeightParts][4];
+      Format::fragments(weights, h, 0, a[0]);
+      Format::fragments(weights, h, 1, a[1]);
+#pragma unroll
+      for (int tile = 0; tile < kTiles; ++tile) {
+        if (kTiles > 1 && !has_tile(tile)) continue;
+        uint4 b[Format::kActivationParts];
+        activations(group, tile, h, b);
+        multiply_half<Format>(sums[tile], weights, a, b, h);
+      }
+    }
+  }
+
+  __device__ __forceinline__ float scale_of(uint64_t segment, int tile, uint64_t column_of_tile) const {
+    if constexpr (!Format::kHalf) return 1;
+    if (first_column + 8 * tile + column_of_tile >= p.m) return 1;
+    if constexpr (kSplits) return staged_scales[(segment - first_segment) * 8 + column_of_tile];
+    const float* scales = reinterpret_cast<const float*>(p.scales);
+    return scales[((first_column / 8 + tile) * segments + segment) * 8 + column_of_tile];
+  }
+
+  // [8 * kTiles columns][kOutputStride] of this warp's segment.
+  __device__ __forceinline__ void put_sums(uint64_t segment, float* to) const {
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+      if (kTiles > 1 && !has_tile(tile)) continue;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const uint32_t column = 2 * lane.t + i % 2, row = lane.g + i / 2 * 8;
+        to[(8 * tile + column) * kOutputStride + row] = sums[tile][i] * scale_of(segment, tile, column);
+      }
+    }
+  }
+};
+
+// Element `i` of the block's [columns, 16 rows].
+__device__ __forceinline__ void finish_output(const Product& p, uint64_t column, uint64_t row, float sum) {
+  if (column >= p.m || row >= p.n) return;
+  const uint64_t at = column * p.n + row;
+  sum += value_or(reinterpret_cast<const uint8_t*>(p.bias), p.bias_type, row, 0);
+  sum = bent(p.bend, sum);
+  if (p.residual != 0) sum += reinterpret_cast<const float*>(p.residual)[at];
+  reinterpret_cast<float*>(p.y)[at] = sum;
+}
+
+template <typename Format, int kTiles, bool kSplits>
+__device__ __forceinline__ void run_product(const Product& p) {
+  extern __shared__ uint4 shared[];
+  constexpr int kColumns = 8 * kTiles, kOfTile = kColumns * static_cast<int>(kTileRows);
+  constexpr int kMostOutputs = kSplits ? kOfTile * static_cast<int>(kProductWarps) : kOfTile;
+  constexpr int kOfThread = (kMostOutputs + kThreads - 1) / kThreads;
+  __shared__ float partial[kProductWarps][kColumns * kOutputStride];
+  Multiplier<Format, kTiles, kSplits> multiplier(p, shared);
+  const auto rows = multiplier.rows_of_weights();
+  const int all_outputs = kOfTile * static_cast<int>(multiplier.tiles());
+#pragma unroll
+  for (int i = 0; i < Format::kRing; ++i)
+    Format::load(multiplier.ring[i], rows, multiplier.group_at(i), multiplier.lane);
+  begin_kernel();
+
+  float outputs[kOfThread] = {};
+  for (uint64_t round = 0; round < multiplier.rounds; ++round) {
+    if (kSplits && round % p.stage_rounds == 0) {
+      __syncthreads();  // what was staged before is not read any more
+      multiplier.stage(round);
+      __syncthreads();
+    }
+    const uint64_t segment = multiplier.segment_at(round);
+#pragma unroll
+    for (int tile = 0; tile < kTiles; ++tile) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) multiplier.sums[tile][i] = 0;
+    }
+#pragma unroll
+    for (int i = 0; i < kGroupsOfSegment; ++i) {
+      auto& weights = multiplier.ring[i % Format::kRing];
+      const uint64_t group = segment * kGroupsOfSegment + i;
+      if (group < multiplier.groups) multiplier.multiply_group(weights, group);
+      Format::load(weights, rows, multiplier.group_at(round * kGroupsOfSegment + i + Format::kRing), multiplier.lane);
+    }
+    if (segment < multiplier.segments) multiplier.put_sums(segment, partial[multiplier.warp]);
+    __syncthreads();
+    const uint64_t left = multiplier.segments - round * multiplier.spread;
+    const int count = static_cast<int>(left < multiplier.spread ? left : multiplier.spread);
+#pragma unroll
+    for (int j = 0; j < kOfThread; ++j) {
+      const int output = static_cast<int>(threadIdx.x) + j * kThreads;
+      if (output >= all_outputs) continue;
+      const int first = output / kOfTile * static_cast<int>(multiplier.spread), of_tile = output % kOfTile;
+      const int at = of_tile / static_cast<int>(kTileRows) * kOutputStride + of_tile % static_cast<int>(kTileRows);
+      for (int warp = first; warp < first + count; ++warp) outputs[j] += partial[warp][at];
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int j = 0; j < kOfThread; ++j) {
+    const int output = static_cast<int>(threadIdx.x) + j * kThreads;
+    if (output >= all_outputs) continue;
+    const uint64_t tile = multiplier.first_tile() + output / kOfTile;
+    finish_output(p, multiplier.first_column + output % kOfTile / kTileRows, tile * kTileRows + output % kTileRows,
+                  outputs[j]);
+  }
+}
+
+// ---------------------------------------------------------------- any type, any layout, any size
+constexpr int kPlainTile = 16;
+
+__device__ __forceinline__ float plain_weight(const PlainProduct& p, const uint8_t* weights, uint64_t k, uint64_t n) {
+  const auto type = static_cast<WeightType>(p.weight_type);
+  return p.in_out != 0 ? weight_at(type, weights + k * p.row_bytes, n) : weight_at(type, weights + n * p.row_bytes, k);
+}
+
+// ---------------------------------------------------------------- repacking
+// The codes of row r of a tile, without what the format takes from them, and 0 behind the matrix.
+template <typename Format>
+struct BlockTile {
+  const uint8_t* from;
+  uint64_t first_row, n, k, row_bytes;
+
+  __device__ __forceinline__ uint32_t code(int row, uint64_t term) const {
+    if (first_row + row >= n || term >= k) return 0;
+    const CodedValue value = coded_value(Format::kType, from + (first_row + row) * row_bytes, term);
+    return static_cast<uint32_t>(value.code + Format::kCodeOffset);
+  }
+};
+
+template <typename Format>
+__device__ void pack_codes(const BlockTile<Format>& tile, uint64_t group, const Lane& lane, uint8_t* out) {
+  constexpr int kLow = Format::kLowBits, kHigh = Format::kHighBits;
+  uint32_t low[8] = {}, high[2] = {};
+  for (int r = 0; r < 2; ++r) {
+    for (int h = 0; h < 2; ++h) {
+      for (int j = 0; j < 8; ++j) {
+        const uint64_t term = group * kGroupTerms + h * 32 + j / 4 * 16 + lane.t * 4 + j % 4;
+        const uint32_t code = tile.code(static_cast<int>(lane.g) + 8 * r, term);
+        const uint32_t below = code & ((1U << kLow) - 1), above = code >> kLow;
+        const int pair = j / 2, side = j % 2 * 16;
+        if (kLow == 8) low[h * 4 + r * 2 + j / 4] |= below << (8 * (j % 4));
+        if (kLow == 4) low[h * 2 + r] |= below << (pair * 4 + side);
+        if (kLow == 2) low[r] |= below << ((h * 4 + pair) * 2 + side);
+        if (kHigh == 1) high[0] |= above << ((r * 2 + h) * 4 + pair + side);
+        if (kHigh == 2) high[r] |= above << ((h * 4 + pair) * 2 + side);
+      }
+    }
+  }
+  if (kLow == 2) {
+    reinterpret_cast<uint2*>(out)[lane.index] = make_uint2(low[0], low[1]);
+  } else {
+    for (int i = 0; i < kLow / 4; ++i) {
+      reinterpret_cast<uint4*>(out + i * 512)[lane.index] =
+          make_uint4(low[4 * i], low[4 * i + 1], low[4 * i + 2], low[4 * i + 3]);
+    }
+  }
+  out += 32 * Format::kLowBytes;
+  if (kHigh == 1) reinterpret_cast<uint32_t*>(out)[lane.index] = high[0];
+  if (kHigh == 2) reinterpret_cast<uint2*>(out)[lane.index] = make_uint2(high[0], high[1]);
+}
+
+__device__ __forceinline__ uint32_t bytes_at(const uint8_t* from, int count) {
+  uint32_t word = 0;
+  for (int i = 0; i < count; ++i) word |= static_cast<uint32_t>(from[i]) << (8 * i);
+  return word;
+}
+
+// What scales 64 terms of one row of a type with blocks of 32 terms: of each of two blocks the first bytes.
+template <typename Format>
+__device__ uint2 small_meta(const uint8_t* row, uint64_t group, uint64_t blocks) {
+  constexpr int kBytes = Format::kType == WeightType::kQ8_0   ? 34
+                         : Format::kType == WeightType::kQ4_0 ? 18
+                         : Format::kType == WeightType::kQ4_1 ? 20
+                         : Format::kType == WeightType::kQ5_0 ? 22
+                                                              : 24;
+  const uint8_t* first = row + group * 2 * kBytes;
+  const bool has_second = group * 2 + 1 < blocks;
+  if (Format::kMetaBytes == 4) {
+    return make_uint2(bytes_at(first, 2) | (has_second ? bytes_at(first + kBytes, 2) << 16 : 0), 0);
+  }
+  return make_uint2(bytes_at(first, 4), has_second ? bytes_at(first + kBytes, 4) : 0);
+}
+
+// The same of a type with blocks of 256: d and, where there are minima, theirs; then four bytes.
+template <typename Format>
+__device__ uint2 large_meta(const uint8_t* row, uint64_t group) {
+  const int quarter = static_cast<int>(group % 4);
+  const uint64_t block = group / 4;
+  if (Format::kType == WeightType::kQ2K) {
+    const uint8_t* from = row + block * 84;
+    return make_uint2(bytes_at(from + 80, 4), bytes_at(from + quarter * 4, 4));
+  }
+  if (Format::kType == WeightType::kQ6K) {
+    const uint8_t* from = row + block * 210;
+    return make_uint2(bytes_at(from + 208, 2), bytes_at(from + 192 + quarter * 4, 4));
+  }
+  if (Format::kType == WeightType::kQ3K) {
+    const uint8_t* from = row + block * 110;
+    uint32_t scales = 0;
+    for (int i = 0; i < 4; ++i) {
+      scales |= (static_cast<uint32_t>(q3k_scale(from + 96, quarter * 4 + i)) & 255U) << (8 * i);
+    }
+    return make_uint2(bytes_at(from + 108, 2), scales);
+  }
+  const uint8_t* from = row + block * (Format::kType == WeightType::kQ4K ? 144 : 176);
+  uint32_t scales = 0;
+  for (int i = 0; i < 2; ++i) {
+    const KScale scale(from + 4, quarter * 2 + i);
+    scales |= static_cast<uint32_t>(scale.scale | scale.minimum << 8) << (16 * i);
+  }
+  return make_uint2(bytes_at(from, 4), scales);
+}
+
+template <typename Format>
+__device__ void pack_meta(const BlockTile<Format>& tile, uint64_t group, int row, uint8_t* out) {
+  uint2 meta = make_uint2(0, 0);
+  if (tile.first_row + row < tile.n) {
+    const uint8_t* from = tile.from + (tile.first_row + row) * tile.row_bytes;
+    if constexpr (Format::kIsK) meta = large_meta<Format>(from, group);
+    else meta = small_meta<Format>(from, group, tile.k / 32);
+  }
+  if (Format::kMetaBytes == 4) reinterpret_cast<uint32_t*>(out)[row] = meta.x;
+  else reinterpret_cast<uint2*>(out)[row] = meta;
+}
+
+// A warp a group. Products read what this writes before they wait for it, so it lets none of them start early.
+template <typename Format>
+__device__ void repack(const uint8_t* from, uint8_t* to, uint64_t n, uint64_t k, uint64_t row_bytes) {
+  wait_for_earlier();
+  const uint64_t groups = (k + kGroupTerms - 1) / kGroupTerms, tiles = (n + kTileRows - 1) / kTileRows;
+  const Lane lane;
+  for (uint64_t index = first_index() / 32; index < tiles * groups; index += index_step() / 32) {
+    const BlockTile<Format> tile{from, index / groups * kTileRows, n, k, row_bytes};
+    uint8_t* out = to + index * Format::kGroupBytes;
+    pack_codes(tile, index % groups, lane, out);
+    if (lane.index < kTileRows) {
+      pack_meta(tile, index % groups, static_cast<int>(lane.index),
+                out + 32 * (Format::kLowBytes + Format::kHighBytes));
+    }
+  }
+}
+
+}  // namespace
+
+extern "C" {
+
+// _row: x of 4 rows at most, split by each block. _tile and _wide: x as split_activations_* left it, 16 or 32 rows a
+// block.
+#define BALLAST_PRODUCT(name, Format)                                                                             \
+  __global__ void __launch_bounds__(kThreads, 2) product_##name##_row(const __grid_constant__ Product product) {  \
+    run_product<Format, 1, true>(product);                                                                        \
+  }                                                                                                               \
+  __global__ void __launch_bounds__(kThreads, 2) product_##name##_tile(const __grid_constant__ Product product) { \
+    run_product<Format, 2, false>(product);                                                                       \
+  }                                                                                                               \
+  __global__ void __launch_bounds__(kThreads, 2) product_##name##_wide(const __grid_constant__ Product product) { \
+    run_product<Format, 4, false>(product);                                                                       \
+  }
+#define BALLAST_BLOCK_PRODUCT(name, Format)                                                                     \
+  BALLAST_PRODUCT(name, Format)                                                                                 \
+  __global__ void repack_##name(const uint8_t* from, uint8_t* to, uint64_t n, uint64_t k, uint64_t row_bytes) { \
+    repack<Format>(from, to, n, k, row_bytes);                                                                  \
+  }
+
+BALLAST_PRODUCT(f32, F32Format)
+BALLAST_PRODUCT(f16, F16Format)
+BALLAST_PRODUCT(bf16_fast, BF16FastFormat)
+BALLAST_PRODUCT(bf16_exact, BF16ExactFormat)
+BALLAST_BLOCK_PRODUCT(q8_0, Q8_0Format)
+BALLAST_BLOCK_PRODUCT(q4_0, Q4_0Format)
+BALLAST_BLOCK_PRODUCT(q4_1, Q4_1Format)
+BALLAST_BLOCK_PRODUCT(q5_0, Q5_0Format)
+BALLAST_BLOCK_PRODUCT(q5_1, Q5_1Format)
+BALLAST_BLOCK_PRODUCT(q2_k, Q2KFormat)
+BALLAST_BLOCK_PRODUCT(q3_k, Q3KFormat)
+BALLAST_BLOCK_PRODUCT(q4_k, Q4KFormat)
+BALLAST_BLOCK_PRODUCT(q5_k, Q5KFormat)
+BALLAST_BLOCK_PRODUCT(q6_k, Q6KFormat)
+
+#undef BALLAST_BLOCK_PRODUCT
+#undef BALLAST_PRODUCT
+
+// By how operands are split, not by type: blocks, f16, bf16 in two and in three parts (f32 too).
+__global__ void split_activations_blocks(const float* x, uint4* parts, float* scales, uint64_t m, uint64_t k) {
+  split_rows<Q8_0Format>(x, parts, scales, m, k);
+}
+__global__ void split_activations_f16(const float* x, uint4* parts, float* scales, uint64_t m, uint64_t k) {
+  split_rows<F16Format>(x, parts, scales, m, k);
+}
+__global__ void split_activations_bf16_2(const float* x, uint4* parts, float* scales, uint64_t m, uint64_t k) {
+  split_rows<BF16FastFormat>(x, parts, scales, m, k);
+}
+__global__ void split_activations_bf16_3(const float* x, uint4* parts, float* scales, uint64_t m, uint64_t k) {
+  split_rows<BF16ExactFormat>(x, parts, scales, m, k);
+}
+
+// One thread an output: terms in ascending order, f32 with fused multiply-add.
+__global__ void product_plain(const __grid_constant__ PlainProduct p) {
+  __shared__ float x[kPlainTile][kPlainTile + 1], w[kPlainTile][kPlainTile + 1];
+  begin_kernel();
+  const uint32_t tx = threadIdx.x % kPlainTile, ty = threadIdx.x / kPlainTile;
+  const uint64_t row = static_cast<uint64_t>(blockIdx.y) * kPlainTile + ty;
+  const uint64_t column = static_cast<uint64_t>(blockIdx.x) * kPlainTile + tx;
+  for (uint64_t batch = blockIdx.z; batch < p.batch; batch += gridDim.z) {
+    const float* a = reinterpret_cast<const float*>(p.x) + batch * p.x_batch;
+    const uint8_t* weights = reinterpret_cast<const uint8_t*>(p.weights) + batch * p.weight_batch;
+    float sum = 0;
+    for (uint64_t begin = 0; begin < p.k; begin += kPlainTile) {
+      x[ty][tx] = row < p.m && begin + tx < p.k ? a[row * p.k + begin + tx] : 0;
+      // The index that is consecutive in memory goes with tx.
+      const uint64_t k = begin + (p.in_out != 0 ? ty : tx);
+      const uint64_t n = static_cast<uint64_t>(blockIdx.x) * kPlainTile + (p.in_out != 0 ? tx : ty);
+      const float value = n < p.n && k < p.k ? plain_weight(p, weights, k, n) : 0;
+      if (p.in_out != 0) w[ty][tx] = value;
+      else w[tx][ty] = value;
+      __syncthreads();
+      const int terms = p.k - begin < kPlainTile ? static_cast<int>(p.k - begin) : kPlainTile;
+      for (int i = 0; i < terms; ++i) sum = fmaf(x[ty][i], w[i][tx], sum);
+      __syncthreads();
+    }
+    if (row >= p.m || column >= p.n) continue;
+    const uint64_t at = batch * p.y_batch + row * p.n + column;
+    sum += value_or(reinterpret_cast<const uint8_t*>(p.bias), p.bias_type, column, 0);
+    sum = bent(p.bend, sum);
+    if (p.residual != 0) sum += reinterpret_cast<const float*>(p.residual)[at];
+    reinterpret_cast<float*>(p.y)[at] = sum;
+  }
+}
+
+// [rows, columns] to [columns, rows], elements of 2 or 4 bytes: weights [in, out] as [out, in].
+__global__ void transpose_2(const uint16_t* from, uint16_t* to, uint64_t rows, uint64_t columns) {
+  __shared__ uint16_t tile[32][33];
+  wait_for_earlier();
+  const uint64_t first_row = blockIdx.y * 32ULL, first_column = blockIdx.x * 32ULL;
+  const uint32_t tx = threadIdx.x % 32, ty = threadIdx.x / 32;
+  for (uint32_t i = ty; i < 32; i += 8) {
+    if (first_row + i < rows && first_column + tx < columns)
+      tile[i][tx] = from[(first_row + i) * columns + first_column + tx];
+  }
+  __syncthreads();
+  for (uint32_t i = ty; i < 32; i += 8) {
+    if (first_column + i < columns && first_row + tx < rows)
+      to[(first_column + i) * rows + first_row + tx] = tile[tx][i];
+  }
+}
+__global__ void transpose_4(const uint32_t* from, uint32_t* to, uint64_t rows, uint64_t columns) {
+  __shared__ uint32_t tile[32][33];
+  wait_for_earlier();
+  const uint64_t first_row = blockIdx.y * 32ULL, first_column = blockIdx.x * 32ULL;
+  const uint32_t tx = threadIdx.x % 32, ty = threadIdx.x / 32;
+  for (uint32_t i = ty; i < 32; i += 8) {
+    if (first_row + i < rows && first_column + tx < columns)
+      tile[i][tx] = from[(first_row + i) * columns + first_column + tx];
+  }
+  __syncthreads();
+  for (uint32_t i = ty; i < 32; i += 8) {
+    if (first_column + i < columns && first_row + tx < rows)
+      to[(first_column + i) * rows + first_row + tx] = tile[tx][i];
+  }
+}
+
+}  // extern "C"

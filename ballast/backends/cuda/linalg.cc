@@ -1,0 +1,283 @@
+#include "ballast/ops/linalg.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include "ballast/backends/cuda/families.h"
+#include "ballast/backends/cuda/kernels/arguments.h"
+#include "ballast/backends/cuda/product.h"
+
+namespace ballast::cuda {
+
+namespace {
+
+using namespace ops;  // NOLINT: implementations speak of functionals and little else
+
+// ---------------------------------------------------------------- kernels by type
+
+struct ProductKernels {
+  Kernel row, tile, wide;  // for 4 rows of x, 16, and more
+  Kernel split;
+  uint32_t parts;  // that x is split into
+  Kernel repack;   // of blocks alone
+};
+
+ProductKernels kernels_for(WeightType type, Numerics numerics) {
+#define BALLAST_PRODUCT_KERNELS(name, split, parts, repack)                                                           \
+  {                                                                                                                   \
+    Kernel::product_##name##_row, Kernel::product_##name##_tile, Kernel::product_##name##_wide, Kernel::split, parts, \
+        Kernel::repack                                                                                                \
+  }
+#define BALLAST_BLOCK_KERNELS(name) BALLAST_PRODUCT_KERNELS(name, split_activations_blocks, 2, repack_##name)
+  switch (type) {
+    case WeightType::kF32: return BALLAST_PRODUCT_KERNELS(f32, split_activations_bf16_3, 3, fill_f32);
+    case WeightType::kF16: return BALLAST_PRODUCT_KERNELS(f16, split_activations_f16, 2, fill_f32);
+    case WeightType::kBF16:
+      if (numerics == Numerics::kExact)
+        return BALLAST_PRODUCT_KERNELS(bf16_exact, split_activations_bf16_3, 3, fill_f32);
+      return BALLAST_PRODUCT_KERNELS(bf16_fast, split_activations_bf16_2, 2, fill_f32);
+    case WeightType::kQ8_0: return BALLAST_BLOCK_KERNELS(q8_0);
+    case WeightType::kQ4_0: return BALLAST_BLOCK_KERNELS(q4_0);
+    case WeightType::kQ4_1: return BALLAST_BLOCK_KERNELS(q4_1);
+    case WeightType::kQ5_0: return BALLAST_BLOCK_KERNELS(q5_0);
+    case WeightType::kQ5_1: return BALLAST_BLOCK_KERNELS(q5_1);
+    case WeightType::kQ2K: return BALLAST_BLOCK_KERNELS(q2_k);
+    case WeightType::kQ3K: return BALLAST_BLOCK_KERNELS(q3_k);
+    case WeightType::kQ4K: return BALLAST_BLOCK_KERNELS(q4_k);
+    case WeightType::kQ5K: return BALLAST_BLOCK_KERNELS(q5_k);
+    case WeightType::kQ6K: break;
+  }
+  return BALLAST_BLOCK_KERNELS(q6_k);
+#undef BALLAST_BLOCK_KERNELS
+#undef BALLAST_PRODUCT_KERNELS
+}
+
+constexpr bool is_plain(WeightType type) { return type <= WeightType::kBF16; }
+
+// ---------------------------------------------------------------- weights as the kernels read them
+
+// Rows of weights that products on tensor cores read: plain ones as they are, in-out ones transposed, blocks repacked.
+struct FastWeight {
+  CudaPointer address = CudaPointer::kNull;
+  uint64_t row_bytes = 0;
+};
+
+// A kernel behind this one may read its weights before it waits for anything: so what makes a form ends first.
+Status finish_form(Context& context) { return context.workspace().queue().finish(); }
+
+Result<FastWeight> transposed_weight(Context& context, const Param& weight) {
+  const uint64_t k = weight.shape()[0], n = weight.shape()[1], element = dtype_info(weight.dtype()).bits / 8;
+  const auto make = [=](Context& on, const WeightSpan& stored, CudaPointer out) -> Status {
+    const Grid grid{.grid = {blocks_for(n, 32), blocks_for(k, 32)}, .block = {256}};
+    BALLAST_CHECK(
+        launch(on, element == 4 ? Kernel::transpose_4 : Kernel::transpose_2, grid, stored.address, out, k, n));
+    return finish_form(on);
+  };
+  BALLAST_TRY(const CudaPointer address,
+              weight_form(context, weight, {.name = "product.out_in.1", .bytes = n * k * element, .make = make}));
+  return FastWeight{address, k * element};
+}
+
+Result<FastWeight> repacked_weight(Context& context, const Param& weight, uint64_t k, const RowRange& rows) {
+  const WeightType type = *weight_type_of(weight.dtype());
+  const uint64_t group = packed_group_bytes(static_cast<uint32_t>(type));
+  const uint64_t tile = (k + kGroupTerms - 1) / kGroupTerms * group;
+  const uint64_t n = weight.rows(), tiles = (n + kTileRows - 1) / kTileRows;
+  const auto make = [=](Context& on, const WeightSpan& stored, CudaPointer out) -> Status {
+    BALLAST_CHECK(launch(on, kernels_for(type, Numerics::kFast).repack, grid_over(tiles * tile / group * 32),
+                         stored.address, out, n, k, stored.row_bytes));
+    return finish_form(on);
+  };
+  BALLAST_TRY(const CudaPointer address,
+              weight_form(context, weight, {.name = "product.tiles.1", .bytes = tiles * tile, .make = make}));
+  return FastWeight{address + rows.first / kTileRows * tile, 0};
+}
+
+// Whether there is such a form: shapes and types alone tell, because other kernels have other bits.
+bool has_fast_weight(const Param& weight, uint64_t k, const LinearOptions& options) {
+  if (k == 0) return false;
+  if (is_plain(*weight_type_of(weight.dtype()))) return k % 8 == 0;
+  return options.layout == WeightLayout::kOutIn && k % 32 == 0 && options.rows.first % kTileRows == 0;
+}
+
+Result<FastWeight> fast_weight(Context& context, const Param& weight, uint64_t k, const LinearOptions& options) {
+  if (!is_plain(*weight_type_of(weight.dtype()))) return repacked_weight(context, weight, k, options.rows);
+  if (options.layout == WeightLayout::kInOut) return transposed_weight(context, weight);
+  BALLAST_TRY(const WeightSpan span, weights(context, weight, options.rows));
+  return FastWeight{span.address, span.row_bytes};
+}
+
+// ---------------------------------------------------------------- on tensor cores
+
+constexpr uint64_t kRowsOfRow = 4, kRowsOfTile = 16, kRowsOfWide = 32;
+constexpr uint64_t kStagedBytes = 40 << 10;
+
+uint64_t groups_of(uint64_t k) { return (k + kGroupTerms - 1) / kGroupTerms; }
+uint64_t segments_of(uint64_t k) { return (k + kSegmentTerms - 1) / kSegmentTerms; }
+
+// Warps that share the segments of an output. Few, so that a block splits x for many outputs and goes on reading; but
+// enough to have two blocks for each multiprocessor, and no more than there are segments.
+uint32_t spread_for(const Context& context, const Product& p) {
+  const uint64_t tiles = (p.n + kTileRows - 1) / kTileRows, blocks = 2 * uint64_t{facts(context).multiprocessors};
+  uint32_t spread = 1;
+  while (spread < kProductWarps && spread < segments_of(p.k) && tiles * spread < blocks * kProductWarps) spread *= 2;
+  return spread;
+}
+
+// Few rows: each block splits them.
+Status launch_row(Context& context, const ProductKernels& kernels, Product& p) {
+  p.spread = spread_for(context, p);
+  const uint64_t round = p.spread * (kSegmentTerms * kernels.parts * 2 * p.m + 8 * sizeof(float));
+  const uint64_t rounds = (segments_of(p.k) + p.spread - 1) / p.spread;
+  p.stage_rounds = static_cast<uint32_t>(std::clamp<uint64_t>(kStagedBytes / round, 1, rounds));
+  const Grid grid{.grid = {blocks_for(p.n, kTileRows * (kProductWarps / p.spread))},
+                  .block = {static_cast<uint32_t>(32 * kProductWarps)},
+                  .shared_bytes = static_cast<uint32_t>(p.stage_rounds * round)};
+  return launch(context, kernels.row, grid, p);
+}
+
+Status launch_tiles(Context& context, const ProductKernels& kernels, Product& p) {
+  const uint64_t tiles = (p.m + 7) / 8, segments = segments_of(p.k);
+  BALLAST_TRY(const Tensor parts,
+              context.workspace().make({tiles * 8 * groups_of(p.k) * kGroupTerms * kernels.parts * 2}, DType::kU8));
+  BALLAST_TRY(const Tensor scales, context.workspace().make({tiles * 8 * segments}, DType::kF32));
+  BALLAST_CHECK(launch(context, kernels.split, grid_over(p.m * segments * 32), CudaPointer{p.x}, device_address(parts),
+                       device_address(scales), p.m, p.k));
+  p.parts = address_of(device_address(parts));
+  p.scales = address_of(device_address(scales));
+  const bool is_wide = p.m > kRowsOfTile;
+  const Grid grid{.grid = {blocks_for(p.n, kTileRows), blocks_for(p.m, is_wide ? kRowsOfWide : kRowsOfTile)},
+                  .block = {static_cast<uint32_t>(32 * kProductWarps)}};
+  return launch(context, is_wide ? kernels.wide : kernels.tile, grid, p);
+}
+
+struct Ends {
+  VectorWeight bias;
+  DeviceAddress residual;
+};
+
+Status multiply_fast(Context& context, const Tensor& x, const Param& weight, const LinearOptions& options,
+                     const Ends& ends, const Tensor& y) {
+  const auto [k, n] = size_of(weight, options.layout, options.rows);
+  BALLAST_TRY(const FastWeight fast, fast_weight(context, weight, k, options));
+  Product p{.x = address_of(device_address(x)),
+            .weights = address_of(fast.address),
+            .bias = address_of(ends.bias.address),
+            .residual = ends.residual,
+            .y = address_of(device_address(y)),
+            .m = y.count() / n,
+            .n = n,
+            .k = k,
+            .row_bytes = fast.row_bytes,
+            .bias_type = ends.bias.type,
+            .bend = static_cast<uint32_t>(options.activation)};
+  const ProductKernels kernels = kernels_for(*weight_type_of(weight.dtype()), context.numerics);
+  return p.m <= kRowsOfRow ? launch_row(context, kernels, p) : launch_tiles(context, kernels, p);
+}
+
+// ---------------------------------------------------------------- term by term
+
+constexpr uint32_t kPlainTile = 16, kMostOfGrid = 65'535;
+
+Status launch_plain(Context& context, const PlainProduct& p) {
+  const Grid grid{.grid = {blocks_for(p.n, kPlainTile), blocks_for(p.m, kPlainTile),
+                           static_cast<uint32_t>(std::min<uint64_t>(p.batch, kMostOfGrid))},
+                  .block = {kPlainTile * kPlainTile}};
+  return launch(context, Kernel::product_plain, grid, p);
+}
+
+Status multiply_plain(Context& context, const Tensor& x, const Param& weight, const LinearOptions& options,
+                      const Ends& ends, const Tensor& y) {
+  const auto [k, n] = size_of(weight, options.layout, options.rows);
+  WeightSpan span;
+  if (k != 0) {
+    BALLAST_TRY(span, weights(context, weight, options.rows));
+  }
+  return launch_plain(context, {.x = address_of(device_address(x)),
+                                .weights = address_of(span.address),
+                                .bias = address_of(ends.bias.address),
+                                .residual = ends.residual,
+                                .y = address_of(device_address(y)),
+                                .m = y.count() / n,
+                                .n = n,
+                                .k = k,
+                                .row_bytes = span.row_bytes,
+                                .batch = 1,
+                                .weight_type = static_cast<uint32_t>(*weight_type_of(weight.dtype())),
+                                .bias_type = ends.bias.type,
+                                .bend = static_cast<uint32_t>(options.activation),
+                                .in_out = static_cast<uint32_t>(options.layout == WeightLayout::kInOut)});
+}
+
+// ---------------------------------------------------------------- functionals
+
+// The second dimension of a grid is limited.
+constexpr uint64_t kMostRows = uint64_t{kMostOfGrid} * kPlainTile;
+
+bool has_few_rows(const Tensor& x) { return x.dims().leading() <= kMostRows; }
+
+bool supports_linear(const Context& context, const LinearArgs& args) {
+  return is_f32(args.x) && has_few_rows(args.x) && supports_product(context, args.weight, args.options);
+}
+Result<Tensor> run_linear(Context& context, const LinearArgs& args) {
+  return product(context, args.x, args.weight, args.options);
+}
+
+bool supports_matmul(const Context& context, const MatmulArgs& args) {
+  if (!is_f32(args.a) || !has_few_rows(args.a) || context.product_dtype != DType::kF32) return false;
+  return args.b.param() == nullptr || supports_product(context, *args.b.param(), {.layout = args.layout});
+}
+
+Result<Tensor> run_matmul(Context& context, const MatmulArgs& args) {
+  if (args.b.param() != nullptr) return product(context, args.a, *args.b.param(), {.layout = args.layout});
+  const Tensor& b = *args.b.tensor();
+  Dims dims = args.a.dims();
+  dims[dims.rank() - 1] = b.dims().back();
+  BALLAST_TRY(Tensor c, context.workspace().make(dims, args.a.dtype()));
+  if (c.count() == 0) return c;
+  const uint64_t m = args.a.dims().back(1), k = args.a.dims().back(), n = b.dims().back();
+  BALLAST_CHECK(launch_plain(context, {.x = address_of(device_address(args.a)),
+                                       .weights = address_of(device_address(b)),
+                                       .y = address_of(device_address(c)),
+                                       .m = m,
+                                       .n = n,
+                                       .k = k,
+                                       .row_bytes = n * sizeof(float),
+                                       .x_batch = m * k,
+                                       .weight_batch = k * n * sizeof(float),
+                                       .y_batch = m * n,
+                                       .batch = c.count() / (m * n),
+                                       .weight_type = static_cast<uint32_t>(WeightType::kF32),
+                                       .in_out = 1}));
+  return c;
+}
+
+}  // namespace
+
+bool supports_product(const Context& context, const Param& weight, const LinearOptions& options) {
+  return context.product_dtype == DType::kF32 && is_readable(weight) && is_readable_or_absent(options.bias);
+}
+
+Result<Tensor> product(Context& context, const Tensor& x, const Param& weight, const LinearOptions& options) {
+  BALLAST_TRY(Tensor y, context.workspace().make(product_dims(x, weight, options.layout, options.rows), x.dtype()));
+  if (y.count() == 0) return y;
+  BALLAST_TRY(const VectorWeight bias, vector_weight(context, options.bias));
+  const Ends ends{bias, address_of(device_address_or_null(options.residual))};
+  const uint64_t k = size_of(weight, options.layout, options.rows).k;
+  if (has_fast_weight(weight, k, options)) {
+    BALLAST_CHECK(multiply_fast(context, x, weight, options, ends, y));
+  } else {
+    BALLAST_CHECK(multiply_plain(context, x, weight, options, ends, y));
+  }
+  return y;
+}
+
+void add_linalg(Registry& registry) {
+  add_functional<LinearArgs, run_linear, supports_linear>(registry);
+  add_functional<MatmulArgs, run_matmul, supports_matmul>(registry);
+}
+
+}  // namespace ballast::cuda
