@@ -2,12 +2,14 @@
 #   JOBS=N        how many compilers at once            PREFIX=/usr/local, DESTDIR=   where `make install` puts things
 #   WERROR=ON     warnings are errors, as in CI
 #   CUDA=ON       kernels for NVIDIA GPUs or no build; OFF: none; AUTO, the default: where nvcc is found (docs/cuda.md)
+#   CUDA_ARCHITECTURES='80-ptx;90a'   fewer GPUs than docs/cuda.md lists, which compiles sooner
 #   UNITY=OFF     each file compiled by itself: building everything takes twice as long, building after an edit is shorter.
 #                 A build folder keeps what it was made with; a fresh one is made with ON.
 
 JOBS ?= $(shell nproc)
 WERROR ?= OFF
 CUDA ?=
+CUDA_ARCHITECTURES ?=
 UNITY ?= $(if $(wildcard build/CMakeCache.txt),,ON)
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -184,4 +186,5 @@ bootstrap:
 	@scripts/bootstrap
 
 configure: bootstrap
-	@$(configured) --preset dev -DBALLAST_WERROR=$(WERROR) $(if $(UNITY),-DBALLAST_UNITY=$(UNITY)) $(if $(CUDA),-DBALLAST_CUDA=$(CUDA))
+	@$(configured) --preset dev -DBALLAST_WERROR=$(WERROR) $(if $(UNITY),-DBALLAST_UNITY=$(UNITY)) $(if $(CUDA),-DBALLAST_CUDA=$(CUDA)) \
+	  $(if $(CUDA_ARCHITECTURES),'-DBALLAST_CUDA_ARCHITECTURES=$(CUDA_ARCHITECTURES)')
