@@ -31,7 +31,7 @@ struct Product {
   DeviceAddress x = 0;         // f32
   DeviceAddress parts = 0;     // of x: see split_activations_*; 0 where the kernel splits x itself
   DeviceAddress scales = 0;    // of those parts
-  DeviceAddress weights = 0;   // plain types: [n, row_bytes]; blocks: as repack_blocks writes them
+  DeviceAddress weights = 0;   // plain types: [n, row_bytes]; blocks: as repack_<type> writes them
   DeviceAddress bias = 0;      // n values of bias_type; 0: none
   DeviceAddress residual = 0;  // f32 [m, n]; 0: none
   DeviceAddress y = 0;         // f32
@@ -60,7 +60,7 @@ inline constexpr uint64_t kGroupTerms = 64;     // terms that are loaded at once
 inline constexpr uint64_t kSegmentTerms = 256;  // terms whose sum is one chain; the sums of segments are added in order
 inline constexpr uint64_t kProductWarps = 8;    // of a block
 
-// Bytes of 16 rows of 64 terms as repack_blocks writes them; 0 of types that it does not.
+// Bytes of 16 rows of 64 terms as repack_<type> writes them; 0 of types that it does not.
 constexpr uint64_t packed_group_bytes(uint32_t type) {
   constexpr uint64_t kBytes[] = {0, 0, 0, 1088, 576, 640, 704, 768, 384, 512, 640, 768, 896};
   return kBytes[type];

@@ -165,7 +165,7 @@ struct F32Format {
   }
 };
 
-// ---------------------------------------------------------------- blocks, as repack_blocks writes them
+// ---------------------------------------------------------------- blocks, as repack_<type> writes them
 // A group of 16 rows and 64 terms: the codes of lane 0, of lane 1, ... of each size, then what scales them, by rows.
 struct PackedRows {
   const uint8_t* tile;
