@@ -5,7 +5,7 @@ set(BALLAST_CUDA AUTO CACHE STRING "Kernels for NVIDIA GPUs: AUTO (where nvcc is
 set_property(CACHE BALLAST_CUDA PROPERTY STRINGS AUTO ON OFF)
 # Machine code runs on later minor versions of the same major one; 90a is Hopper with all that it has. GPUs before and
 # between get the PTX of the first, which their driver compiles.
-set(BALLAST_CUDA_ARCHITECTURES "75-ptx;80;86;89;90a;100;120" CACHE STRING "GPUs to compile kernels for; fewer compile sooner")
+set(BALLAST_CUDA_ARCHITECTURES "80-ptx;80;86;89;90a;100;120" CACHE STRING "GPUs to compile kernels for; fewer compile sooner")
 
 set(kernel_folder "${PROJECT_SOURCE_DIR}/ballast/backends/cuda/kernels")
 set(kernel_output "${PROJECT_BINARY_DIR}/generated/cuda")

@@ -310,14 +310,20 @@ TEST_P(EveryBackend, HandlesTheEndsOfTheRange) {
 TEST_P(EveryBackend, PutsKeysAndValuesWhereTheirPositionsLie) {
   const ops::AttentionConfig config{.q_heads = 3, .kv_heads = 3, .head_dim = 4};
   for (const DType dtype : {DType::kF32, DType::kF16}) {
-    const KvPast past =
-        testing::whole_past({.layers = 2, .kv_heads = 3, .head_dim = 4, .most_positions = 200, .dtype = dtype});
+    Queue& queue = context.workspace().queue();
+    const KvPast past = testing::whole_past(
+        {.layers = 2, .kv_heads = 3, .head_dim = 4, .most_positions = 200, .dtype = dtype}, queue.device());
     const KvRows rows{&past, 62, 3};  // across the end of a page
     std::vector<double> packed(3 * 36);
     for (size_t i = 0; i < packed.size(); ++i) packed[i] = static_cast<double>(i) / 128;
     ASSERT_TRUE(ops::attention_decode_cache(context, config, tensor(packed, {3, 36}), std::span(&rows, 1), 1));
+    std::vector<std::vector<std::byte>> pages;
+    for (const auto& page : past.pages[0]) {
+      queue.copy_out({page.get(), 0}, pages.emplace_back(page->bytes()));
+      ASSERT_TRUE(queue.finish());
+    }
     const auto element = [&](uint64_t offset, uint64_t head, uint64_t position, uint64_t d) {
-      const std::byte* plane = past.pages[0][position / kPagePositions]->host_address() + offset;
+      const std::byte* plane = pages[position / kPagePositions].data() + offset;
       const uint64_t at = (head * kPagePositions + position % kPagePositions) * 4 + d;
       if (dtype == DType::kF32) return static_cast<double>(reinterpret_cast<const float*>(plane)[at]);
       return static_cast<double>(F16::decode(load_le<uint16_t>(plane + 2 * at)));

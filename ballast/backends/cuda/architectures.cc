@@ -7,7 +7,7 @@ namespace ballast::cuda {
 
 namespace {
 
-// "sm_90a", "compute_75"
+// "sm_90a", "compute_80"
 bool one_runs_on(std::string_view architecture, const Facts& facts) {
   const size_t line = architecture.find('_');
   if (line == std::string_view::npos) return false;

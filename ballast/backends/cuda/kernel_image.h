@@ -15,7 +15,7 @@ struct KernelImage {
 };
 // None where the library was built without nvcc.
 std::span<const KernelImage> kernel_images();
-// "sm_80 sm_90a compute_75": what they were compiled for.
+// "sm_80 sm_90a compute_80": what they were compiled for.
 std::string_view kernel_architectures();
 
 }  // namespace ballast::cuda
