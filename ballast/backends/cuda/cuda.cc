@@ -6,10 +6,12 @@
 #include <mutex>
 #include <utility>
 
+#include "ballast/backends/backends.h"
 #include "ballast/backends/cuda/architectures.h"
 #include "ballast/backends/cuda/device.h"
 #include "ballast/backends/cuda/families.h"
 #include "ballast/backends/cuda/kernel_image.h"
+#include "ballast/backends/cuda/weight_access.h"
 
 namespace ballast {
 
@@ -113,7 +115,12 @@ Result<std::vector<std::string>> describe_numbered(size_t index) {
   return std::vector<std::string>{device_line(*info)};
 }
 
-std::string_view block_arithmetic(DType, Numerics) { return "f32"; }
+// Types that no kernel reads are the CPU's.
+std::string_view block_arithmetic(DType dtype, Numerics numerics) {
+  if (!cuda::weight_type_of(dtype)) return find_backend("cpu")->block_arithmetic(dtype, numerics);
+  if (dtype != DType::kBF16) return "f16 in two parts";
+  return numerics == Numerics::kFast ? "bf16 in two parts" : "bf16 in three parts";
+}
 
 void add_cuda_implementations(Registry& registry) {
   using namespace cuda;  // NOLINT: a list of its families
