@@ -232,7 +232,7 @@ int cuFuncGetParamInfo(void* function, size_t index, size_t* offset, size_t* byt
   *bytes = kSizes[index];
   return kSuccess;
 }
-int cuLaunchKernel(void*, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void*, void**, void**) {
+int cuLaunchKernelEx(const void*, void*, void**, void**) {
   CALL();
   ++settings.launches;
   return kSuccess;

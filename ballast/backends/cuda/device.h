@@ -143,7 +143,11 @@ class CudaQueue final : public Queue {
 
   // copy_in, where the bytes are copied to pinned memory by several threads.
   void copy_in(DevicePlace to, ByteSpan from, ThreadPool* threads);
+  // A kernel may start while the one before it still runs, and reads parameters before it waits for that
+  // (kernels/common.cuh).
   Status launch(Kernel kernel, const Grid& grid, std::span<const void* const> arguments, std::span<const size_t> sizes);
+  // The next kernel waits for the one before from its beginning: that one makes parameters.
+  void keep_next_apart() { next_may_overlap_ = false; }
   CudaDevice& cuda_device() const { return *device_; }
   DriverStream stream() const { return stream_; }
   // For what the host computes in place of the device.
@@ -178,6 +182,7 @@ class CudaQueue final : public Queue {
   PinnedMemory out_;
   uint64_t out_used_ = 0;
   std::vector<Arrival> arrivals_;
+  bool next_may_overlap_ = false;
 };
 
 // The queue that a context computes with, which must be of a CUDA device.

@@ -27,46 +27,60 @@ using DriverEvent = DriverEventTag*;
 using DriverModule = DriverModuleTag*;
 using DriverFunction = DriverFunctionTag*;
 
+// CUlaunchAttribute and CUlaunchConfig.
+struct DriverLaunchAttribute {
+  int kind = 0;
+  alignas(8) int value = 0;
+  char others[60] = {};
+};
+static_assert(sizeof(DriverLaunchAttribute) == 72);
+struct DriverLaunch {
+  unsigned grid_x = 1, grid_y = 1, grid_z = 1, block_x = 1, block_y = 1, block_z = 1, shared_bytes = 0;
+  DriverStream stream = nullptr;
+  const DriverLaunchAttribute* attributes = nullptr;
+  unsigned attribute_count = 0;
+};
+// CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION: 1 lets a kernel start before the one in front of it has ended.
+inline constexpr int kDriverMayOverlap = 6;
+
 inline constexpr DriverCode kDriverSuccess = 0, kDriverInvalidValue = 1, kDriverOutOfMemory = 2, kDriverNoDevice = 100,
                             kDriverNoBinary = 209, kDriverUnsupportedPtx = 222, kDriverNotFound = 500,
                             kDriverNotReady = 600, kDriverTooOld = 803;
 
 // X(member, symbol, parameters): every function that is called, in the version that its symbol names.
-#define BALLAST_CUDA_DRIVER(X)                                                                                       \
-  X(init, "cuInit", (unsigned flags))                                                                                \
-  X(driver_version, "cuDriverGetVersion", (int* version))                                                            \
-  X(device_count, "cuDeviceGetCount", (int* count))                                                                  \
-  X(device_get, "cuDeviceGet", (DriverDevice * device, int index))                                                   \
-  X(device_name, "cuDeviceGetName", (char* name, int size, DriverDevice device))                                     \
-  X(device_memory, "cuDeviceTotalMem_v2", (size_t * bytes, DriverDevice device))                                     \
-  X(device_attribute, "cuDeviceGetAttribute", (int* value, int attribute, DriverDevice device))                      \
-  X(context_retain, "cuDevicePrimaryCtxRetain", (DriverContext * context, DriverDevice device))                      \
-  X(context_release, "cuDevicePrimaryCtxRelease_v2", (DriverDevice device))                                          \
-  X(context_set, "cuCtxSetCurrent", (DriverContext context))                                                         \
-  X(memory_info, "cuMemGetInfo_v2", (size_t * free, size_t * total))                                                 \
-  X(memory_allocate, "cuMemAlloc_v2", (DriverAddress * address, size_t bytes))                                       \
-  X(memory_free, "cuMemFree_v2", (DriverAddress address))                                                            \
-  X(host_allocate, "cuMemHostAlloc", (void** address, size_t bytes, unsigned flags))                                 \
-  X(host_free, "cuMemFreeHost", (void* address))                                                                     \
-  X(copy_in, "cuMemcpyHtoDAsync_v2", (DriverAddress to, const void* from, size_t bytes, DriverStream stream))        \
-  X(copy_out, "cuMemcpyDtoHAsync_v2", (void* to, DriverAddress from, size_t bytes, DriverStream stream))             \
-  X(copy, "cuMemcpyDtoDAsync_v2", (DriverAddress to, DriverAddress from, size_t bytes, DriverStream stream))         \
-  X(fill, "cuMemsetD8Async", (DriverAddress to, unsigned char value, size_t bytes, DriverStream stream))             \
-  X(stream_create, "cuStreamCreate", (DriverStream * stream, unsigned flags))                                        \
-  X(stream_destroy, "cuStreamDestroy_v2", (DriverStream stream))                                                     \
-  X(stream_finish, "cuStreamSynchronize", (DriverStream stream))                                                     \
-  X(event_create, "cuEventCreate", (DriverEvent * event, unsigned flags))                                            \
-  X(event_destroy, "cuEventDestroy_v2", (DriverEvent event))                                                         \
-  X(event_record, "cuEventRecord", (DriverEvent event, DriverStream stream))                                         \
-  X(event_finish, "cuEventSynchronize", (DriverEvent event))                                                         \
-  X(module_load, "cuModuleLoadData", (DriverModule * module, const void* image))                                     \
-  X(module_unload, "cuModuleUnload", (DriverModule module))                                                          \
-  X(module_function, "cuModuleGetFunction", (DriverFunction * function, DriverModule module, const char* name))      \
-  X(function_set, "cuFuncSetAttribute", (DriverFunction function, int attribute, int value))                         \
-  X(launch, "cuLaunchKernel",                                                                                        \
-    (DriverFunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x, unsigned block_y, \
-     unsigned block_z, unsigned shared_bytes, DriverStream stream, void** arguments, void** extra))                  \
-  X(error_name, "cuGetErrorName", (DriverCode code, const char** name))                                              \
+#define BALLAST_CUDA_DRIVER(X)                                                                                         \
+  X(init, "cuInit", (unsigned flags))                                                                                  \
+  X(driver_version, "cuDriverGetVersion", (int* version))                                                              \
+  X(device_count, "cuDeviceGetCount", (int* count))                                                                    \
+  X(device_get, "cuDeviceGet", (DriverDevice * device, int index))                                                     \
+  X(device_name, "cuDeviceGetName", (char* name, int size, DriverDevice device))                                       \
+  X(device_memory, "cuDeviceTotalMem_v2", (size_t * bytes, DriverDevice device))                                       \
+  X(device_attribute, "cuDeviceGetAttribute", (int* value, int attribute, DriverDevice device))                        \
+  X(context_retain, "cuDevicePrimaryCtxRetain", (DriverContext * context, DriverDevice device))                        \
+  X(context_release, "cuDevicePrimaryCtxRelease_v2", (DriverDevice device))                                            \
+  X(context_set, "cuCtxSetCurrent", (DriverContext context))                                                           \
+  X(memory_info, "cuMemGetInfo_v2", (size_t * free, size_t * total))                                                   \
+  X(memory_allocate, "cuMemAlloc_v2", (DriverAddress * address, size_t bytes))                                         \
+  X(memory_free, "cuMemFree_v2", (DriverAddress address))                                                              \
+  X(host_allocate, "cuMemHostAlloc", (void** address, size_t bytes, unsigned flags))                                   \
+  X(host_free, "cuMemFreeHost", (void* address))                                                                       \
+  X(copy_in, "cuMemcpyHtoDAsync_v2", (DriverAddress to, const void* from, size_t bytes, DriverStream stream))          \
+  X(copy_out, "cuMemcpyDtoHAsync_v2", (void* to, DriverAddress from, size_t bytes, DriverStream stream))               \
+  X(copy, "cuMemcpyDtoDAsync_v2", (DriverAddress to, DriverAddress from, size_t bytes, DriverStream stream))           \
+  X(fill, "cuMemsetD8Async", (DriverAddress to, unsigned char value, size_t bytes, DriverStream stream))               \
+  X(stream_create, "cuStreamCreate", (DriverStream * stream, unsigned flags))                                          \
+  X(stream_destroy, "cuStreamDestroy_v2", (DriverStream stream))                                                       \
+  X(stream_finish, "cuStreamSynchronize", (DriverStream stream))                                                       \
+  X(event_create, "cuEventCreate", (DriverEvent * event, unsigned flags))                                              \
+  X(event_destroy, "cuEventDestroy_v2", (DriverEvent event))                                                           \
+  X(event_record, "cuEventRecord", (DriverEvent event, DriverStream stream))                                           \
+  X(event_finish, "cuEventSynchronize", (DriverEvent event))                                                           \
+  X(module_load, "cuModuleLoadData", (DriverModule * module, const void* image))                                       \
+  X(module_unload, "cuModuleUnload", (DriverModule module))                                                            \
+  X(module_function, "cuModuleGetFunction", (DriverFunction * function, DriverModule module, const char* name))        \
+  X(function_set, "cuFuncSetAttribute", (DriverFunction function, int attribute, int value))                           \
+  X(launch, "cuLaunchKernelEx", (const DriverLaunch* launch, DriverFunction function, void** arguments, void** extra)) \
+  X(error_name, "cuGetErrorName", (DriverCode code, const char** name))                                                \
   X(error_text, "cuGetErrorString", (DriverCode code, const char** text))
 
 class Driver {

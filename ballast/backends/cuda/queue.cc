@@ -13,6 +13,7 @@ namespace {
 constexpr uint64_t kStagingAlignment = 16;
 constexpr unsigned kEventWithoutTime = 2;  // CU_EVENT_DISABLE_TIMING
 constexpr uint64_t kThreadGrain = 256 << 10;
+constexpr int kOverlapMajor = 9;  // kernels of older GPUs have no instruction to wait for the one before
 
 DriverAddress address_of(const auto& place) {
   return static_cast<const CudaMemory*>(place.memory)->address() + place.offset;
@@ -182,9 +183,19 @@ Status CudaQueue::launch(Kernel kernel, const Grid& grid, std::span<const void* 
   }
   // The driver reads the arguments before it returns, and does not write them.
   auto** const values = const_cast<void**>(arguments.data());
-  const DriverCode code =
-      device_->driver().launch(function->function, grid.grid.x, grid.grid.y, grid.grid.z, grid.block.x, grid.block.y,
-                               grid.block.z, grid.shared_bytes, stream_, values, nullptr);
+  const DriverLaunchAttribute overlap{.kind = kDriverMayOverlap, .value = 1};
+  const bool overlaps = std::exchange(next_may_overlap_, true) && device_->info().facts.major >= kOverlapMajor;
+  const DriverLaunch how{.grid_x = grid.grid.x,
+                         .grid_y = grid.grid.y,
+                         .grid_z = grid.grid.z,
+                         .block_x = grid.block.x,
+                         .block_y = grid.block.y,
+                         .block_z = grid.block.z,
+                         .shared_bytes = grid.shared_bytes,
+                         .stream = stream_,
+                         .attributes = overlaps ? &overlap : nullptr,
+                         .attribute_count = overlaps ? 1U : 0U};
+  const DriverCode code = device_->driver().launch(&how, function->function, values, nullptr);
   if (code == kDriverSuccess) return {};
   return device_->driver().error(code, fmt::format("launching {}", name));
 }

@@ -54,7 +54,8 @@ Result<CudaPointer> ResidentParams::ready(Copy& copy, const CudaQueue& queue) {
   return device_address(*copy.memory);
 }
 
-Status ResidentParams::mark_made(Copy& copy, const CudaQueue& queue) {
+Status ResidentParams::mark_made(Copy& copy, CudaQueue& queue) {
+  queue.keep_next_apart();
   const Driver& driver = device_->driver();
   device_->make_current();
   if (copy.made == nullptr) {

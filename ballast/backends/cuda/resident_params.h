@@ -38,7 +38,7 @@ class ResidentParams {
 
   Copy* find(const Param& param, std::string_view name);
   Result<CudaPointer> ready(Copy& copy, const CudaQueue& queue);
-  Status mark_made(Copy& copy, const CudaQueue& queue);
+  Status mark_made(Copy& copy, CudaQueue& queue);
   Result<std::unique_ptr<Copy>> make_copy(const Param& param, std::string_view name, uint64_t bytes);
   Status upload(Context& context, const Param& param, DeviceMemory& memory);
   Status fill_form(Context& context, const Param& param, const WeightForm& form, Copy& copy);
