@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,7 +53,10 @@ class Device {
   // Uninitialised; kOutOfMemory where there is no room for it.
   virtual Result<std::unique_ptr<DeviceMemory>> allocate(uint64_t bytes) = 0;
   virtual Result<std::shared_ptr<Queue>> open_queue() = 0;
-  // Functionals and routines that the host has computed in place of this device, in the order of their first use.
+  // Bytes of limits().memory that nobody has, neither this process nor another; absent: not known.
+  virtual std::optional<uint64_t> free_memory() const { return std::nullopt; }
+  // Functionals and routines that the host has computed in place of this device in this process, in the order of their
+  // first use.
   virtual std::vector<std::string_view> fallbacks() const { return {}; }
 };
 

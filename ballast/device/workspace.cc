@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <array>
 #include <bit>
 #include <new>
 #include <optional>
@@ -30,9 +32,9 @@ std::optional<uint64_t> byte_count(const Dims& dims, DType dtype) {
 
 }  // namespace
 
-WorkspaceBlock* WorkspaceState::take(uint64_t capacity) {
-  WorkspaceBlock* const block = take_free(capacity);
-  return block != nullptr ? block : allocate(capacity);
+Result<WorkspaceBlock*> WorkspaceState::take(uint64_t capacity) {
+  if (WorkspaceBlock* const block = take_free(capacity)) return block;
+  return allocate(capacity);
 }
 
 WorkspaceBlock* WorkspaceState::take_free(uint64_t capacity) {
@@ -45,18 +47,39 @@ WorkspaceBlock* WorkspaceState::take_free(uint64_t capacity) {
   return block;
 }
 
-WorkspaceBlock* WorkspaceState::allocate(uint64_t capacity) {
+Result<WorkspaceBlock*> WorkspaceState::allocate(uint64_t capacity) {
   auto memory = queue->device().allocate(capacity);
-  if (!memory) return nullptr;
+  // Blocks of other capacities only help by going back to the device.
+  if (!memory && memory.error().code == ErrorCode::kOutOfMemory && return_free()) {
+    memory = queue->device().allocate(capacity);
+  }
+  if (!memory) return std::move(memory).error();
   auto* block = new (std::nothrow) WorkspaceBlock;
-  if (block == nullptr) return nullptr;
+  if (block == nullptr) return make_error(ErrorCode::kOutOfMemory, "the host has no memory left");
   block->home = this;
   block->memory = *std::move(memory);
   const std::lock_guard lock(mutex);
   held += capacity;
+  most_held = std::max(most_held, held);
   ++allocations;
   ++blocks_out;
   return block;
+}
+
+bool WorkspaceState::return_free() {
+  std::array<WorkspaceBlock*, 64> returned{};
+  {
+    const std::lock_guard lock(mutex);
+    std::swap(returned, free);
+    for (const WorkspaceBlock* block : returned) {
+      for (; block != nullptr; block = block->next) held -= block->memory->bytes();
+    }
+  }
+  const bool are_some = std::ranges::any_of(returned, [](const WorkspaceBlock* block) { return block != nullptr; });
+  for (WorkspaceBlock* block : returned) {
+    while (block != nullptr) delete std::exchange(block, block->next);
+  }
+  return are_some;
 }
 
 void WorkspaceState::give_back(WorkspaceBlock* block) {
@@ -97,12 +120,16 @@ Workspace::~Workspace() { WorkspaceState::close(state_); }
 Result<Tensor> Workspace::make(const Dims& dims, DType dtype) {
   constexpr uint64_t kMost = uint64_t{1} << 62;  // short of where bit_ceil ends
   const auto bytes = byte_count(dims, dtype);
-  WorkspaceBlock* const block =
-      bytes && *bytes <= kMost ? state_->take(std::bit_ceil(std::max(*bytes, kSmallest))) : nullptr;
-  if (block == nullptr) {
+  if (!bytes || *bytes > kMost) {
     return make_error(ErrorCode::kOutOfMemory,
                       fmt::format("no memory for a tensor {} {}", dtype_name(dtype), dims.to_string()));
   }
+  auto taken = state_->take(std::bit_ceil(std::max(*bytes, kSmallest)));
+  if (!taken) {
+    return std::move(taken).error().with_context(
+        fmt::format("no memory for a tensor {} {}", dtype_name(dtype), dims.to_string()));
+  }
+  WorkspaceBlock* const block = *taken;
   block->references.store(1, std::memory_order_relaxed);
   block->tape = nullptr;
   Tensor tensor;
@@ -143,7 +170,7 @@ const std::shared_ptr<Queue>& Workspace::shared_queue() const { return state_->q
 
 uint64_t Workspace::peak_bytes() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->held;
+  return state_->most_held;
 }
 
 uint64_t Workspace::allocations() const {

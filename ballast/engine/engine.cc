@@ -103,7 +103,7 @@ Status Engine::State::check(const Request& request) const {
       ErrorCode::kInvalidArgument,
       fmt::format("a prompt of {} tokens and {} more need a KV cache of {}, and there is {} for all texts",
                   prompt.size(), request.max_tokens, human_size(pool->layout().bytes_for(positions).value_or(0)),
-                  human_size(pool->counters().most_bytes)));
+                  human_size(pool->limit())));
 }
 
 RequestId Engine::State::add(std::unique_ptr<EngineText> text) {

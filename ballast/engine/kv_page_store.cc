@@ -4,6 +4,14 @@
 
 namespace ballast {
 
+namespace {
+
+// Of a device's memory: parameters that are not uploaded yet and activations need some too.
+constexpr uint64_t kSmallestReserve = uint64_t{512} << 20;
+constexpr uint64_t kReservedPart = 20;
+
+}  // namespace
+
 KvPageStore::KvPageStore(std::shared_ptr<Queue> queue, std::shared_ptr<const KvLayout> layout, uint64_t most_bytes)
     : queue_(std::move(queue)),
       layout_(std::move(layout)),
@@ -35,6 +43,16 @@ Status KvPageStore::allocate(size_t group) {
     return make_error(ErrorCode::kOutOfMemory, fmt::format("a page of {} bytes does not fit: {} of {} bytes are in use",
                                                            bytes, bytes_, most_bytes_));
   }
+  auto reserve = missing_reserve(bytes);
+  while (reserve && return_one()) reserve = missing_reserve(bytes);
+  if (reserve) {
+    return make_error(
+        ErrorCode::kOutOfMemory,
+        fmt::format("{}: a page of {} bytes of keys and values would leave less than {} bytes of its memory "
+                    "for what the model computes: use a smaller model or shorter texts, or give the KV "
+                    "cache a budget of its own",
+                    queue_->device().name(), bytes, *reserve));
+  }
   make_room(pages.free, pages.all + 1);
   auto memory = queue_->device().allocate(bytes);
   while (!memory && memory.error().code == ErrorCode::kOutOfMemory && return_one()) {
@@ -46,6 +64,15 @@ Status KvPageStore::allocate(size_t group) {
   bytes_ += bytes;
   peak_bytes_ = std::max(peak_bytes_, bytes_);
   return {};
+}
+
+std::optional<uint64_t> KvPageStore::missing_reserve(uint64_t bytes) const {
+  if (most_bytes_ != 0) return std::nullopt;
+  const Device& device = queue_->device();
+  const auto free = device.free_memory();
+  const uint64_t reserve = std::max(kSmallestReserve, device.limits().memory / kReservedPart);
+  if (!free || (*free >= reserve && *free - reserve >= bytes)) return std::nullopt;
+  return reserve;
 }
 
 bool KvPageStore::return_one() {

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "ballast/base/result.h"
@@ -15,7 +16,7 @@ namespace ballast {
 // Owned by the pool and by every page that is out, so that a page may outlive its pool.
 class KvPageStore : public std::enable_shared_from_this<KvPageStore> {
  public:
-  // `most_bytes` 0: no limit but the device's.
+  // `most_bytes` 0: no limit but the device's, of whose memory a reserve stays free for what a pass computes.
   KvPageStore(std::shared_ptr<Queue> queue, std::shared_ptr<const KvLayout> layout, uint64_t most_bytes);
 
   // Uninitialised; comes back by itself when its last owner goes. kOutOfMemory at the limit, or where the device has no
@@ -38,6 +39,8 @@ class KvPageStore : public std::enable_shared_from_this<KvPageStore> {
   Status allocate(size_t group);
   void give_back(size_t group, DeviceMemory* memory) noexcept;
   bool return_one();  // to the device
+  // Bytes that a page of so many must leave free on the device; absent where it needs to leave none.
+  std::optional<uint64_t> missing_reserve(uint64_t bytes) const;
   bool fits(uint64_t bytes) const {
     return most_bytes_ == 0 || (bytes <= most_bytes_ && bytes_ <= most_bytes_ - bytes);
   }

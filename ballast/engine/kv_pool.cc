@@ -101,6 +101,8 @@ bool KvPool::could_hold(uint64_t positions) const {
   return bytes && (state_->limit() == 0 || *bytes <= state_->limit());
 }
 
+uint64_t KvPool::limit() const { return state_->limit(); }
+
 uint64_t KvPool::free_bytes() const {
   const uint64_t limit = state_->limit();
   const uint64_t used = state_->bytes_in_use();

@@ -24,7 +24,7 @@ struct KvBlock;  // prefix_index.h
 inline constexpr uint64_t kKeptPositions = 4096;
 
 struct KvPoolOptions {
-  uint64_t most_bytes = 0;  // of all pages; 0: as many as the device has
+  uint64_t most_bytes = 0;  // of all pages; 0: as many as the device has, but for a reserve
   // Keep pages that no sequence needs any more, for texts that begin alike, until others need their memory.
   bool share_prefixes = true;
   // Of those that are kept so. 0: within most_bytes; where that is no limit, as much as sequences have used at once, or
@@ -45,6 +45,8 @@ class KvPool {
   // Whether a sequence of so many positions could be held if there were no other. It grows position by position: a pass
   // over more rows needs pages for all of them, which matters to layers with a window.
   bool could_hold(uint64_t positions) const;
+  // Bytes that all pages together can have; 0: not known.
+  uint64_t limit() const;
   // Bytes that are free, or are kept for nobody; the largest number there is where nothing limits them.
   uint64_t free_bytes() const;
   // Gives up what is kept for nobody, and returns the memory to the device.

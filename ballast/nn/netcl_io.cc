@@ -7,6 +7,7 @@
 #include <map>
 
 #include "ballast/archive/open.h"
+#include "ballast/backends/backends.h"
 #include "ballast/base/checked.h"
 #include "ballast/formats/drivers.h"
 #include "ballast/formats/netcl/netcl.h"
@@ -236,7 +237,9 @@ Result<LoadedModel> load_model(const std::string& path, const LoadModelOptions& 
   return guarded([&]() -> Result<LoadedModel> {
     std::shared_ptr<Execution> execution = options.execution;
     if (execution == nullptr) {
-      BALLAST_TRY(execution, Execution::open(options.backend));
+      // It may be trained next.
+      BALLAST_TRY(execution,
+                  options.backend.empty() ? Execution::open(default_backend(true)) : Execution::open(options.backend));
     }
     BALLAST_TRY(const Archive archive, open_archive(path, {.access = FileAccess::kPositional}));
     auto loaded = load_from(archive, options);

@@ -29,7 +29,7 @@ Result<nn::SaveReport> save_model(const nn::Sequential& model, const std::string
 
 struct LoadModelOptions {
   std::shared_ptr<Execution> execution{};  // null: of `backend`
-  std::string backend{};                   // empty: the default
+  std::string backend{};                   // empty: the default for training
   std::optional<DType> dtype{};            // absent: each tensor as the file has it
   bool strict = false;                     // missing tensors, and those that no layer claims, are kNotFound
   bool keep_mismatched = false;            // a tensor of another shape leaves the first value, and is reported

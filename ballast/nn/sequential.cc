@@ -5,6 +5,7 @@
 #include <array>
 #include <cstring>
 
+#include "ballast/backends/backends.h"
 #include "ballast/base/json.h"
 #include "ballast/io/guard.h"
 #include "ballast/nn/initialize.h"
@@ -135,7 +136,7 @@ Result<Tensor> Sequential::forward(Context& context, const Tensor& x) {
 
 Result<Tensor> Sequential::run(const Tensor& x) {
   if (execution_ == nullptr) {
-    BALLAST_TRY(execution_, Execution::open());
+    BALLAST_TRY(execution_, Execution::open(default_backend(true)));  // it may be trained next
   }
   return forward(execution_->context(), x);
 }

@@ -189,6 +189,13 @@ std::vector<DType> block_types_of(const ParamSource& source) {
   return types;
 }
 
+// Implementations that a program adds are mostly written for the host's memory, so nothing else is chosen for them.
+Result<std::shared_ptr<Execution>> open_execution(const LoadOptions& options) {
+  if (options.own_backend != nullptr) return Execution::open(*options.own_backend, options.threads);
+  const bool is_for_host = options.extend && options.backend.empty();
+  return Execution::open(is_for_host ? "cpu" : std::string_view(options.backend), options.threads);
+}
+
 }  // namespace
 
 LoadedModel::LoadedModel(std::unique_ptr<State> state) : state_(std::move(state)) {}
@@ -243,9 +250,7 @@ Result<std::unique_ptr<LoadedModel>> load_model(const ModelSource& source, const
   return guarded([&]() -> Result<std::unique_ptr<LoadedModel>> {
     const std::string& path = source.name();
     auto state = std::make_unique<LoadedModel::State>();
-    BALLAST_TRY(state->execution, options.own_backend != nullptr
-                                      ? Execution::open(*options.own_backend, options.threads)
-                                      : Execution::open(options.backend, options.threads));
+    BALLAST_TRY(state->execution, open_execution(options));
     const bool wants_budget = options.param_budget || options.param_budget_fraction;
     BALLAST_TRY(auto archive, source.archive(wants_budget ? FileAccess::kPositional : FileAccess::kMapped));
     const Description& file = archive->description();

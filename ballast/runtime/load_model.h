@@ -28,7 +28,7 @@ class Registry;         // ops/registry.h
 struct ResidencyStats;  // params/param_store.h
 
 struct LoadOptions {
-  std::string backend{};                                         // empty: the default
+  std::string backend{};                                         // empty: the default; "cpu" where `extend` is set
   const Backend* own_backend = nullptr;                          // instead; must outlive the model
   unsigned threads = 0;                                          // 0: as many as the machine has
   Numerics numerics = Numerics::kFast;                           // of products with quantised or bf16 weights

@@ -13,6 +13,8 @@ namespace {
 struct Ledger {
   uint64_t taken = 0;  // bytes that are out
   bool is_full = false;
+  uint64_t most = UINT64_MAX;  // that it has
+  bool is_lost = false;
 };
 
 class CountedMemory final : public DeviceMemory {
@@ -35,7 +37,8 @@ class CountingDevice final : public Device {
   std::string_view name() const override { return "counting"; }
   const DeviceLimits& limits() const override { return limits_; }
   Result<std::unique_ptr<DeviceMemory>> allocate(uint64_t bytes) override {
-    if (ledger_->is_full) return make_error(ErrorCode::kOutOfMemory, "full");
+    if (ledger_->is_lost) return make_error(ErrorCode::kIo, "lost");
+    if (ledger_->is_full || ledger_->taken + bytes > ledger_->most) return make_error(ErrorCode::kOutOfMemory, "full");
     return std::unique_ptr<DeviceMemory>(new CountedMemory(ledger_, std::vector<std::byte>(bytes)));
   }
   Result<std::shared_ptr<Queue>> open_queue() override { return make_error(ErrorCode::kUnsupported, "none"); }
@@ -108,9 +111,33 @@ TEST(DeviceWorkspace, SaysWhichTensorADeviceHasNoRoomFor) {
   const auto tensor = workspace.make({3, 5}, DType::kF64);
   ASSERT_FALSE(tensor);
   EXPECT_EQ(tensor.error().code, ErrorCode::kOutOfMemory);
-  EXPECT_EQ(tensor.error().message, "no memory for a tensor f64 [3, 5]");
+  EXPECT_TRUE(tensor.error().message.starts_with("no memory for a tensor f64 [3, 5]: ")) << tensor.error().message;
   counting.ledger->is_full = false;
   EXPECT_TRUE(workspace.make({3, 5}, DType::kF64)) << "it goes on when there is room again";
+}
+
+TEST(DeviceWorkspace, GivesFreeMemoryBackWhereADeviceHasNoRoom) {
+  Counting counting;
+  Workspace workspace(counting.queue);
+  counting.ledger->most = 1024 + 256;
+  const Tensor kept = *workspace.make({64});
+  { const Tensor dropped = *workspace.make({256}); }
+  EXPECT_EQ(counting.ledger->taken, 1024U + 256U);
+  const auto tensor = workspace.make({128});
+  ASSERT_TRUE(tensor) << tensor.error().message;
+  EXPECT_EQ(counting.ledger->taken, 512U + 256U);
+  EXPECT_FALSE(workspace.make({256})) << "what tensors have stays";
+  EXPECT_EQ(workspace.peak_bytes(), 1024U + 256U);
+}
+
+TEST(DeviceWorkspace, SaysWhatElseADeviceFailsWith) {
+  Counting counting;
+  Workspace workspace(counting.queue);
+  counting.ledger->is_lost = true;
+  const auto tensor = workspace.make({3});
+  ASSERT_FALSE(tensor);
+  EXPECT_EQ(tensor.error().code, ErrorCode::kIo);
+  EXPECT_EQ(tensor.error().message, "no memory for a tensor f32 [3]: lost");
 }
 
 TEST(HostDevice, HasMemoryThatTheHostReaches) {

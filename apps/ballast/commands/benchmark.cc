@@ -14,6 +14,7 @@
 #include "apps/ballast/seconds_now.h"
 #include "apps/ballast/terminal/console.h"
 #include "apps/ballast/terminal/interrupt.h"
+#include "ballast/backends/backends.h"
 #include "ballast/backends/cpu/machine.h"
 #include "ballast/base/human_size.h"
 #include "ballast/engine/generator.h"
@@ -128,11 +129,18 @@ Result<TextRound> run_text(const BenchmarkFlags& flags, LoadedModel& model, cons
   return round;
 }
 
+// Counting works wherever the model computes, and not only on the host.
+ModelFlags counting_flags(const BenchmarkFlags& flags, WorkCount& count) {
+  ModelFlags counting = flags.model;
+  if (counting.load.backend.empty()) counting.load.backend = default_backend().name;
+  counting.load.extend = [&count](Registry& registry) { return count_work(registry, count); };
+  return counting;
+}
+
 // What one prefill and one step of decoding compute and read.
 Result<std::pair<WorkCount, WorkCount>> count_text(const BenchmarkFlags& flags, const std::vector<TokenId>& prompt) {
   WorkCount count;
-  ModelFlags counting = flags.model;
-  counting.load.extend = [&count](Registry& registry) { return count_work(registry, count); };
+  const ModelFlags counting = counting_flags(flags, count);
   BALLAST_TRY(const auto running, RunningModel::load(counting));
   BALLAST_CHECK(run_text(flags, running->model(), prompt, 0, 0));
   const WorkCount prefill = count;
@@ -201,8 +209,7 @@ Result<ModelInput> some_images(const BenchmarkFlags& flags, LoadedModel& model) 
 
 Result<WorkCount> count_images(const BenchmarkFlags& flags) {
   WorkCount count;
-  ModelFlags counting = flags.model;
-  counting.load.extend = [&count](Registry& registry) { return count_work(registry, count); };
+  const ModelFlags counting = counting_flags(flags, count);
   BALLAST_TRY(const auto running, RunningModel::load(counting));
   BALLAST_TRY(const ModelInput input, some_images(flags, running->model()));
   BALLAST_TRY([[maybe_unused]] const Tensor output, running->model().forward(input));

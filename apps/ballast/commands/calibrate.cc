@@ -10,6 +10,7 @@
 #include "apps/ballast/output/text.h"
 #include "apps/ballast/terminal/progress_bar.h"
 #include "apps/ballast/terminal/streams.h"
+#include "ballast/backends/backends.h"
 #include "ballast/edit/importance_file.h"
 #include "ballast/models/model.h"
 #include "ballast/text/calibration.h"
@@ -38,7 +39,8 @@ Result<Perplexity> read_through(const TextModel& model, const std::string& text_
 Result<Calibration> collect(const CalibrationFlags& flags, const std::string& model_path, unsigned threads,
                             Console& console) {
   ImportanceCollector collector;
-  TextModelOptions options{.load = {.threads = threads}};
+  // It watches wherever the model computes, and not only on the host.
+  TextModelOptions options{.load = {.backend = std::string(default_backend().name), .threads = threads}};
   options.load.extend = [&collector](Registry& registry) { return collector.attach(registry); };
   BALLAST_TRY(const TextModel model, TextModel::open(model_path, options));
   BALLAST_TRY(const Perplexity perplexity, read_through(model, flags.text, console));

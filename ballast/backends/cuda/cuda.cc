@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <mutex>
+#include <span>
 #include <utility>
 
 #include "ballast/backends/backends.h"
@@ -12,6 +14,7 @@
 #include "ballast/backends/cuda/families.h"
 #include "ballast/backends/cuda/kernel_image.h"
 #include "ballast/backends/cuda/weight_access.h"
+#include "ballast/io/process_id.h"
 
 namespace ballast {
 
@@ -36,9 +39,16 @@ Result<Machine> look_around() {
   return Machine{std::move(driver), std::move(devices)};
 }
 
+// The driver serves the process that started it, and none that this one forks.
 const Result<Machine>& machine() {
+  static const int64_t first_process = process_id();
   static const auto* const found = new Result<Machine>(look_around());
-  return *found;
+  if (!*found || process_id() == first_process) return *found;
+  static const auto* const forked = new Result<Machine>(
+      make_error(ErrorCode::kUnsupported,
+                 "CUDA: it cannot be used after fork(), because the parent process has used it: start processes with "
+                 "spawn, or compute with the backend \"cpu\""));
+  return *forked;
 }
 
 Status check_architecture(const DeviceInfo& info) {
@@ -64,6 +74,16 @@ Result<const DeviceInfo*> find_device(size_t index) {
 
 constexpr size_t kMostDevices = 16;
 
+Result<const DeviceInfo*> find_first() {
+  const Result<Machine>& found = machine();
+  if (!found) return found.error();
+  const std::span<const DeviceInfo> devices = found->devices;
+  const DeviceInfo* first =
+      cuda::first_usable(devices.first(std::min(devices.size(), kMostDevices)), cuda::kernel_architectures());
+  if (first == nullptr) return std::move(check_architecture(devices.front())).error();
+  return first;
+}
+
 // Opened once and kept, with its kernels: executions come and go.
 Result<std::shared_ptr<Device>> open_numbered(size_t index) {
   BALLAST_TRY(const DeviceInfo* info, find_device(index));
@@ -77,12 +97,25 @@ Result<std::shared_ptr<Device>> open_numbered(size_t index) {
   return std::shared_ptr<Device>(device);
 }
 
+Result<std::shared_ptr<Device>> open_first() {
+  BALLAST_TRY(const DeviceInfo* info, find_first());
+  return open_numbered(static_cast<size_t>(info->index));
+}
+
+std::string_view level_of_first() {
+  static const auto* const name = [] {
+    const auto info = find_first();
+    return new std::string(info ? (*info)->architecture() : "none");
+  }();
+  return *name;
+}
+
 std::string_view level_of(size_t index) {
   static auto* const names = [] {
     auto* made = new std::array<std::string, kMostDevices>();
     for (size_t i = 0; i < kMostDevices; ++i) {
       const auto info = find_device(i);
-      (*made)[i] = info ? (*info)->architecture() : "not here";
+      (*made)[i] = info ? (*info)->architecture() : "none";
     }
     return made;
   }();
@@ -98,15 +131,11 @@ std::string device_line(const DeviceInfo& info) {
 Result<std::vector<std::string>> describe_machine() {
   const Result<Machine>& found = machine();
   if (!found) return found.error();
-  bool is_usable = false;
+  BALLAST_CHECK(find_first());
   std::vector<std::string> lines = {fmt::format("NVIDIA driver for CUDA {}.{}; kernels for {}",
                                                 found->driver->version() / 1000, found->driver->version() % 1000 / 10,
                                                 cuda::kernel_architectures())};
-  for (const DeviceInfo& info : found->devices) {
-    is_usable |= static_cast<bool>(check_architecture(info));
-    lines.push_back(device_line(info));
-  }
-  if (!is_usable) return std::move(check_architecture(found->devices.front())).error();
+  for (const DeviceInfo& info : found->devices) lines.push_back(device_line(info));
   return lines;
 }
 
@@ -131,13 +160,13 @@ void add_cuda_implementations(Registry& registry) {
   }
 }
 
-template <size_t kIndex>
-constexpr Backend numbered(std::string_view name, Result<std::vector<std::string>> (*find_devices)()) {
+constexpr Backend make_backend(std::string_view name, decltype(Backend::open_device) open_device,
+                               decltype(Backend::level) level, decltype(Backend::find_devices) find_devices) {
   return Backend{
       .name = name,
       .summary = "NVIDIA GPUs",
-      .open_device = [] { return open_numbered(kIndex); },
-      .level = [] { return level_of(kIndex); },
+      .open_device = open_device,
+      .level = level,
       .block_arithmetic = block_arithmetic,
       .add_implementations = add_cuda_implementations,
       .find_devices = find_devices,
@@ -151,13 +180,14 @@ constexpr std::array<std::string_view, kMostDevices> kNames = {
 
 template <size_t... kIndices>
 constexpr auto make_numbered(std::index_sequence<kIndices...>) {
-  return std::array<Backend, kMostDevices>{
-      numbered<kIndices>(kNames[kIndices], [] { return describe_numbered(kIndices); })...};
+  return std::array<Backend, kMostDevices>{make_backend(
+      kNames[kIndices], [] { return open_numbered(kIndices); }, [] { return level_of(kIndices); },
+      [] { return describe_numbered(kIndices); })...};
 }
 
 }  // namespace
 
-constinit const Backend kCudaBackend = numbered<0>("cuda", describe_machine);
+constinit const Backend kCudaBackend = make_backend("cuda", open_first, level_of_first, describe_machine);
 
 const Backend* find_cuda_backend(std::string_view name) {
   static const auto backends = make_numbered(std::make_index_sequence<kMostDevices>());

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <new>
 
+#include "ballast/backends/cuda/architectures.h"
 #include "ballast/backends/cuda/kernel_image.h"
 
 namespace ballast::cuda {
@@ -57,6 +58,12 @@ Result<std::vector<DeviceInfo>> list_devices(const Driver& driver) {
   }
   if (devices.empty()) return driver.error(kDriverNoDevice, "looking for a device");
   return devices;
+}
+
+const DeviceInfo* first_usable(std::span<const DeviceInfo> devices, std::string_view architectures) {
+  const auto found =
+      std::ranges::find_if(devices, [&](const DeviceInfo& info) { return runs_on(architectures, info.facts); });
+  return found == devices.end() ? nullptr : &*found;
 }
 
 // ---------------------------------------------------------------- CudaDevice
@@ -190,6 +197,13 @@ void CudaDevice::give_back(PinnedMemory memory) {
   constexpr size_t kMostSpare = 8;
   const std::lock_guard lock(mutex_);
   if (memory.data() != nullptr && spare_pinned_.size() < kMostSpare) spare_pinned_.push_back(std::move(memory));
+}
+
+std::optional<uint64_t> CudaDevice::free_memory() const {
+  make_current();
+  size_t free = 0, total = 0;
+  if (driver_->memory_info(&free, &total) != kDriverSuccess) return std::nullopt;
+  return free;
 }
 
 void CudaDevice::note_fallback(std::string_view name) {

@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -32,6 +34,8 @@ struct DeviceInfo {
   std::string architecture() const;  // "sm_90"
 };
 Result<std::vector<DeviceInfo>> list_devices(const Driver& driver);
+// The first that kernels for these architectures run on; null: none.
+const DeviceInfo* first_usable(std::span<const DeviceInfo> devices, std::string_view architectures);
 
 class CudaDevice;
 
@@ -68,7 +72,8 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   const DeviceLimits& limits() const override { return limits_; }
   Result<std::unique_ptr<DeviceMemory>> allocate(uint64_t bytes) override;
   Result<std::shared_ptr<Queue>> open_queue() override;
-  std::vector<std::string_view> fallbacks() const override;
+  std::optional<uint64_t> free_memory() const override;
+  std::vector<std::string_view> fallbacks() const override;  // of all models, because one device serves them all
 
   const Driver& driver() const { return *driver_; }
   const DeviceInfo& info() const { return info_; }
@@ -148,6 +153,8 @@ class CudaQueue final : public Queue {
   Status launch(Kernel kernel, const Grid& grid, std::span<const void* const> arguments, std::span<const size_t> sizes);
   // The next kernel waits for the one before from its beginning: that one makes parameters.
   void keep_next_apart() { next_may_overlap_ = false; }
+  // The first error since finish(), of what the driver refused at once.
+  const Status& status() const { return status_; }
   CudaDevice& cuda_device() const { return *device_; }
   DriverStream stream() const { return stream_; }
   // For what the host computes in place of the device.

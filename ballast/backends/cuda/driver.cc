@@ -18,17 +18,22 @@ std::string version_text(int version) { return fmt::format("{}.{}", version / 10
 // By their numbers in cuda.h, which never change.
 std::string_view driver_advice(DriverCode code) {
   switch (code) {
-    case kDriverOutOfMemory: return "use a smaller model, quantised weights or a shorter context, or another device";
+    case kDriverOutOfMemory:
+      return "use a smaller model, quantised weights, a shorter context or another device, or compute with the backend "
+             "\"cpu\"";
     case kDriverNoDevice: return "there is no NVIDIA GPU that this process may use; see CUDA_VISIBLE_DEVICES";
     case kDriverNoBinary:
     case kDriverUnsupportedPtx: return "this GPU is not among those that the kernels were compiled for";
-    case kDriverTooOld:
-    case 35: return "update the NVIDIA driver";
+    case kDriverMismatch:
+      return "the driver's library and its kernel module are of different versions: restart the machine";
     case 3:  // not initialised
     case 4:  // deinitialised
+      return "nvidia-smi tells whether the driver works; CUDA cannot be used after fork(): start processes with spawn";
     case 999:
       return "nvidia-smi tells whether the driver works; after an update of the driver the machine needs a restart";
-    case 46: return "another process has the device for itself";
+    case 46:
+      return "another process has the device for itself: wait for it, use another device, or compute with the backend "
+             "\"cpu\"";
     case 214:  // an error of the memory that could not be corrected
     case 700:
     case 702:
@@ -48,7 +53,7 @@ ErrorCode error_code(DriverCode code) {
     case kDriverNoDevice:
     case kDriverNoBinary:
     case kDriverUnsupportedPtx:
-    case kDriverTooOld: return ErrorCode::kUnsupported;
+    case kDriverMismatch: return ErrorCode::kUnsupported;
     default: return ErrorCode::kIo;
   }
 }
@@ -99,7 +104,8 @@ Status Driver::start() {
 }
 
 Result<std::shared_ptr<const Driver>> Driver::open(const std::string& library) {
-  void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL);
+  // Its threads may outlive a start that failed, so its code stays.
+  void* const handle = dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
   if (handle == nullptr) {
     const char* const reason = dlerror();
     return make_error(ErrorCode::kUnsupported,

@@ -45,7 +45,7 @@ inline constexpr int kDriverMayOverlap = 6;
 
 inline constexpr DriverCode kDriverSuccess = 0, kDriverInvalidValue = 1, kDriverOutOfMemory = 2, kDriverNoDevice = 100,
                             kDriverNoBinary = 209, kDriverUnsupportedPtx = 222, kDriverNotFound = 500,
-                            kDriverNotReady = 600, kDriverTooOld = 803;
+                            kDriverNotReady = 600, kDriverMismatch = 803;
 
 // X(member, symbol, parameters): every function that is called, in the version that its symbol names.
 #define BALLAST_CUDA_DRIVER(X)                                                                                         \

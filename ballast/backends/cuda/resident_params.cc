@@ -12,17 +12,16 @@ namespace {
 
 constexpr unsigned kUploadEvent = 2;  // CU_EVENT_DISABLE_TIMING
 
+// A queue with an error leaves out what is put in behind it, and what it was to fill holds anything. The error is told
+// here, because the functional fails with it: the next pass starts anew.
+Status check_went_in(CudaQueue& queue) { return queue.status() ? Status() : queue.finish(); }
+
 }  // namespace
 
-ResidentParams::~ResidentParams() {
-  for (const Entry& entry : entries_) {
-    for (const auto& copy : entry.copies) drop(*copy);
-  }
-}
-
-void ResidentParams::drop(const Copy& copy) {
-  device_->make_current();
-  if (copy.made != nullptr) device_->driver().event_destroy(copy.made);
+ResidentParams::Copy::~Copy() {
+  if (made == nullptr) return;
+  device.make_current();
+  device.driver().event_destroy(made);
 }
 
 ResidentParams& ResidentParams::of(const Context& context, ParamStore& store) {
@@ -73,7 +72,7 @@ Result<std::unique_ptr<ResidentParams::Copy>> ResidentParams::make_copy(const Pa
     return std::move(memory).error().with_context(
         fmt::format("{}: parameter \"{}\"", param.store().source().name(), param.name()));
   }
-  auto copy = std::make_unique<Copy>();
+  auto copy = std::make_unique<Copy>(*device_);
   copy->name = name;
   copy->memory = *std::move(memory);
   return copy;
@@ -82,11 +81,12 @@ Result<std::unique_ptr<ResidentParams::Copy>> ResidentParams::make_copy(const Pa
 Status ResidentParams::upload(Context& context, const Param& param, DeviceMemory& memory) {
   CudaQueue& queue = queue_of(context);
   uint64_t offset = 0;
-  return for_each_tile(param, [&](const Lease& lease) -> Status {
+  BALLAST_CHECK(for_each_tile(param, [&](const Lease& lease) -> Status {
     queue.copy_in({&memory, offset}, lease.bytes(), &context.threads());
     offset += lease.bytes().size();
     return {};
-  });
+  }));
+  return check_went_in(queue);
 }
 
 Result<CudaPointer> ResidentParams::stored(Context& context, const Param& param) {
@@ -138,6 +138,7 @@ Status ResidentParams::fill_form(Context& context, const Param& param, const Wei
   BALLAST_TRY(const CudaPointer address, ready(*stored, queue));
   const WeightSpan span{address, param.dtype(), param.rows(), param.row_bytes()};
   BALLAST_CHECK(form.make(context, span, device_address(*copy.memory)));
+  BALLAST_CHECK(check_went_in(queue));
   return mark_made(copy, queue);
 }
 

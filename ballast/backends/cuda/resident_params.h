@@ -16,7 +16,6 @@ namespace ballast::cuda {
 class ResidentParams {
  public:
   explicit ResidentParams(std::shared_ptr<CudaDevice> device) : device_(std::move(device)) {}
-  ~ResidentParams();
 
   // Of the context's device.
   static ResidentParams& of(const Context& context, ParamStore& store);
@@ -27,6 +26,12 @@ class ResidentParams {
 
  private:
   struct Copy {
+    explicit Copy(const CudaDevice& device_) : device(device_) {}
+    ~Copy();
+    Copy(const Copy&) = delete;
+    Copy& operator=(const Copy&) = delete;
+
+    const CudaDevice& device;
     std::string name;  // of the form; empty: as stored
     std::unique_ptr<DeviceMemory> memory;
     const CudaQueue* maker = nullptr;  // whose work on it may not be done
@@ -43,7 +48,6 @@ class ResidentParams {
   Status upload(Context& context, const Param& param, DeviceMemory& memory);
   Status fill_form(Context& context, const Param& param, const WeightForm& form, Copy& copy);
   Copy* keep(const Param& param, std::unique_ptr<Copy> copy);
-  void drop(const Copy& copy);
 
   const std::shared_ptr<CudaDevice> device_;
   std::mutex mutex_;
