@@ -360,16 +360,17 @@ struct BatchShare {
 
 // Several for each thread, because a byte does not take equally long everywhere.
 std::vector<BatchShare> shares_of(std::span<const std::string_view> texts, unsigned threads) {
+  constexpr size_t kTextCost = 16;  // of a text, however short, in bytes
   constexpr size_t kLeast = size_t{1} << 10, kMost = size_t{1} << 18, kSharesOfThread = 8;
   if (threads == 0) threads = std::max(1U, std::thread::hardware_concurrency());
   size_t total = 0;
-  for (const std::string_view text : texts) total += text.size();
+  for (const std::string_view text : texts) total += text.size() + kTextCost;
   const size_t wanted = std::clamp(total / (threads * kSharesOfThread), kLeast, kMost);
   std::vector<BatchShare> shares;
   for (size_t i = 0; i < texts.size(); ++i) {
     if (shares.empty() || shares.back().bytes >= wanted) shares.push_back({i, i, 0});
     shares.back().end = i + 1;
-    shares.back().bytes += texts[i].size();
+    shares.back().bytes += texts[i].size() + kTextCost;
   }
   return shares;
 }

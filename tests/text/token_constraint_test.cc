@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <map>
+#include <optional>
 #include <random>
 
 #include "ballast/base/utf8.h"
@@ -79,6 +80,17 @@ TEST(TokenConstraint, AllowsTheEndExactlyWhereTheTextIsComplete) {
   const Status broken = rule(logits, text);
   ASSERT_FALSE(broken);
   EXPECT_THAT(broken.error().message, HasSubstr("breaks the constraint"));
+}
+
+TEST(TokenConstraint, IsAbandonedOnceNobodyHasTheConstraint) {
+  const auto trees = trees_of(default_tokenizer());
+  auto constraint = std::make_optional(*Constraint::of_regex("ab?"));
+  const auto made = TokenConstraint::make(*constraint, trees);
+  ASSERT_TRUE(made);
+  EXPECT_TRUE(made->is_of(*constraint));
+  EXPECT_FALSE(made->is_abandoned());
+  constraint.reset();
+  EXPECT_TRUE(made->is_abandoned());
 }
 
 TEST(TokenConstraint, ATextThatCannotEndIsAnError) {

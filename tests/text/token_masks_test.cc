@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <chrono>
 #include <random>
 
 #include "ballast/text/constraint.h"
@@ -278,25 +277,111 @@ TEST(TokenMasks, OfAThousandChoicesCostNoMoreThanOfFew) {
   compare_masks(grammar, RandomVocabulary(5, 500).trees, 5, 40);
 }
 
-TEST(TokenMasks, OfHostileGrammarsTakeBoundedTime) {
-  std::string overlapping = "root ::= (", nested = "[a-z]";
+std::string times(size_t count, std::string_view text) {
+  std::string all;
+  for (; count > 0; --count) all += text;
+  return all;
+}
+
+// Behind `depth` times "x", it is at `last` in 2^depth ways.
+std::string many_ways_to(int depth, const std::string& last) {
+  std::string text = "root ::= r0\n";
+  for (int i = 0; i < depth; ++i) {
+    const std::string next = "r" + std::to_string(i + 1);
+    text += "r" + std::to_string(i) + " ::= \"x\" " + next + " \"b\" | \"x\" " + next + " \"c\"\n";
+  }
+  return text + "r" + std::to_string(depth) + " ::= " + last + "\n";
+}
+
+// As many ways as fit, none of which can be entered: d never ends.
+std::string many_endless_calls() { return "\"y\"" + times(30'000, "|d\"a\""); }
+constexpr std::string_view kEndless = "\nd ::= \"b\" d\n";
+
+struct HostileGrammar {
+  std::string text, prefix;
+};
+
+std::vector<HostileGrammar> hostile_grammars() {
+  std::string overlapping = "root ::= (", nested = "[a-z]", letters;
   for (int i = 0; i < 900; ++i)
     overlapping += (i == 0 ? "" : " | ") + std::string("[a-z]{") + std::to_string(i + 1) + "} \"-\"";
   for (int i = 0; i < 6; ++i) nested = "(" + nested + "{1,1000} | " + nested + "{2,70}){1,999}";
+  for (char c = 'a'; c < 'y'; ++c) letters += std::string("[") + c + "]e|";
+  return {
+      {overlapping + ")*", ""},
+      {"root ::= " + nested, ""},
+      {"root ::= (.* [a-z]{1,9}){1,900}", ""},
+      {many_ways_to(9, "[ -~] e\ne ::= " + letters + many_endless_calls()) + std::string(kEndless), "xxxxxxxxx"},
+      {many_ways_to(9, "\"a\" e\ne ::= " + many_endless_calls()) + std::string(kEndless), "xxxxxxxxx"},
+      {many_ways_to(7, "\"a\" e\ne ::= [ -~] e" + times(40'000, "|[\t]")), "xxxxxxx"},
+  };
+}
+
+TEST(TokenMasks, OfHostileGrammarsTakeBoundedWorkAndMemory) {
   const SharedTrees trees = RandomVocabulary(7, 2000).trees;
-  const std::string grammars[] = {overlapping + ")*", "root ::= " + nested, "root ::= (.* [a-z]{1,9}){1,900}"};
-  for (const std::string& text : grammars) {
-    const auto grammar = compile_gbnf(text);
-    ASSERT_TRUE(grammar) << grammar.error().message;
-    TokenMasks masks(*grammar, trees);
-    Matcher matcher(*grammar);
+  for (const auto& [text, prefix] : hostile_grammars()) {
+    SCOPED_TRACE(text.substr(0, 60));
+    const SharedGrammar grammar = grammar_of(text);
+    ASSERT_TRUE(grammar);
+    TokenMasks masks(grammar, trees);
+    Matcher matcher(grammar);
+    ASSERT_TRUE(matcher.advance(prefix));
     TokenBits bits;
-    const auto start = std::chrono::steady_clock::now();
-    for (int i = 0; i < 20 && matcher.advance(uint8_t{'a'}); ++i) {
-      if (!masks.find_allowed(matcher, false, bits)) break;  // it says that the grammar is too ambiguous
+    for (int i = 0; i < 20; ++i) {
+      const uint64_t before = masks.automaton().work();
+      const Status found = masks.find_allowed(matcher, false, bits);
+      EXPECT_LE(masks.automaton().work() - before, TokenMasks::kMostWork + 2 * MatchStepper::kMostStepWork);
+      EXPECT_LE(masks.automaton().bytes(), TokenMasks::kMostBytes);
+      EXPECT_LE(matcher.stacks().bytes(), TokenMasks::kMostBytes);
+      if (!found || !matcher.advance(uint8_t{'a'})) break;  // it says that the grammar is too ambiguous
     }
-    EXPECT_LT(std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(), 60)
-        << text.substr(0, 60);
+  }
+}
+
+TEST(TokenMasks, ThatAreEmptyForWantOfThreadsSayThatTheGrammarIsTooAmbiguous) {
+  std::string last = "[a] \"0\"";
+  for (int i = 1; i < 40; ++i) last += " | [a] \"" + std::to_string(i) + "\"";
+  const SharedGrammar grammar = grammar_of(many_ways_to(7, last));
+  TokenMasks masks(grammar, RandomVocabulary(7, 500).trees);
+  Matcher matcher(grammar);
+  ASSERT_TRUE(matcher.advance("xxxxxxx"));
+  TokenBits bits;
+  const Status found = masks.find_allowed(matcher, false, bits);
+  ASSERT_FALSE(found);
+  EXPECT_EQ(found.error().code, ErrorCode::kUnsupported);
+}
+
+// ---------------------------------------------------------------- steps
+
+TEST(Matcher, MakesNoFramesForRulesThatCannotBeEntered) {
+  const SharedGrammar grammar =
+      grammar_of(many_ways_to(9, "\"a\" e\ne ::= " + many_endless_calls()) + std::string(kEndless));
+  Matcher matcher(grammar);
+  ASSERT_TRUE(matcher.advance("xxxxxxxxx"));
+  matcher.advance(uint8_t{'a'});
+  EXPECT_LE(matcher.stacks().size(), 4 * MatchStepper::kMostThreads);
+}
+
+TEST(Matcher, RefusesATokenThatWouldTakeTooLong) {
+  const SharedGrammar grammar = grammar_of(many_ways_to(7, "\"a\" e\ne ::= [ -~] e" + times(40'000, "|[\t]")));
+  Matcher matcher(grammar);
+  ASSERT_TRUE(matcher.advance("xxxxxxx"));
+  EXPECT_FALSE(matcher.advance("a word"));
+  EXPECT_TRUE(matcher.overflowed());
+  EXPECT_TRUE(matcher.advance("a"));  // nothing has changed
+}
+
+TEST(Matcher, ATextIsNotCompleteWhereItsLastByteNeedsTooManyThreads) {
+  std::string rules;
+  for (int i = 0; i < 11; ++i) {
+    const std::string next = "r" + std::to_string(i + 1);
+    rules += "\nr" + std::to_string(i) + " ::= " + next + " \"b\" | " + next + " \"c\"";
+  }
+  for (const char* root : {"root ::= \"a\" | [a] r0", "root ::= [a] r0 | \"a\""}) {
+    Matcher matcher(grammar_of(root + rules + "\nr11 ::= \"x\""));
+    EXPECT_FALSE(matcher.advance(uint8_t{'a'})) << root;
+    EXPECT_TRUE(matcher.overflowed()) << root;
+    EXPECT_FALSE(matcher.is_complete()) << root;
   }
 }
 
@@ -304,7 +389,7 @@ TEST(TokenMasks, OfHostileGrammarsTakeBoundedTime) {
 
 TEST(MatchAutomaton, AStringIsOneStateWhereverItsLimitIsFar) {
   const SharedGrammar grammar = grammar_of("root ::= \"\\\"\" [a-z]{0,100} \"\\\"\"");
-  MatchAutomaton automaton(grammar, TokenMasks::kMostBytes);
+  MatchAutomaton automaton(grammar);
   Matcher matcher(grammar);
   ASSERT_TRUE(matcher.advance("\"ab"));
   const auto early = automaton.state_of(matcher, 16);
@@ -318,7 +403,7 @@ TEST(MatchAutomaton, AStringIsOneStateWhereverItsLimitIsFar) {
 
 TEST(MatchAutomaton, ForgetsAllButTheStatesThatAreAskedFor) {
   const SharedGrammar grammar = grammar_of("root ::= \"(\" root? [a-z]{2,90} \")\"");
-  MatchAutomaton automaton(grammar, TokenMasks::kMostBytes);
+  MatchAutomaton automaton(grammar);
   auto state = automaton.state_of(Matcher(grammar), 0);
   for (int i = 0; i < 100; ++i) state = automaton.next(state, '(');
   const size_t before = automaton.bytes();

@@ -6,6 +6,8 @@ namespace ballast {
 
 namespace {
 
+constexpr size_t kFramesPerWork = 8;  // passing over a frame is that much quicker than moving it
+
 size_t hash_of_threads(std::span<const MatchThread> threads) {
   uint64_t hash = threads.size();
   for (const MatchThread& thread : threads) {
@@ -23,20 +25,8 @@ uint32_t count_from_afar(const GrammarRepeat& repeat, uint32_t count, uint32_t l
 
 }  // namespace
 
-MatchAutomaton::MatchAutomaton(std::shared_ptr<const Grammar> grammar, size_t most_bytes)
-    : grammar_(std::move(grammar)), most_bytes_(most_bytes) {
-  clear();
-}
-
-void MatchAutomaton::clear() {
-  stacks_ = StackTree();
-  threads_.clear();
-  states_.clear();
-  steps_.clear();
-  table_.assign(64, kDead);
-  add({});  // kDead
-  add({});  // kEnd
-  std::ranges::fill(steps_, kDead);
+MatchAutomaton::MatchAutomaton(std::shared_ptr<const Grammar> grammar) : grammar_(std::move(grammar)) {
+  forget_but({});
 }
 
 size_t MatchAutomaton::bytes() const {
@@ -59,6 +49,7 @@ MatchAutomaton::State MatchAutomaton::state_of(const Matcher& matcher, uint32_t 
 MatchAutomaton::State MatchAutomaton::compute_step(State state, uint8_t byte) {
   scratch_.clear();
   const auto step = stepper_.advance(*grammar_, stacks_, threads_of(state), byte, scratch_);
+  overflowed_ = overflowed_ || step.overflowed;
   const State reached = find(scratch_, step.ended);
   steps_[state * grammar_->class_count() + grammar_->class_of(byte)] = reached;
   return reached;
@@ -76,10 +67,12 @@ MatchAutomaton::State MatchAutomaton::find(std::vector<MatchThread>& threads, bo
   return table_[place] = add(threads);
 }
 
+// The state comes last: where memory is short, there is none without its threads and steps.
 MatchAutomaton::State MatchAutomaton::add(std::span<const MatchThread> threads) {
-  states_.push_back({static_cast<uint32_t>(threads_.size()), static_cast<uint32_t>(threads.size())});
+  const Threads place = {static_cast<uint32_t>(threads_.size()), static_cast<uint32_t>(threads.size())};
+  steps_.resize((states_.size() + 1) * grammar_->class_count(), kUnknown);
   threads_.insert(threads_.end(), threads.begin(), threads.end());
-  steps_.resize(states_.size() * grammar_->class_count(), kUnknown);
+  states_.push_back(place);
   return static_cast<State>(states_.size() - 1);
 }
 
@@ -93,10 +86,16 @@ void MatchAutomaton::grow_table() {
 }
 
 void MatchAutomaton::forget_but(std::span<State> states) {
-  const StackTree stacks = std::move(stacks_);
-  const std::vector<MatchThread> threads = std::move(threads_);
-  const std::vector<Threads> places = std::move(states_);
-  clear();
+  // Everything is new, so that no capacity stays behind, and there before anything is lost.
+  StackTree stacks;
+  std::vector<MatchThread> threads;
+  std::vector<Threads> places(kEnd + 1);
+  std::vector<State> steps(places.size() * grammar_->class_count(), kDead), table(64, kDead);
+  std::swap(stacks_, stacks);
+  std::swap(threads_, threads);
+  std::swap(states_, places);
+  std::swap(steps_, steps);
+  std::swap(table_, table);
   StackMover mover(stacks, stacks_);
   for (State& state : states) {
     if (state <= kEnd) continue;
@@ -107,6 +106,7 @@ void MatchAutomaton::forget_but(std::span<State> states) {
     moved_ += scratch_.size();
     state = find(scratch_, false);
   }
+  moved_ += stacks_.size() + stacks.size() / kFramesPerWork;
 }
 
 }  // namespace ballast

@@ -23,8 +23,7 @@ class MatchAutomaton {
   // The text may end here, and does not go on.
   static constexpr State kEnd = 1;
 
-  // `most_bytes` is what is_large() says.
-  MatchAutomaton(std::shared_ptr<const Grammar> grammar, size_t most_bytes);
+  explicit MatchAutomaton(std::shared_ptr<const Grammar> grammar);
   const std::shared_ptr<const Grammar>& grammar() const { return grammar_; }
 
   // For texts of at most `longest` bytes: counts that are farther than that from their limits are all the same, so
@@ -36,14 +35,15 @@ class MatchAutomaton {
     return known == kUnknown ? compute_step(state, byte) : known;
   }
 
-  // Memory grows with every step that is new.
+  // A step makes it grow only where it makes work() grow.
   size_t bytes() const;
-  bool is_large() const { return bytes() > most_bytes_; }
   // Forgets all states but these, which get other numbers.
   void forget_but(std::span<State> states);
 
   // What was computed and moved so far.
   uint64_t work() const { return stepper_.work() + moved_; }
+  // Some step needed too many threads or too long. It leads to kDead.
+  bool overflowed() const { return overflowed_; }
 
  private:
   static constexpr State kUnknown = std::numeric_limits<State>::max();
@@ -53,7 +53,6 @@ class MatchAutomaton {
     uint32_t count;
   };
 
-  void clear();
   std::span<const MatchThread> threads_of(State state) const {
     return std::span(threads_).subspan(states_[state].first, states_[state].count);
   }
@@ -64,8 +63,8 @@ class MatchAutomaton {
   void grow_table();
 
   std::shared_ptr<const Grammar> grammar_;
-  size_t most_bytes_;
   uint64_t moved_ = 0;
+  bool overflowed_ = false;
   // What a repetition counts from afar is another thread than what it counts from near, so there may be more of them
   // than in a matcher. It is the matcher that refuses a grammar as too ambiguous.
   MatchStepper stepper_{4 * MatchStepper::kMostThreads};

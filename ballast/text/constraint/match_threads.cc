@@ -28,9 +28,8 @@ uint32_t StackTree::push(uint32_t branch, bool is_repeat, uint32_t what, uint32_
     if (known.parent == branch && known.what == what && known.count == count && known.is_repeat == is_repeat)
       return table_[place];
   }
-  table_[place] = static_cast<uint32_t>(frames_.size());
-  frames_.push_back(made);
-  return table_[place];
+  frames_.push_back(made);  // first: where there is no memory for it, the table must not name it
+  return table_[place] = static_cast<uint32_t>(frames_.size() - 1);
 }
 
 void StackTree::grow_table() {
@@ -91,8 +90,23 @@ bool MatchStepper::is_new(const Item& item) {
 class MatchStepper::Closure {
  public:
   Closure(MatchStepper& stepper, const Grammar& grammar, StackTree& stacks, std::vector<MatchThread>& out)
-      : stepper_(stepper), grammar_(grammar), stacks_(stacks), out_(out), first_(out.size()) {
+      : stepper_(stepper),
+        grammar_(grammar),
+        stacks_(stacks),
+        out_(out),
+        first_(out.size()),
+        most_work_(stepper.work_ + kMostStepWork) {
     stepper_.start_set();
+  }
+
+  bool overflowed() const { return step_.overflowed; }
+
+  // The actions of a state, of which there may be tens of thousands. None where the step has overflowed.
+  std::span<const GrammarAction> look_at(StateId state) {
+    const auto actions = grammar_.actions(state);
+    stepper_.work_ += 1 + actions.size() / kActionsPerWork;
+    if (stepper_.work_ > most_work_) step_.overflowed = true;
+    return step_.overflowed ? actions.first(0) : actions;
   }
 
   void add(const Item& item) {
@@ -125,9 +139,15 @@ class MatchStepper::Closure {
     while (!stepper_.open_.empty() && !step_.overflowed) {
       const Item item = stepper_.open_.back();
       stepper_.open_.pop_back();
-      for (const GrammarAction& action : grammar_.actions(item.state)) follow(item, action);
+      for (const GrammarAction& action : look_at(item.state)) {
+        if (step_.overflowed) break;
+        follow(item, action);
+      }
     }
-    if (step_.overflowed) out_.resize(first_);
+    if (step_.overflowed) {
+      out_.resize(first_);
+      step_.ended = false;  // the text goes no further, so nobody may take it as complete
+    }
     return step_;
   }
 
@@ -151,12 +171,14 @@ class MatchStepper::Closure {
       case GrammarAction::Kind::kByte: return;
       case GrammarAction::Kind::kCall:
         if (!may_be_at(action.next, item.branch)) return;  // a call is of no use where its caller could not finish
+        if (!may_enter(action.what, item.branch)) return;
         return add({action.what, stacks_.push(item.branch, false, action.next, 0), item.fresh + 1});
       case GrammarAction::Kind::kTailCall: return add({action.what, item.branch, item.fresh});
       case GrammarAction::Kind::kRepeat: {
         const GrammarRepeat& repeat = grammar_.repeat(action.what);
         if (!may_be_at(action.next, item.branch)) return;
         if (repeat.least == 0) add({action.next, item.branch, item.fresh});
+        if (step_.overflowed || !may_enter(repeat.body, item.branch)) return;
         return add({repeat.body, stacks_.push(item.branch, true, action.what, 0), item.fresh + 1});
       }
       case GrammarAction::Kind::kEnd: return end_rule(item.branch, item.fresh);
@@ -164,9 +186,12 @@ class MatchStepper::Closure {
   }
 
   // From elsewhere a thread could not reach its end any more.
-  bool may_be_at(StateId state, uint32_t branch) const {
+  bool may_be_at(StateId state, uint32_t branch) const { return is_within(stacks_[branch].depth, state); }
+  // Asked before a frame is made for it: frames that no thread has would be memory without a limit.
+  bool may_enter(StateId body, uint32_t branch) const { return is_within(stacks_[branch].depth + 1, body); }
+  bool is_within(uint32_t depth, StateId state) const {
     const uint32_t needed = grammar_.needed_depth(state);
-    return needed <= Grammar::kMostDepth && stacks_[branch].depth + needed <= Grammar::kMostDepth;
+    return needed <= Grammar::kMostDepth && depth + needed <= Grammar::kMostDepth;
   }
 
   MatchStepper& stepper_;
@@ -174,6 +199,7 @@ class MatchStepper::Closure {
   StackTree& stacks_;
   std::vector<MatchThread>& out_;
   size_t first_;
+  uint64_t most_work_;
   Step step_;
 };
 
@@ -189,9 +215,8 @@ MatchStepper::Step MatchStepper::advance(const Grammar& grammar, StackTree& stac
                                          uint8_t byte, std::vector<MatchThread>& out) {
   Closure closure(*this, grammar, stacks, out);
   for (const MatchThread& thread : from) {
-    const auto actions = grammar.actions(thread.state);
-    work_ += actions.size() / kActionsPerWork;
-    for (const GrammarAction& action : actions) {
+    for (const GrammarAction& action : closure.look_at(thread.state)) {
+      if (closure.overflowed()) break;
       if (action.kind == GrammarAction::Kind::kByte && grammar.set(action.what)[byte]) {
         closure.add({action.next, thread.branch, 0});
       }

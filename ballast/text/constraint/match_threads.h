@@ -77,11 +77,13 @@ class MatchStepper {
  public:
   // More threads at once than any sensible grammar needs.
   static constexpr size_t kMostThreads = 1024;
+  // Of one step: some tens of milliseconds.
+  static constexpr uint64_t kMostStepWork = 1'000'000;
 
   explicit MatchStepper(size_t most_threads = kMostThreads) : most_threads_(most_threads) {}
 
-  // Of a set of threads: what it becomes, appended to `out`. Nothing where a step would have too many threads, which
-  // `overflowed` remembers.
+  // Of a set of threads: what it becomes, appended to `out`. Nothing, and no end, where a step would have too many
+  // threads or take too long, which `overflowed` remembers.
   struct Step {
     bool ended = false;  // the empty stack was popped: the text may end here
     bool overflowed = false;

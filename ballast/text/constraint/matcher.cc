@@ -4,6 +4,13 @@
 
 namespace ballast {
 
+namespace {
+
+// Of all bytes of a token: some tens of milliseconds.
+constexpr uint64_t kMostTokenWork = 500'000;
+
+}  // namespace
+
 Matcher::Matcher(std::shared_ptr<const Grammar> grammar) : grammar_(std::move(grammar)) {
   last_ = stepper_.begin(*grammar_, stacks_, threads_);
   overflowed_ = last_.overflowed;
@@ -24,8 +31,11 @@ bool Matcher::advance(std::string_view bytes) {
   const StackTree stacks = stacks_;
   const std::vector<MatchThread> threads = threads_;
   const MatchStepper::Step last = last_;
+  const uint64_t most_work = stepper_.work() + kMostTokenWork;
   for (const char c : bytes) {
-    if (advance(static_cast<uint8_t>(c))) continue;
+    const bool goes_on = advance(static_cast<uint8_t>(c));
+    overflowed_ = overflowed_ || stepper_.work() > most_work;
+    if (goes_on && !overflowed_) continue;
     stacks_ = stacks;
     threads_ = threads;
     last_ = last;

@@ -16,11 +16,12 @@ class Matcher {
 
   // False, and nothing changes, where no text of the grammar goes on like this.
   bool advance(uint8_t byte);
+  // False, too, where it would take too long: `bytes` are those of a token, and others wait for it.
   bool advance(std::string_view bytes);
 
   // The text so far is one of the grammar.
   bool is_complete() const { return last_.ended; }
-  // The last refusal was for want of threads: the grammar is too ambiguous there.
+  // The last refusal was for want of threads or time: the grammar is too ambiguous there.
   bool overflowed() const { return overflowed_; }
 
   const Grammar& grammar() const { return *grammar_; }

@@ -104,9 +104,9 @@ class TextRule {
 
   Error too_many_ways() const {
     return make_error(ErrorCode::kUnsupported,
-                      fmt::format("the grammar can match the text in more than {} ways at once after {}; make its "
-                                  "alternatives begin differently",
-                                  MatchStepper::kMostThreads, tail()));
+                      fmt::format("the grammar can match the text after {} in too many ways at once: more than {}, or "
+                                  "so many that following them takes too long; make its alternatives begin differently",
+                                  tail(), MatchStepper::kMostThreads));
   }
 
   std::string tail() const {

@@ -1,12 +1,13 @@
 #include "ballast/text/constraint/token_masks.h"
 
+#include <algorithm>
+
 namespace ballast {
 
 namespace {
 
-// Steps of threads for one token: about a second.
-constexpr uint64_t kMostMaskWork = 20'000'000;
-constexpr uint32_t kNodesBetweenChecks = 64;
+// Of an entry of a table of kinds, roughly.
+constexpr size_t kStayingBytes = 48;
 
 void add_token(TokenBits& bits, TokenId id) { bits[id / 64] |= uint64_t{1} << (id % 64); }
 void remove_token(TokenBits& bits, TokenId id) { bits[id / 64] &= ~(uint64_t{1} << (id % 64)); }
@@ -27,18 +28,18 @@ class TokenMasks::Walk {
     levels_[0] = state;
   }
 
-  // False: it took too long.
+  // False: it took too long. Only steps that are new cost anything, so nothing is checked after others.
   bool run() {
-    uint32_t until_check = kNodesBetweenChecks;
+    uint64_t work = automaton_.work();
     for (uint32_t node = 1; node < tree_.size();) {
       const TokenTree::Node& at = tree_[node];
       const uint32_t next = step(node, at);
       const size_t open = next < at.end ? at.depth + 1 : at.depth;  // levels of ways that are not done
       node = next;
-      if (--until_check > 0) continue;
-      until_check = kNodesBetweenChecks;
-      if (automaton_.work() > masks_.most_work_) return false;
+      if (automaton_.work() == work) continue;
+      if (masks_.is_late()) return false;
       make_room(open);
+      work = automaton_.work();
     }
     return true;
   }
@@ -75,7 +76,7 @@ class TokenMasks::Walk {
   }
 
   void make_room(size_t open) {
-    if (!automaton_.is_large()) return;
+    if (!masks_.is_large()) return;
     masks_.make_room(std::span(levels_).first(open));
     staying_state_ = MatchAutomaton::kDead;
   }
@@ -90,21 +91,29 @@ class TokenMasks::Walk {
 };
 
 ByteKinds TokenMasks::staying_kinds(State state) {
-  const auto [found, is_new] = staying_.try_emplace(state, ~ByteKinds{0});
-  if (!is_new) return found->second;
-  for (unsigned byte = 0; byte < 256; ++byte) {
-    if (automaton_.next(state, static_cast<uint8_t>(byte)) != state) {
-      found->second &= ~kind_of_byte(static_cast<uint8_t>(byte));
-    }
+  if (const auto found = staying_.find(state); found != staying_.end()) return found->second;
+  ByteKinds staying = ~ByteKinds{0};
+  uint64_t work = automaton_.work();
+  for (unsigned i = 0; i < 256; ++i) {
+    const auto byte = static_cast<uint8_t>(i);
+    if ((staying & kind_of_byte(byte)) == 0) continue;
+    if (automaton_.next(state, byte) != state) staying &= ~kind_of_byte(byte);
+    if (automaton_.work() == work) continue;
+    if (is_late() || is_large()) return 0;
+    work = automaton_.work();
   }
-  return found->second;
+  staying_.emplace(state, staying);
+  return staying;
 }
 
+bool TokenMasks::is_large() const { return automaton_.bytes() + staying_.size() * kStayingBytes > most_bytes_; }
+
+// What names states goes first: there may be no memory to number them anew.
 void TokenMasks::make_room(std::span<State> kept) {
-  automaton_.forget_but(kept);
   masks_.clear();
   mask_bytes_ = 0;
-  staying_.clear();
+  staying_ = {};
+  automaton_.forget_but(kept);
 }
 
 // Of many tokens, those that are not allowed are named.
@@ -115,6 +124,7 @@ TokenMasks::Mask TokenMasks::mask_of_ranges(const TokenTree& tree, const std::ve
   for (const Range& range : ranges) count += range.end - range.first;
   const size_t words = tree.all().size();
   if (count <= words) {
+    mask.ids.reserve(count);
     for (const Range& range : ranges) mask.ids.insert(mask.ids.end(), &ids[range.first], &ids[0] + range.end);
   } else if (count <= ids.size() / 2) {
     mask.bits.resize(words);
@@ -161,12 +171,20 @@ Status TokenMasks::add_allowed(const TokenTree& tree, State state, TokenBits& al
 Status TokenMasks::find_allowed(const Matcher& matcher, bool is_first, TokenBits& allowed) {
   allowed.assign((trees_->id_count() + 63) / 64, 0);
   const std::lock_guard lock(mutex_);
-  if (automaton_.is_large()) make_room({});
-  most_work_ = automaton_.work() + kMostMaskWork;
+  if (is_large()) make_room({});  // memory ran out the last time
+  most_work_ = automaton_.work() + kMostWork;
+  const Status added = add_all_allowed(matcher, is_first, allowed);
+  if (is_large()) make_room({});
+  return added;
+}
+
+Status TokenMasks::add_all_allowed(const Matcher& matcher, bool is_first, TokenBits& allowed) {
   for (const TokenTree& tree : trees_->trees(is_first)) {
     BALLAST_CHECK(add_allowed(tree, automaton_.state_of(matcher, tree.deepest()), allowed));
   }
-  return {};
+  if (!automaton_.overflowed() || matcher.is_complete()) return {};
+  const bool is_any = std::ranges::any_of(allowed, [](uint64_t bits) { return bits != 0; });
+  return is_any ? Status() : too_ambiguous();
 }
 
 }  // namespace ballast

@@ -21,19 +21,21 @@ class TokenMasks {
   // Grammars may come from strangers: masks take this much memory, the automaton this much or, while its tables grow,
   // twice as much.
   static constexpr size_t kMostBytes = size_t{8} << 20U;
+  // Steps of threads for the masks of one token: about a second. The last step may exceed it.
+  static constexpr uint64_t kMostWork = 20'000'000;
 
   TokenMasks(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTrees> trees,
              size_t most_bytes = kMostBytes)
-      : grammar_(std::move(grammar)),
-        trees_(std::move(trees)),
-        most_bytes_(most_bytes),
-        automaton_(grammar_, most_bytes) {}
+      : trees_(std::move(trees)), most_bytes_(most_bytes), automaton_(std::move(grammar)) {}
 
-  const std::shared_ptr<const Grammar>& grammar() const { return grammar_; }
+  // Nothing else in here holds it, so its count tells whether somebody does outside.
+  const std::shared_ptr<const Grammar>& grammar() const { return automaton_.grammar(); }
   const TokenTrees& trees() const { return *trees_; }
 
   // The tokens that may follow, without those that end a text. kUnsupported where that would take too long.
   Status find_allowed(const Matcher& matcher, bool is_first, TokenBits& allowed);
+  // For figures of what it costs, while nobody asks for masks.
+  const MatchAutomaton& automaton() const { return automaton_; }
 
  private:
   using State = MatchAutomaton::State;
@@ -47,15 +49,17 @@ class TokenMasks {
   };
   class Walk;
 
+  Status add_all_allowed(const Matcher& matcher, bool is_first, TokenBits& allowed);
   Status add_allowed(const TokenTree& tree, State state, TokenBits& allowed);
   Result<Mask> compute_mask(const TokenTree& tree, State& state);
   Mask mask_of_ranges(const TokenTree& tree, const std::vector<Range>& ranges) const;
-  // The kinds of bytes that lead from the state to itself.
+  // The kinds of bytes that lead from the state to itself; none where finding them would exceed the limits.
   ByteKinds staying_kinds(State state);
+  bool is_late() const { return automaton_.work() > most_work_; }
+  bool is_large() const;
   // Makes room where the automaton needs too much; these states stay.
   void make_room(std::span<State> kept);
 
-  std::shared_ptr<const Grammar> grammar_;
   std::shared_ptr<const TokenTrees> trees_;
   size_t most_bytes_;
   std::mutex mutex_;  // of what follows
