@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <optional>
 
 #include "apps/ballast/commands/benchmark_sequences.h"
 #include "apps/ballast/commands/commands.h"
@@ -62,15 +63,16 @@ struct BenchmarkResult {
   std::string path, kind, backend, level;
   unsigned threads = 0;
   uint64_t param_bytes = 0;
-  MachineSpeed machine;
+  std::optional<MachineSpeed> machine;  // what the host could do; absent where a device computes
   std::vector<Measure> measures;
   std::vector<SequenceMeasure> sequences;
   std::optional<PrefixMeasure> shared_prefix;
 
+  bool has_shares(const Measure& m) const { return machine && m.work.flops > 0; }
   double bandwidth_share(const Measure& m) const {
-    return static_cast<double>(m.work.param_bytes) / m.seconds / machine.read_bytes_per_second;
+    return static_cast<double>(m.work.param_bytes) / m.seconds / machine->read_bytes_per_second;
   }
-  double flops_share(const Measure& m) const { return m.work.flops / m.seconds / machine.flops; }
+  double flops_share(const Measure& m) const { return m.work.flops / m.seconds / machine->flops; }
 };
 
 Error interrupted_error() { return make_error(ErrorCode::kCancelled, "interrupted"); }
@@ -248,7 +250,9 @@ Result<BenchmarkResult> measure(const BenchmarkFlags& flags, Console& console) {
   result.level = model.backend().level();
   result.threads = model.context().threads().size();
   result.param_bytes = model.report().param_bytes;
-  result.machine = measure_machine(model.context().threads());
+  if (model.workspace().queue().device().limits().is_host_memory) {
+    result.machine = measure_machine(model.context().threads());
+  }
   result.measures.push_back({"load", "loads/s", 1, running->load_seconds()});
   if (flags.measures_many()) BALLAST_CHECK(measure_many(flags, counts, *running, result));
   else if (model.as_causal_lm() != nullptr) BALLAST_CHECK(measure_text(flags, model, result));
@@ -268,9 +272,11 @@ std::string benchmark_json(const BenchmarkResult& result) {
   add_text(json, "level", result.level);
   add_number(json, "threads", result.threads);
   add_number(json, "param_bytes", result.param_bytes);
-  json.key("machine").begin_object();
-  json.key("read_bytes_per_s").real(result.machine.read_bytes_per_second).key("flops").real(result.machine.flops);
-  json.end_object().key("measures").begin_array();
+  if (result.machine) {
+    json.key("machine").begin_object().key("read_bytes_per_s").real(result.machine->read_bytes_per_second);
+    json.key("flops").real(result.machine->flops).end_object();
+  }
+  json.key("measures").begin_array();
   for (const Measure& m : result.measures) {
     json.begin_object();
     add_text(json, "name", m.name);
@@ -281,6 +287,8 @@ std::string benchmark_json(const BenchmarkResult& result) {
     if (m.work.flops > 0) {
       json.key("flop").real(m.work.flops);
       add_number(json, "weight_bytes", m.work.param_bytes);
+    }
+    if (result.has_shares(m)) {
       json.key("bandwidth_share").real(result.bandwidth_share(m)).key("flops_share").real(result.flops_share(m));
     }
     json.end_object();
@@ -296,8 +304,11 @@ void print_benchmark(const BenchmarkResult& result, Console& console) {
   console.out() +=
       fmt::format("{}: {} model of {}, backend {} ({}), {}\n", printable(result.path), result.kind,
                   human_size(result.param_bytes), result.backend, result.level, counted(result.threads, "thread"));
-  console.out() += fmt::format("this machine reads {:.1f} GB/s and computes {:.1f} Gflop/s\n\n",
-                               result.machine.read_bytes_per_second / 1e9, result.machine.flops / 1e9);
+  if (result.machine) {
+    console.out() += fmt::format("this machine reads {:.1f} GB/s and computes {:.1f} Gflop/s\n",
+                                 result.machine->read_bytes_per_second / 1e9, result.machine->flops / 1e9);
+  }
+  console.out() += '\n';
   Table table({{"what"},
                {"ms", Align::kRight},
                {"rate", Align::kRight},
@@ -309,8 +320,8 @@ void print_benchmark(const BenchmarkResult& result, Console& console) {
     const bool has_rate = m.items > 1 || counted_work;
     table.add_row(Cell(m.name, Paint::kBold), fmt::format("{:.2f}", m.seconds * 1e3),
                   has_rate ? fmt::format("{:.1f}", m.rate()) : "", has_rate ? m.unit : "",
-                  counted_work ? fmt::format("{:.0f}%", 100 * result.bandwidth_share(m)) : "",
-                  counted_work ? fmt::format("{:.0f}%", 100 * result.flops_share(m)) : "");
+                  result.has_shares(m) ? fmt::format("{:.0f}%", 100 * result.bandwidth_share(m)) : "",
+                  result.has_shares(m) ? fmt::format("{:.0f}%", 100 * result.flops_share(m)) : "");
   }
   table.append_to(console.out(), console.output());
   if (!result.sequences.empty()) print_sequences(result.sequences, result.machine, console);
@@ -330,7 +341,7 @@ constexpr const char* kBenchmarkFooter =
     "The best of several rounds counts. \"bandwidth used\" relates the weights read per second to the memory\n"
     "bandwidth of this machine, \"compute used\" the multiply-adds to its peak arithmetic throughput; both limits are "
     "measured\n"
-    "first.\n"
+    "first. Where a device computes, both are left out.\n"
     "\n"
     "--sequences decodes that many texts in each pass, with tokens of their own, behind prompts of --prompt-tokens.\n"
     "--shared-prefix times two requests that begin with the same N tokens; the second reuses what the first computed.\n"

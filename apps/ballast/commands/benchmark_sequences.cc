@@ -229,7 +229,8 @@ Result<PrefixMeasure> measure_shared_prefix(const TextModel& model, uint64_t pre
 
 // ---------------------------------------------------------------- printing
 
-void print_sequences(const std::vector<SequenceMeasure>& measures, const MachineSpeed& machine, Console& console) {
+void print_sequences(const std::vector<SequenceMeasure>& measures, const std::optional<MachineSpeed>& machine,
+                     Console& console) {
   Table table({{"sequences", Align::kRight},
                {"ms/step", Align::kRight},
                {"median", Align::kRight},
@@ -242,7 +243,8 @@ void print_sequences(const std::vector<SequenceMeasure>& measures, const Machine
     table.add_row(Cell(std::to_string(m.sequences), Paint::kBold), in_ms(m.step.best), in_ms(m.step.median),
                   fmt::format("{:.1f}", m.rate(m.step.best)), fmt::format("{:.1f}", m.rate(m.step.median)),
                   fmt::format("x{:.2f}", m.rate(m.step.best) / measures.front().rate(measures.front().step.best)),
-                  human_size(m.cache_bytes), fmt::format("{:.0f}%", 100 * m.flop / m.step.best / machine.flops));
+                  human_size(m.cache_bytes),
+                  machine ? fmt::format("{:.0f}%", 100 * m.flop / m.step.best / machine->flops) : "");
   }
   console.out() += '\n';
   table.append_to(console.out(), console.output());
@@ -257,7 +259,8 @@ void print_shared_prefix(const PrefixMeasure& measure, Console& console) {
   table.append_to(console.out(), console.output());
 }
 
-void add_sequences(JsonWriter& json, const std::vector<SequenceMeasure>& measures, const MachineSpeed& machine) {
+void add_sequences(JsonWriter& json, const std::vector<SequenceMeasure>& measures,
+                   const std::optional<MachineSpeed>& machine) {
   json.key("sequences").begin_array();
   for (const SequenceMeasure& m : measures) {
     json.begin_object();
@@ -266,7 +269,8 @@ void add_sequences(JsonWriter& json, const std::vector<SequenceMeasure>& measure
     add_number(json, "cache_bytes", m.cache_bytes);
     json.key("step_seconds").real(m.step.best).key("median_step_seconds").real(m.step.median);
     json.key("rate").real(m.rate(m.step.best)).key("median_rate").real(m.rate(m.step.median));
-    json.key("flop").real(m.flop).key("flops_share").real(m.flop / m.step.best / machine.flops);
+    json.key("flop").real(m.flop);
+    if (machine) json.key("flops_share").real(m.flop / m.step.best / machine->flops);
     json.end_object();
   }
   json.end_array();

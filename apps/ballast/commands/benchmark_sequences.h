@@ -52,9 +52,11 @@ Result<std::vector<SequenceMeasure>> measure_sequences(const TextModel& model, c
 // Two requests one after the other in an engine that begins empty, each of `prefix` tokens and one of its own.
 Result<PrefixMeasure> measure_shared_prefix(const TextModel& model, uint64_t prefix, const SequenceSettings& settings);
 
-void print_sequences(const std::vector<SequenceMeasure>& measures, const MachineSpeed& machine, Console& console);
+void print_sequences(const std::vector<SequenceMeasure>& measures, const std::optional<MachineSpeed>& machine,
+                     Console& console);
 void print_shared_prefix(const PrefixMeasure& measure, Console& console);
-void add_sequences(JsonWriter& json, const std::vector<SequenceMeasure>& measures, const MachineSpeed& machine);
+void add_sequences(JsonWriter& json, const std::vector<SequenceMeasure>& measures,
+                   const std::optional<MachineSpeed>& machine);
 void add_shared_prefix(JsonWriter& json, const PrefixMeasure& measure);
 
 }  // namespace ballast::cli
