@@ -18,7 +18,7 @@ DESTDIR ?=
 configured = CMAKE_GENERATOR="$${CMAKE_GENERATOR:-$$(command -v ninja > /dev/null && echo Ninja || echo Unix Makefiles)}" \
 	cmake --log-level=WARNING
 
-.PHONY: build demo demo-chat test test-asan test-cuda test-faults test-tsan bench bench-storage bench-peers bench-batching bench-serve bench-structured bench-python test-python test-wheel wheels interop interop-torch page test-page test-serve test-serve-asan test-serve-tsan fuzz-serve format lint clean install bootstrap configure
+.PHONY: build demo demo-chat test test-asan test-cuda test-faults test-tsan bench bench-storage bench-peers bench-batching bench-serve bench-structured bench-cuda bench-python test-python test-wheel wheels interop interop-torch page test-page test-serve test-serve-asan test-serve-tsan fuzz-serve format lint clean install bootstrap configure
 
 build: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_static ballast_shared ballast_c
@@ -112,6 +112,12 @@ bench-serve: build
 bench-structured: build
 	cmake --build build -j $(JOBS) --target mask_bench
 	scripts/bench_structured
+
+# Nor this, which needs an NVIDIA GPU: the backend cuda beside PyTorch, where that is installed.
+bench-cuda:
+	scripts/bootstrap --cuda
+	$(MAKE) build CUDA=ON
+	bench/cuda.py build/bin/ballast $(cuda_options)
 
 # Nor this: the Python module beside safetensors, NumPy and torch.
 bench-python: bootstrap
