@@ -1,5 +1,5 @@
-// Memory, copies, parameters and launches on a GPU that is made up (tests/cuda/fake_driver.cc), which does its work as
-// late as a real one may.
+// Memory, copies, parameters and launches on a GPU that is made up (tests/cuda/fake_driver.cc), which defers work
+// as a real driver may.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,7 +9,9 @@
 #include "ballast/backends/cuda/kernel_image.h"
 #include "ballast/backends/cuda/launch.h"
 #include "ballast/device/host_values.h"
+#include "ballast/engine/kv_pool.h"
 #include "tests/support/fake_cuda.h"
+#include "tests/support/kv_texts.h"
 #include "tests/support/ops_testing.h"
 
 namespace ballast::testing {
@@ -164,6 +166,22 @@ TEST_F(CudaQueueTest, EveryCallThatFailsIsAnErrorAndLeavesNothingBehind) {
   }
 }
 
+TEST_F(CudaQueueTest, PagesWithoutABudgetLeaveAReserve) {
+  const auto shape = small_kv_shape({0});
+  auto unlimited = KvPool::make(shape, queue), limited = KvPool::make(shape, queue, {.most_bytes = 1 << 20});
+  ASSERT_TRUE(unlimited && limited);
+  KvSequence text(*unlimited), other(*limited);
+  ASSERT_TRUE(text.reserve(1));
+  fake->memory = fake->bytes_out + (512 << 20);
+  const Status refused = text.reserve(kPagePositions + 1);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::kOutOfMemory);
+  EXPECT_THAT(refused.error().message, AllOf(HasSubstr("536870912 bytes"), HasSubstr("budget")));
+  EXPECT_TRUE(other.reserve(1)) << "a budget is taken at its word";
+  fake->memory *= 2;
+  EXPECT_TRUE(text.reserve(kPagePositions + 1)) << "there is room again";
+}
+
 // ---------------------------------------------------------------- launches
 
 class CudaLaunch : public ::testing::Test {
@@ -249,6 +267,54 @@ TEST_F(CudaParams, AreUploadedOnceAndGoWithTheirStore) {
     EXPECT_GE(fake.bytes_out, before + 3000000);
   }
   EXPECT_EQ(fake.bytes_out, before);
+}
+
+TEST_F(CudaParams, AreWholeAfterAnyCallThatFailed) {
+  constexpr size_t kBytes = 12'000'000;  // more than one piece of pinned memory
+  uint64_t failed_calls = 0;
+  for (bool is_past_all = false; !is_past_all; ++failed_calls) {
+    const auto store = make_store({bytes_param("w", {3000, 4000})});
+    const Param w = param_of(*store, "w");
+    fake.failing_call = fake.calls + failed_calls + 1;
+    const bool is_there = static_cast<bool>(cuda::weights(lab.context, w));
+    const bool is_done = static_cast<bool>(lab.workspace.queue().finish());
+    is_past_all = fake.calls < fake.failing_call;
+    fake.failing_call = 0;
+    EXPECT_EQ(is_there && is_done, is_past_all) << "call " << failed_calls;
+    const auto again = cuda::weights(lab.context, w);
+    ASSERT_TRUE(again) << again.error().message << ", call " << failed_calls;
+    ASSERT_TRUE(bytes_at(again->address, kBytes) == some_bytes(kBytes, 9)) << "call " << failed_calls;
+  }
+  EXPECT_GT(failed_calls, 6U);
+  EXPECT_LE(fake.events_out, CudaQueue::kPieces) << "those of the queue, and of no parameter";
+}
+
+TEST_F(CudaParams, AreNotKeptWhereTheQueueHasFailedBefore) {
+  const auto store = make_store({bytes_param("w", {30, 10})});
+  const Param w = param_of(*store, "w");
+  int made = 0;
+  const cuda::WeightForm form{"same", 300, [&](Context& context, const cuda::WeightSpan& stored, CudaPointer) {
+                                ++made;
+                                EXPECT_EQ(bytes_at(stored.address, 300), some_bytes(300, 9));
+                                EXPECT_EQ(&context, &lab.context);
+                                return Status();
+                              }};
+  const auto fail = [&] {
+    EXPECT_TRUE(lab.workspace.zeros({2}));  // the next one takes its block
+    EXPECT_TRUE(lab.workspace.queue().finish());
+    fake.failing_call = fake.calls + 1;
+    EXPECT_TRUE(lab.workspace.zeros({2})) << "the queue keeps the error";
+  };
+  fail();
+  EXPECT_FALSE(cuda::weight_form(lab.context, w, form));
+  EXPECT_EQ(made, 0);
+  fail();
+  EXPECT_FALSE(cuda::weights(lab.context, w));
+  ASSERT_TRUE(cuda::weight_form(lab.context, w, form)) << "an error is told once";
+  EXPECT_EQ(made, 1);
+  const auto stored = cuda::weights(lab.context, w);
+  ASSERT_TRUE(stored) << stored.error().message;
+  EXPECT_EQ(bytes_at(stored->address, 300), some_bytes(300, 9));
 }
 
 TEST_F(CudaParams, OfAStoreWithABudgetAreUploadedTileByTile) {

@@ -73,6 +73,28 @@ TEST(CudaDriver, ListsTheDevices) {
   EXPECT_EQ((*devices)[1].memory, fake.memory);
 }
 
+TEST(CudaDriver, SaysWhatToDoAboutItsErrors) {
+  fresh_fake_cuda();
+  const auto driver = fake_driver();
+  ASSERT_TRUE(driver) << driver.error().message;
+  const auto text = [&](int code) { return (*driver)->error(code, "computing").message; };
+  EXPECT_THAT(text(2), HasSubstr("the backend \"cpu\""));
+  EXPECT_THAT(text(3), HasSubstr("fork()"));
+  EXPECT_THAT(text(46), HasSubstr("the backend \"cpu\""));
+  EXPECT_THAT(text(803), HasSubstr("restart the machine"));
+}
+
+TEST(CudaDevices, TheFirstThatKernelsRunOnIsChosen) {
+  std::vector<cuda::DeviceInfo> devices(3);
+  devices[0].facts = {.major = 6, .minor = 1};
+  devices[1].facts = {.major = 8, .minor = 6};
+  devices[2].facts = {.major = 9, .minor = 0};
+  EXPECT_EQ(cuda::first_usable(devices, "sm_80 sm_90a"), &devices[1]);
+  EXPECT_EQ(cuda::first_usable(devices, "sm_90a"), &devices[2]);
+  EXPECT_EQ(cuda::first_usable(devices, "sm_100"), nullptr);
+  EXPECT_EQ(cuda::first_usable({}, "sm_90a"), nullptr);
+}
+
 TEST(CudaDevice, BeyondTheLastIsRefused) {
   fresh_fake_cuda();
   const auto driver = fake_driver();

@@ -3,11 +3,13 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 
 #include "ballast/backends/cuda/launch.h"
 #include "ballast/device/host_values.h"
 #include "tests/support/ops_testing.h"
+#include "tests/support/recorded_models.h"
 
 namespace ballast::testing {
 namespace {
@@ -33,6 +35,46 @@ TEST_F(Gpu, IsTheDefaultAndTellsOfItself) {
   EXPECT_GE(facts.major, 7);
   EXPECT_GT(facts.multiprocessors, 0U);
   EXPECT_GE(facts.shared_bytes, 48U << 10);
+}
+
+TEST_F(Gpu, IsNotChosenForWhatMayBeWrittenForTheHost) {
+  const std::string path = recorded_model_path("gpt_micro");
+  LoadOptions options;
+  EXPECT_EQ(load_or_die(path, options)->backend().name, "cuda");
+  options.extend = [](Registry&) { return Status(); };
+  EXPECT_EQ(load_or_die(path, options)->backend().name, "cpu");
+  options.backend = "cuda";
+  EXPECT_EQ(load_or_die(path, options)->backend().name, "cuda");
+}
+
+TEST_F(Gpu, IsNotForProcessesThatAreForked) {
+  ASSERT_TRUE(find_backend("cuda")->open_device());
+  const auto try_it = [] {
+    const auto device = find_backend("cuda")->open_device();
+    std::fprintf(stderr, "%s\n", device ? "it opens" : device.error().message.c_str());
+    std::_Exit(device ? 1 : 0);
+  };
+  GTEST_FLAG_SET(death_test_style, "fast");  // forks, and does not start anew
+  EXPECT_EXIT(try_it(), ::testing::ExitedWithCode(0), "after fork");
+}
+
+// More rows and sequences than a grid is high.
+TEST_F(Gpu, AttendsInManySequences) {
+  constexpr uint64_t kSequences = 70'000;
+  Lab lab(*find_backend("cuda"));
+  std::vector<float> qkv(kSequences * 12);
+  for (size_t i = 0; i < qkv.size(); ++i) qkv[i] = static_cast<float>(i % 1009);
+  const auto before = lab.workspace.queue().device().fallbacks();
+  const Tensor x = *lab.workspace.from(qkv, {kSequences, 12});
+  const ops::AttentionConfig config{.q_heads = 1, .kv_heads = 1, .head_dim = 4, .sequences = kSequences};
+  const auto y = ops::attention(lab.context, config, x);
+  ASSERT_TRUE(y) << y.error().message;
+  const auto values = HostValues<float>::of(*y);
+  ASSERT_TRUE(values) << values.error().message;
+  for (uint64_t row = 0; row < kSequences; ++row) {
+    for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ((*values)[row * 4 + i], qkv[row * 12 + 8 + i]) << row;
+  }
+  EXPECT_EQ(lab.workspace.queue().device().fallbacks(), before) << "the device computed it";
 }
 
 TEST_F(Gpu, CopiesWhatItIsGiven) {

@@ -17,7 +17,7 @@ using namespace ops;  // NOLINT: implementations speak of functionals and little
 static_assert(kChunkPositions == kPagePositions, "a chunk is a page");
 
 constexpr uint64_t kMostHeadDim = 256;
-constexpr uint32_t kAttentionThreads = 256, kMostOfGridSide = 65'535;
+constexpr uint32_t kAttentionThreads = 256, kMostOfGridSide = 65'535, kMostOfGridWidth = 0x7FFFFFFF;
 
 // ---------------------------------------------------------------- how the work is divided
 
@@ -106,7 +106,7 @@ Kernel attention_kernel(const Attention& kernel) {
 
 // A block for each chunk, where blocks for all chunks would leave most of the device idle. The bits are the same.
 bool divides_chunks(const Context& context, const Plan& plan, uint64_t blocks) {
-  return plan.chunks > 1 && plan.chunks <= 0x7FFFFFFF && blocks < 2 * uint64_t{facts(context).multiprocessors};
+  return plan.chunks > 1 && plan.chunks <= kMostOfGridSide && blocks < 2 * uint64_t{facts(context).multiprocessors};
 }
 
 Status launch_attention(Context& context, Plan& plan, Tables& tables) {
@@ -114,13 +114,13 @@ Status launch_attention(Context& context, Plan& plan, Tables& tables) {
   const uint64_t queries = uint64_t{kernel.heads_of_tile} * kernel.rows_of_tile;
   const uint64_t floats = queries * (6 * kernel.head_dim + kChunkPositions + 6);
   const auto tiles_of_heads = static_cast<uint32_t>(kernel.q_heads / kernel.heads_of_tile);
-  Grid grid{.grid = {1, static_cast<uint32_t>(plan.tiles), tiles_of_heads},
+  Grid grid{.grid = {static_cast<uint32_t>(plan.tiles), 1, tiles_of_heads},
             .block = {kAttentionThreads},
             .shared_bytes = static_cast<uint32_t>(floats * sizeof(float))};
   if (!divides_chunks(context, plan, plan.tiles * tiles_of_heads)) {
     return launch(context, attention_kernel(kernel), grid, kernel);
   }
-  grid.grid.x = kernel.chunks = static_cast<uint32_t>(plan.chunks);
+  grid.grid.y = kernel.chunks = static_cast<uint32_t>(plan.chunks);
   const uint64_t outputs = kernel.rows * kernel.q_heads;
   BALLAST_TRY(tables.partial, context.workspace().make({outputs * plan.chunks * (kernel.head_dim + 2)}));
   kernel.partial = address_of(device_address(tables.partial));
@@ -131,7 +131,7 @@ Status launch_attention(Context& context, Plan& plan, Tables& tables) {
 
 bool fits(const AttentionConfig& config, const Tensor& qkv) {
   return is_f32(qkv) && config.head_dim <= kMostHeadDim && config.q_heads <= kMostOfGridSide &&
-         qkv.dims()[0] + config.sequences <= kMostOfGridSide;
+         qkv.dims()[0] + config.sequences <= kMostOfGridWidth;
 }
 
 // ---------------------------------------------------------------- without a past

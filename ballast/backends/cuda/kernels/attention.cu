@@ -146,8 +146,8 @@ struct Block {
 
   __device__ Block(const Attention& attention, float* memory)
       : a(attention),
-        part(part_of_tile(attention, blockIdx.y)),
-        first_row((blockIdx.y - part.first_tile) * static_cast<uint64_t>(attention.rows_of_tile)),
+        part(part_of_tile(attention, blockIdx.x)),
+        first_row((blockIdx.x - part.first_tile) * static_cast<uint64_t>(attention.rows_of_tile)),
         first_head(blockIdx.z * static_cast<uint64_t>(attention.heads_of_tile)),
         heads(static_cast<int>(attention.heads_of_tile)),
         rows(static_cast<int>(part.rows - first_row < attention.rows_of_tile ? part.rows - first_row
@@ -334,7 +334,7 @@ __device__ void run_attention(const Attention& a) {
   extern __shared__ float4 memory[];
   begin_kernel();
   const Block<T, kWidth> block(a, reinterpret_cast<float*>(memory));
-  if (a.chunks != 0) block.run_one(blockIdx.x);
+  if (a.chunks != 0) block.run_one(blockIdx.y);
   else block.run_all();
 }
 
