@@ -51,13 +51,14 @@ TEST(Engine, AnswersManyRequestsAsIfEachWereAlone) {
   EXPECT_EQ(counters.pool.pages_in_use, 0U);
 }
 
-// Weights are packed where it pays (backends/host/linalg.cc): a text alone must not cost memory, and nobody may see it.
+// The backend "cpu" packs weights where it pays (backends/host/linalg.cc): a text alone must not cost memory, and
+// nobody may see it.
 TEST(Engine, PacksWeightsInBlocksWhereManyTextsAreWrittenAndNotForOne) {
   if (cpu::packed_bytes(DType::kQ4_0, 16, 32) == 0) GTEST_SKIP() << "no packed weights on this machine";
   for (const std::optional<double> budget : {std::optional<double>(), std::optional<double>(0.4)}) {
     const auto load = [&] {
       return load_or_die(test_file_path("gguf/tiny/tiny_llama.q4_0.gguf"),
-                         {.threads = 2, .param_budget_fraction = budget});
+                         {.backend = "cpu", .threads = 2, .param_budget_fraction = budget});
     };
     const auto lonely = load();
     const uint64_t vocabulary = lonely->as_causal_lm()->vocab_size();

@@ -9,10 +9,10 @@
 
 #include "ballast/archive/open.h"
 #include "ballast/backends/backends.h"
-#include "ballast/device/host_access.h"
 #include "ballast/device/host_values.h"
 #include "ballast/models/model.h"
 #include "ballast/params/budget.h"
+#include "tests/support/read_floats.h"
 #include "tests/support/recorded_bert.h"
 #include "tests/support/test_files.h"
 
@@ -179,8 +179,9 @@ std::vector<float> bits_of(LoadedModel& model) {
   const Tensor vector = embed(model, ids);
   const auto states = model.forward(TokenInput{ids});
   EXPECT_TRUE(states);
-  std::vector<float> all(host_data<const float>(vector), host_data<const float>(vector) + vector.count());
-  all.insert(all.end(), host_data<const float>(*states), host_data<const float>(*states) + states->count());
+  std::vector<float> all = read_floats(vector);
+  const std::vector<float> further = read_floats(*states);
+  all.insert(all.end(), further.begin(), further.end());
   return all;
 }
 
@@ -303,11 +304,10 @@ TEST(BertNames, AFileThatDoesNotPoolHasStatesAndNoVector) {
 TEST(Bert, TakesTheTypesOfTokens) {
   const auto model = load_or_die(bert_path());
   const std::vector<TokenId> ids = {11, 18, 68};
-  const Tensor none = embed(*model, ids), first = embed(*model, ids, {0, 0, 0}), both = embed(*model, ids, {0, 0, 1});
-  EXPECT_TRUE(
-      std::equal(host_data<const float>(none), host_data<const float>(none) + 48, host_data<const float>(first)));
-  EXPECT_FALSE(
-      std::equal(host_data<const float>(none), host_data<const float>(none) + 48, host_data<const float>(both)));
+  const std::vector<float> none = read_floats(embed(*model, ids));
+  ASSERT_EQ(none.size(), 48U);
+  EXPECT_TRUE(read_floats(embed(*model, ids, {0, 0, 0})) == none);
+  EXPECT_FALSE(read_floats(embed(*model, ids, {0, 0, 1})) == none);
   EXPECT_THAT(embed_failure(*model, ids, {0, 1}), HasSubstr("2 types for 3 tokens"));
   EXPECT_THAT(embed_failure(*model, ids, {0, 1, 2}), HasSubstr("type 2 of the token at position 2"));
 }

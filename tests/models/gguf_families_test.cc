@@ -8,8 +8,8 @@
 #include "ballast/archive/open.h"
 #include "ballast/archive/write.h"
 #include "ballast/backends/backends.h"
-#include "ballast/device/host_access.h"
 #include "ballast/edit/quantize.h"
+#include "tests/support/read_floats.h"
 #include "tests/support/recorded_decoders.h"
 #include "tests/support/test_files.h"
 
@@ -76,9 +76,8 @@ TEST_P(GgufFamilies, QuantisedFilesSayWhatTheirUnpackedWeightsSay) {
   for (const RecordedInput& input : recorded().inputs) {
     const auto got = of_packed->forward(TokenInput{input.ids}), expected = of_plain->forward(TokenInput{input.ids});
     ASSERT_TRUE(got && expected);
-    const RecordedTensor values{
-        {expected->dims().span().begin(), expected->dims().span().end()},
-        {host_data<const float>(*expected), host_data<const float>(*expected) + expected->count()}};
+    const RecordedTensor values{{expected->dims().span().begin(), expected->dims().span().end()},
+                                read_floats(*expected)};
     EXPECT_LE(largest_difference(*got, values), kFamilyTolerance) << input.ids.size() << " tokens";
   }
 }

@@ -2,15 +2,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstring>
+#include <algorithm>
 #include <map>
+#include <span>
 
 #include "ballast/archive/open.h"
 #include "ballast/backends/backends.h"
-#include "ballast/device/host_access.h"
 #include "ballast/engine/forward_past.h"
 #include "ballast/params/budget.h"
+#include "tests/support/read_floats.h"
 #include "tests/support/recorded_decoders.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/test_files.h"
 
 namespace ballast::testing {
@@ -66,9 +68,7 @@ TEST_P(HfDecoder, FastLogitsStayNearThoseOfTransformers) {
     ASSERT_TRUE(logits && precise);
     EXPECT_LE(recorded().logit_distance(*logits, input), has_bf16 ? kSplitTolerance : kDecoderTolerance);
     if (has_bf16) continue;
-    EXPECT_EQ(
-        std::memcmp(host_data<const float>(*logits), host_data<const float>(*precise), logits->count() * sizeof(float)),
-        0);
+    EXPECT_TRUE(same_bits(*logits, *precise));
   }
 }
 
@@ -141,7 +141,7 @@ Outcome run(LoadedModel& model, const RecordedDecoder& decoder) {
       std::ranges::max_element(decoder.inputs, {}, [](const RecordedInput& input) { return input.ids.size(); });
   const auto logits = model.forward(TokenInput{longest->ids});
   EXPECT_TRUE(logits) << logits.error().message;
-  if (logits) outcome.logits.assign(host_data<const float>(*logits), host_data<const float>(*logits) + logits->count());
+  if (logits) outcome.logits = read_floats(*logits);
   outcome.tokens = write_on(model, decoder.texts.front().prompt, greedily(4));
   return outcome;
 }
@@ -225,14 +225,15 @@ TEST(HfDecoders, WindowsThatPassOnChangeNoBit) {
     KvSequence past = *make_lone_past(*text, model->context(), ids.size());
     const auto whole = text->forward_tokens(model->context(), ids, LogitRows::kAll);
     ASSERT_TRUE(whole) << whole.error().message;
+    const std::vector<float> all = read_floats(*whole);
+    ASSERT_EQ(all.size(), ids.size() * text->vocab_size());
     size_t at = 0;
     for (const size_t length : {size_t{500}, size_t{512}, size_t{512}, size_t{1}, size_t{90}, size_t{1085}}) {
       const auto piece = std::span(ids).subspan(at, length);
       const auto found = forward_past(*text, model->context(), past, piece, ids.size(), LogitRows::kAll);
       ASSERT_TRUE(found) << found.error().message;
-      const float* const expected = host_data<const float>(*whole) + at * text->vocab_size();
-      EXPECT_TRUE(std::equal(expected, expected + found->count(), host_data<const float>(*found)))
-          << name << ", " << at;
+      const auto expected = std::span(all).subspan(at * text->vocab_size(), length * text->vocab_size());
+      EXPECT_TRUE(std::ranges::equal(read_floats(*found), expected)) << name << ", " << at;
       at += length;
     }
     EXPECT_EQ(at, ids.size());
@@ -255,9 +256,9 @@ TEST(HfDecoders, ATextThatIsTakenBackGoesOnAsIfItWereNew) {
     ASSERT_TRUE(fresh);
     ASSERT_TRUE(talk->restart(prompt));
     EXPECT_EQ(talk->reused(), reused);
-    EXPECT_TRUE(std::equal(host_data<const float>(talk->logits()),
-                           host_data<const float>(talk->logits()) + text.vocab_size(),
-                           host_data<const float>(fresh->logits())));
+    const std::vector<float> expected = read_floats(fresh->logits());
+    ASSERT_EQ(expected.size(), text.vocab_size());
+    EXPECT_TRUE(read_floats(talk->logits()) == expected);
   }
 }
 

@@ -1,8 +1,8 @@
 // Several sequences at once, as training computes them: what each gives alone.
 #include <gtest/gtest.h>
 
-#include "ballast/device/host_access.h"
 #include "ballast/models/model.h"
+#include "tests/support/read_floats.h"
 #include "tests/support/recorded_models.h"
 #include "tests/support/test_files.h"
 
@@ -30,13 +30,16 @@ TEST_P(Sequences, AreWhatEachOfThemGivesAlone) {
     const auto together = model.forward_sequences(loaded->context(), all, sequences);
     ASSERT_TRUE(together) << sequences << ": " << together.error().message;
     const uint64_t length = all.size() / sequences, width = model.vocab_size();
+    const std::vector<float> found = read_floats(*together);
+    ASSERT_EQ(found.size(), all.size() * width);
     for (uint64_t i = 0; i < sequences; ++i) {
       const auto alone =
           model.forward_tokens(loaded->context(), std::span(all).subspan(i * length, length), LogitRows::kAll);
       ASSERT_TRUE(alone) << alone.error().message;
+      const std::vector<float> expected = read_floats(*alone);
+      ASSERT_EQ(expected.size(), length * width);
       for (uint64_t k = 0; k < length * width; ++k)
-        ASSERT_NEAR(host_data<const float>(*together)[i * length * width + k], host_data<const float>(*alone)[k], 1e-5)
-            << sequences << " " << i << " " << k;
+        ASSERT_NEAR(found[i * length * width + k], expected[k], 1e-5) << sequences << " " << i << " " << k;
     }
   }
 }

@@ -4,9 +4,9 @@
 
 #include <numeric>
 
-#include "ballast/device/host_access.h"
 #include "ballast/models/model.h"
 #include "ballast/runtime/load_model.h"
+#include "tests/support/read_floats.h"
 #include "tests/support/test_files.h"
 
 namespace ballast::testing {
@@ -29,8 +29,7 @@ Collected collect(const std::string& name, bool watch = true) {
   EXPECT_TRUE(model) << model.error().message;
   const auto logits = (*model)->as_causal_lm()->forward_tokens((*model)->context(), kReadTokens, LogitRows::kAll);
   EXPECT_TRUE(logits) << logits.error().message;
-  std::vector<float> values(host_data<const float>(*logits), host_data<const float>(*logits) + logits->count());
-  return {collector.take(), std::move(values)};
+  return {collector.take(), read_floats(*logits)};
 }
 
 TEST(Calibration, SumsTheSquaresOfEveryWeightsInputs) {

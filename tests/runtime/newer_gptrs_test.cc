@@ -7,8 +7,8 @@
 #include "ballast/archive/convert.h"
 #include "ballast/archive/open.h"
 #include "ballast/archive/verify.h"
-#include "ballast/device/host_access.h"
 #include "ballast/runtime/load_model.h"
+#include "tests/support/read_floats.h"
 #include "tests/support/recorded_decoders.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test_files.h"
@@ -31,8 +31,7 @@ std::vector<float> newer_logits(const std::string& path) {
   if (!model) return {};
   const auto output = (*model)->forward(TokenInput{{1, 2, 3, 4}});
   EXPECT_TRUE(output) << (output ? "" : output.error().message);
-  if (!output) return {};
-  return {host_data<const float>(*output), host_data<const float>(*output) + output->count()};
+  return output ? testing::read_floats(*output) : std::vector<float>();
 }
 
 std::string hf(const std::string& name) { return test_file_path("hf/" + name); }

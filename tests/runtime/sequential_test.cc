@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "ballast/archive/write.h"
-#include "ballast/device/host_access.h"
 #include "ballast/models/model.h"
 #include "ballast/nn/netcl_io.h"
 #include "ballast/runtime/load_model.h"
+#include "tests/support/read_floats.h"
 #include "tests/support/recorded_netcl.h"
 #include "tests/support/temp_folder.h"
 #include "tests/support/test_files.h"
@@ -21,8 +21,7 @@ using testing::netcl_path;
 std::vector<float> output_of(LoadedModel& model, const testing::RecordedArray& x) {
   const auto y = model.forward(ValuesInput{*model.workspace().from(x.values, x.dims)});
   EXPECT_TRUE(y) << (y ? "" : y.error().message);
-  return y ? std::vector<float>(host_data<const float>(*y), host_data<const float>(*y) + y->count())
-           : std::vector<float>();
+  return y ? testing::read_floats(*y) : std::vector<float>();
 }
 
 TEST(SequentialModel, RunsNetclsFilesAndPairs) {

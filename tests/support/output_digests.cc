@@ -12,12 +12,12 @@
 #include "ballast/backends/backends.h"
 #include "ballast/base/hash.h"
 #include "ballast/base/json.h"
-#include "ballast/device/host_access.h"
 #include "ballast/engine/generator.h"
 #include "ballast/models/model.h"
 #include "ballast/models/random_image.h"
 #include "ballast/runtime/load_model.h"
 #include "tests/support/json_path.h"
+#include "tests/support/read_floats.h"
 #include "tests/support/recorded_decoders.h"
 #include "tests/support/recorded_netcl.h"
 #include "tests/support/test_files.h"
@@ -34,7 +34,8 @@ class OutputDigest {
  public:
   void add(const Tensor& tensor) {
     for (const uint64_t dim : tensor.dims().span()) hash_.update_le(dim);
-    add(std::span(host_data<const float>(tensor), tensor.count()));
+    const std::vector<float> values = read_floats(tensor);
+    add(std::span(values));
   }
   template <typename T>
   void add(std::span<const T> values) {

@@ -8,8 +8,8 @@
 #include <filesystem>
 
 #include "ballast/base/json.h"
-#include "ballast/device/host_access.h"
 #include "tests/support/json_path.h"
+#include "tests/support/read_floats.h"
 #include "tests/support/test_files.h"
 
 namespace ballast::testing {
@@ -33,8 +33,9 @@ std::string text_at(const std::string& text, const std::string& path) {
 
 RecordedTensor last_of(const Tensor& logits) {
   const uint64_t width = logits.dims()[1];
-  const float* row = host_data<const float>(logits) + (logits.dims()[0] - 1) * width;
-  return {{width}, {row, row + width}};
+  const std::vector<float> all = read_floats(logits);
+  if (all.size() < width) return {};
+  return {{width}, {all.end() - static_cast<ptrdiff_t>(width), all.end()}};
 }
 
 }  // namespace
