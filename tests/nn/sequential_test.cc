@@ -299,7 +299,7 @@ TEST(Sequential, MovesToAnotherTypeAndBackend) {
   }
   const auto missing = Execution::open("opencl");
   ASSERT_FALSE(missing);
-  EXPECT_THAT(missing.error().message, HasSubstr("there is no backend \"opencl\"; there are: cpu, reference"));
+  EXPECT_THAT(missing.error().message, HasSubstr("there is no backend \"opencl\"; there are: cpu, cuda, reference"));
   const auto misfit = (*Execution::open())->from_host(std::vector<float>{1}, {2});
   EXPECT_FALSE(misfit);
 }

@@ -54,7 +54,8 @@ TEST(TrainerOutOfMemory, AStepIsMadeWholeOrCanBeMadeAgain) {
                       [&](int64_t passed) {
                         ASSERT_TRUE(trainer->restore(checkpoint));
                         const auto failed = [&] {
-                          const FailingAllocation failing(passed);
+                          // For good: where a single one fails, the workspace gives memory back and asks again.
+                          const FailingAllocation failing(passed, FailingAllocation::Until::kForGood);
                           return trainer->advance();
                         }();
                         if (!failed) {
