@@ -154,6 +154,10 @@ Status launch_tiles(Context& context, const ProductKernels& kernels, Product& p)
   return launch(context, is_wide ? kernels.wide : kernels.tile, grid, p);
 }
 
+// Kernels are given an activation as its number.
+static_assert(static_cast<uint32_t>(Bend::kSilu) == static_cast<uint32_t>(Activation::kSilu) &&
+              static_cast<uint32_t>(Bend::kGeluErf) == static_cast<uint32_t>(Activation::kGeluErf));
+
 struct Ends {
   VectorWeight bias;
   DeviceAddress residual;

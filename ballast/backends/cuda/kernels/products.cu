@@ -518,6 +518,23 @@ __device__ void repack(const uint8_t* from, uint8_t* to, uint64_t n, uint64_t k,
   }
 }
 
+template <typename T>
+__device__ __forceinline__ void transpose(const T* from, T* to, uint64_t rows, uint64_t columns) {
+  __shared__ T tile[32][33];
+  wait_for_earlier();
+  const uint64_t first_row = blockIdx.y * 32ULL, first_column = blockIdx.x * 32ULL;
+  const uint32_t tx = threadIdx.x % 32, ty = threadIdx.x / 32;
+  for (uint32_t i = ty; i < 32; i += 8) {
+    if (first_row + i < rows && first_column + tx < columns)
+      tile[i][tx] = from[(first_row + i) * columns + first_column + tx];
+  }
+  __syncthreads();
+  for (uint32_t i = ty; i < 32; i += 8) {
+    if (first_column + i < columns && first_row + tx < rows)
+      to[(first_column + i) * rows + first_row + tx] = tile[tx][i];
+  }
+}
+
 }  // namespace
 
 extern "C" {
@@ -607,34 +624,10 @@ __global__ void product_plain(const __grid_constant__ PlainProduct p) {
 
 // [rows, columns] to [columns, rows], elements of 2 or 4 bytes: weights [in, out] as [out, in].
 __global__ void transpose_2(const uint16_t* from, uint16_t* to, uint64_t rows, uint64_t columns) {
-  __shared__ uint16_t tile[32][33];
-  wait_for_earlier();
-  const uint64_t first_row = blockIdx.y * 32ULL, first_column = blockIdx.x * 32ULL;
-  const uint32_t tx = threadIdx.x % 32, ty = threadIdx.x / 32;
-  for (uint32_t i = ty; i < 32; i += 8) {
-    if (first_row + i < rows && first_column + tx < columns)
-      tile[i][tx] = from[(first_row + i) * columns + first_column + tx];
-  }
-  __syncthreads();
-  for (uint32_t i = ty; i < 32; i += 8) {
-    if (first_column + i < columns && first_row + tx < rows)
-      to[(first_column + i) * rows + first_row + tx] = tile[tx][i];
-  }
+  transpose(from, to, rows, columns);
 }
 __global__ void transpose_4(const uint32_t* from, uint32_t* to, uint64_t rows, uint64_t columns) {
-  __shared__ uint32_t tile[32][33];
-  wait_for_earlier();
-  const uint64_t first_row = blockIdx.y * 32ULL, first_column = blockIdx.x * 32ULL;
-  const uint32_t tx = threadIdx.x % 32, ty = threadIdx.x / 32;
-  for (uint32_t i = ty; i < 32; i += 8) {
-    if (first_row + i < rows && first_column + tx < columns)
-      tile[i][tx] = from[(first_row + i) * columns + first_column + tx];
-  }
-  __syncthreads();
-  for (uint32_t i = ty; i < 32; i += 8) {
-    if (first_column + i < columns && first_row + tx < rows)
-      to[(first_column + i) * rows + first_row + tx] = tile[tx][i];
-  }
+  transpose(from, to, rows, columns);
 }
 
 }  // extern "C"
