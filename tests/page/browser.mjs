@@ -52,6 +52,10 @@ export class ChatPage {
     await this.page.getByLabel('Message', { exact: true }).press('Enter');
   }
 
+  async openSettings() {
+    await this.page.getByRole('button', { name: 'Settings', exact: true }).click();
+  }
+
   async ask(text) {
     await this.send(text);
     await this.ended();
@@ -63,7 +67,7 @@ export class ChatPage {
 
   // Short answers, and always the same ones.
   async limitAnswers(tokens) {
-    await this.page.getByRole('button', { name: 'Settings', exact: true }).click();
+    await this.openSettings();
     await this.page.getByLabel('Max tokens').fill(String(tokens));
     await this.page.getByLabel('Temperature').fill('0');
     await this.page.getByRole('button', { name: 'Close settings' }).click();

@@ -14,6 +14,7 @@ import { launch } from './browser.mjs';
 import { realTests } from './real_tests.mjs';
 import { startBallast } from './real_server.mjs';
 import { takeScreenshots } from './screenshots.mjs';
+import { stubPageTests } from './stub_page_tests.mjs';
 import { stubTests } from './stub_tests.mjs';
 import { StubServer } from './stub_server.mjs';
 
@@ -54,7 +55,7 @@ async function withStub(work) {
 const browser = await launch();
 let real = null;
 try {
-  await runAll('stub', stubTests, (test) => withStub((stub) => test(browser, stub)));
+  await runAll('stub', { ...stubTests, ...stubPageTests }, (test) => withStub((stub) => test(browser, stub)));
   if (options.ballast !== undefined) real = await startBallast(options.ballast, options.model);
   const url = real?.url ?? options.server;
   if (url !== undefined) await runAll('server', realTests, (test) => test(browser, url.endsWith('/') ? url : `${url}/`));

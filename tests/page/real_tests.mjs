@@ -93,7 +93,7 @@ export const realTests = {
   async 'a schema makes JSON, and a schema that the server refuses is told'(browser, url) {
     const chat = await ChatPage.open(browser, url);
     await chat.limitAnswers(200);
-    await chat.page.getByRole('button', { name: 'Settings', exact: true }).click();
+    await chat.openSettings();
     await chat.page.getByRole('button', { name: 'Insert an example' }).click();
     await chat.ask('Describe a ship.');
     const refusals = await chat.answers().last().locator('.note.failed').allTextContents();

@@ -10,7 +10,7 @@ async function shoot(browser, url, file, options, hasPanel) {
   const chat = await ChatPage.open(browser, url, { deviceScaleFactor: 1.5, ...options });
   await chat.limitAnswers(250);
   await chat.ask(kQuestion);
-  if (hasPanel) await chat.page.getByRole('button', { name: 'Settings', exact: true }).click();
+  if (hasPanel) await chat.openSettings();
   await chat.page.locator('#thread').evaluate((thread, isAtEnd) => { thread.scrollTop = isAtEnd ? thread.scrollHeight : 0; }, hasPanel);
   await chat.page.screenshot({ path: file });
   await chat.close();

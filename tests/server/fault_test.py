@@ -26,7 +26,7 @@ import unittest
 LONG, INSTRUMENTED = "--long" in sys.argv, "--instrumented" in sys.argv
 sys.argv = [argument for argument in sys.argv if argument not in ("--long", "--instrumented")]
 
-from serve_test import BALLAST, PATIENCE, ROOT, Server, WithModel, receive_all, wait_until  # it reads BALLAST from sys.argv
+from served import BALLAST, PATIENCE, ROOT, Server, WithModel, receive_all, wait_until  # it reads BALLAST from sys.argv
 
 RECORDED = ROOT / "tests/data/openai/requests.json"
 PROMPT = {"prompt": "It was", "max_tokens": 60, "temperature": 0, "ignore_eos": True}
