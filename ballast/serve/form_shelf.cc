@@ -1,6 +1,8 @@
 #include "ballast/serve/form_shelf.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 
 namespace ballast::serve {
 
@@ -26,13 +28,24 @@ Result<TokenConstraint> FormShelf::find(const TextModel& model, const FormAsk& f
       entries_, [&](const Entry& entry) { return entry.kind == form.kind && entry.text == form.text; });
   if (found != entries_.end()) {
     entries_.splice(entries_.begin(), entries_, found);
+    make_room();
     return found->constraint;
   }
   BALLAST_TRY(const Constraint constraint, compile_form(form));
   BALLAST_TRY(TokenConstraint of_model, model.constrain(constraint));
   entries_.push_front({form.kind, form.text, of_model});
-  if (entries_.size() > kMostForms) entries_.pop_back();
+  make_room();
   return of_model;
+}
+
+void FormShelf::make_room() {
+  size_t bytes = 0, kept = 0;
+  for (const Entry& entry : entries_) {
+    bytes += entry.constraint.bytes() + entry.text.size();
+    if (kept > 0 && (bytes > most_bytes_ || kept == kMostForms)) break;
+    ++kept;
+  }
+  entries_.erase(std::next(entries_.begin(), static_cast<ptrdiff_t>(kept)), entries_.end());
 }
 
 }  // namespace ballast::serve

@@ -66,6 +66,8 @@ class TokenConstraint {
   bool is_of(const Constraint& constraint) const;
   // Nobody has the constraint any more.
   bool is_abandoned() const;
+  // Of memory that copies share, about: the compiled constraint, and what it has learnt of the vocabulary so far.
+  size_t bytes() const;
 
   // Forbids tokens of one text: what Request::constraint takes. `text` is prompt and what was generated. It remembers
   // how far the text was, and looks at it from the beginning where it is another one.

@@ -1,11 +1,9 @@
-// Texts that go on from others: forks, and pasts that were saved.
-#include "ballast/engine/engine.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
 
+#include "ballast/engine/engine.h"
 #include "ballast/engine/kv_pool.h"
 #include "ballast/models/model.h"
 #include "tests/support/engine_lab.h"
@@ -17,8 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-using Kind = EngineEvent::Kind;
-
+// Texts that go on from others: forks, and pasts that were saved.
 // ---------------------------------------------------------------- forks
 
 TEST(Engine, ForksOfAPromptComputeItOnce) {

@@ -55,6 +55,11 @@ class Grammar {
   const GrammarRepeat& repeat(uint32_t index) const { return repeats_[index]; }
   StateId start() const { return start_; }
   size_t state_count() const { return plain_.size(); }
+  // Of memory, about.
+  size_t bytes() const {
+    return actions_.size() * sizeof(GrammarAction) + (begins_.size() + needed_depth_.size()) * sizeof(uint32_t) +
+           plain_.size() / 8 + sets_.size() * sizeof(ByteSet) + repeats_.size() * sizeof(GrammarRepeat);
+  }
   // Bytes of one class are in the same sets, so nothing tells them apart. Classes are numbered from 0.
   uint8_t class_of(uint8_t byte) const { return class_of_[byte]; }
   uint32_t class_count() const { return class_count_; }

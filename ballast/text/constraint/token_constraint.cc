@@ -145,6 +145,8 @@ bool TokenConstraint::is_of(const Constraint& constraint) const { return masks_-
 
 bool TokenConstraint::is_abandoned() const { return masks_->grammar().use_count() == 1; }
 
+size_t TokenConstraint::bytes() const { return masks_->bytes(); }
+
 TokenConstraint::Rule TokenConstraint::operator()(uint64_t prompt_tokens, std::span<const TokenId> stop_tokens) const {
   return TextRule(masks_, prompt_tokens, stop_tokens);
 }

@@ -108,6 +108,10 @@ ByteKinds TokenMasks::staying_kinds(State state) {
 
 bool TokenMasks::is_large() const { return automaton_.bytes() + staying_.size() * kStayingBytes > most_bytes_; }
 
+size_t TokenMasks::held_bytes() const {
+  return automaton_.grammar()->bytes() + automaton_.bytes() + staying_.size() * kStayingBytes + mask_bytes_;
+}
+
 // What names states goes first: there may be no memory to number them anew.
 void TokenMasks::make_room(std::span<State> kept) {
   masks_.clear();
@@ -175,6 +179,7 @@ Status TokenMasks::find_allowed(const Matcher& matcher, bool is_first, TokenBits
   most_work_ = automaton_.work() + kMostWork;
   const Status added = add_all_allowed(matcher, is_first, allowed);
   if (is_large()) make_room({});
+  bytes_.store(held_bytes(), std::memory_order_relaxed);
   return added;
 }
 

@@ -4,6 +4,7 @@
 // a node leads back to the same state, as it does for most words in a string, all of it is taken at once.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -26,7 +27,7 @@ class TokenMasks {
 
   TokenMasks(std::shared_ptr<const Grammar> grammar, std::shared_ptr<const TokenTrees> trees,
              size_t most_bytes = kMostBytes)
-      : trees_(std::move(trees)), most_bytes_(most_bytes), automaton_(std::move(grammar)) {}
+      : trees_(std::move(trees)), most_bytes_(most_bytes), automaton_(std::move(grammar)), bytes_(held_bytes()) {}
 
   // Nothing else in here holds it, so its count tells whether somebody does outside.
   const std::shared_ptr<const Grammar>& grammar() const { return automaton_.grammar(); }
@@ -34,6 +35,8 @@ class TokenMasks {
 
   // The tokens that may follow, without those that end a text. kUnsupported where that would take too long.
   Status find_allowed(const Matcher& matcher, bool is_first, TokenBits& allowed);
+  // Of memory, with the grammar, when masks were last asked for. Never waits for those who ask for them now.
+  size_t bytes() const { return bytes_.load(std::memory_order_relaxed); }
   // For figures of what it costs, while nobody asks for masks.
   const MatchAutomaton& automaton() const { return automaton_; }
 
@@ -57,6 +60,7 @@ class TokenMasks {
   ByteKinds staying_kinds(State state);
   bool is_late() const { return automaton_.work() > most_work_; }
   bool is_large() const;
+  size_t held_bytes() const;
   // Makes room where the automaton needs too much; these states stay.
   void make_room(std::span<State> kept);
 
@@ -68,6 +72,7 @@ class TokenMasks {
   std::unordered_map<uint64_t, Mask> masks_;  // by tree and state
   size_t mask_bytes_ = 0;
   std::unordered_map<State, ByteKinds> staying_;
+  std::atomic<size_t> bytes_;
 };
 
 }  // namespace ballast
