@@ -78,6 +78,7 @@ constexpr UnsupportedField kUnsupportedFields[] = {
     {"audio", {}, "models here write text only"},
     {"modalities", {"[\"text\"]", "[]"}, "models here write text only"},
     {"web_search_options", {}, "this server searches nothing"},
+    {"mcp_servers", {"[]"}, "this server connects to no others"},
     {"typical_p", {"1", "1.0"}, "not supported: use \"top_p\" or \"min_p\""},
     {"tfs_z", {"1", "1.0"}, "not supported: use \"top_p\" or \"min_p\""},
     {"mirostat", {"0"}, "not supported: use \"top_p\" or \"min_p\""},
