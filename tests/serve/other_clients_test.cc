@@ -54,6 +54,22 @@ TEST_F(OtherClientsTest, OllamaChatsWholeAndInLines) {
   EXPECT_EQ(json_at(lines.back(), "model"), "\"tiny:latest\"");
 }
 
+TEST_F(OtherClientsTest, OllamaTellsProbabilitiesAsChatCompletionsDo) {
+  const std::string asked = fmt::format(R"({},"logprobs":true,"top_logprobs":2)", kOneMessage);
+  const auto chat =
+      rig_->post("/v1/chat/completions", fmt::format(R"({{"model":"tiny",{},"max_tokens":8,"temperature":0}})", asked));
+  const std::string tokens = json_at(chat.body, "choices/0/logprobs/content");
+  ASSERT_THAT(tokens, HasSubstr("top_logprobs")) << chat.body;
+  const auto whole = rig_->post("/api/chat", ollama_body(fmt::format(R"(,"stream":false,{})", asked)));
+  EXPECT_EQ(json_at(whole.body, "logprobs"), tokens);
+  std::string streamed;
+  for (const std::string& line : events_of(rig_->post("/api/chat", ollama_body("," + asked)).body)) {
+    const std::string piece = json_at(line, "logprobs");
+    if (!piece.empty()) streamed += (streamed.empty() ? "" : ",") + piece.substr(1, piece.size() - 2);
+  }
+  EXPECT_EQ("[" + streamed + "]", tokens);
+}
+
 TEST_F(OtherClientsTest, OllamaGeneratesByTheTemplateOrRaw) {
   const auto chat = rig_->post("/api/generate", ollama_body(R"(,"stream":false,"prompt":"It is a truth")"));
   ASSERT_EQ(chat.status, 200) << chat.body;
