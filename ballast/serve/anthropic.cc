@@ -22,11 +22,8 @@ void read_anthropic_prompt(Fields& fields, TextAsk& ask) {
   if (fields.has("system")) ask.turns.push_back({.role = "system", .content = read_content(fields, "system")});
   read_anthropic_conversation(fields, ask.turns);
   read_anthropic_tools(fields, ask.tools);
-  if (auto thinking = fields.object("thinking")) {
-    const std::string type = thinking->text("type").value_or("");
-    if (type != "enabled" && type != "disabled") thinking->refuse("type", "must be \"enabled\" or \"disabled\"");
-    ask.template_values.emplace_back("enable_thinking", type == "enabled" ? "true" : "false");
-  }
+  read_anthropic_output(fields, ask);
+  read_anthropic_thinking(fields, ask);
 }
 
 void read_anthropic_messages(Fields& fields, TextAsk& ask) {
@@ -108,12 +105,17 @@ class AnthropicStreamWriter : public TextWriter {
 
   void begin(uint64_t prompt_tokens) override { prompt_tokens_ = prompt_tokens; }
 
+  // A statement for each event: those that end a block move the index of the next.
   void piece(size_t, AnswerPiece piece) override {
     std::string events = beginning();
     if (!piece.reasoning.empty()) {
-      events += enter(Block::kThinking) + delta("thinking_delta", "thinking", piece.reasoning);
+      events += enter(Block::kThinking);
+      events += delta("thinking_delta", "thinking", piece.reasoning);
     }
-    if (!piece.content.empty()) events += enter(Block::kText) + delta("text_delta", "text", piece.content);
+    if (!piece.content.empty()) {
+      events += enter(Block::kText);
+      events += delta("text_delta", "text", piece.content);
+    }
     for (const AnswerCall& call : piece.calls) events += call_block(call);
     if (!events.empty()) stream_.write(std::move(events));
   }
@@ -175,7 +177,9 @@ class AnthropicStreamWriter : public TextWriter {
     json.key("content_block").begin_object().key("type").string("tool_use").key("id").string(call.id);
     json.key("name").string(call.name).key("input").begin_object().end_object().end_object();
     events += to_event(json.end_object().take(), "content_block_start");
-    return events + delta("input_json_delta", "partial_json", call.arguments) + leave();
+    events += delta("input_json_delta", "partial_json", call.arguments);
+    events += leave();
+    return events;
   }
 
   std::string leave() {

@@ -42,6 +42,7 @@ void read_ollama_common(Fields& fields, TextAsk& ask) {
   refuse_unsupported(fields);
   read_ollama_format(fields, ask.form);
   read_ollama_options(fields, ask);
+  read_log_probabilities(fields, ask);
   ask.stream = fields.truth("stream").value_or(true);
   // true, false, or a word for how much.
   if (const auto think = fields.raw("think")) {
@@ -82,6 +83,7 @@ class OllamaWriter : public TextWriter {
     }
     whole_.content += piece.content;
     whole_.reasoning += piece.reasoning;
+    std::ranges::move(piece.tokens, std::back_inserter(whole_.tokens));
     std::ranges::move(piece.calls, std::back_inserter(whole_.calls));
   }
 
@@ -114,6 +116,10 @@ class OllamaWriter : public TextWriter {
   JsonWriter begin_line(const AnswerPiece& piece) const {
     JsonWriter json;
     json.begin_object().key("model").string(model_).key("created_at").string(timestamp_now());
+    if (!piece.tokens.empty()) {
+      json.key("logprobs");
+      append_chosen_tokens(json, piece.tokens);
+    }
     if (form_ == OllamaForm::kChat) {
       json.key("message").begin_object().key("role").string("assistant").key("content").string(piece.content);
       if (!piece.reasoning.empty()) json.key("thinking").string(piece.reasoning);

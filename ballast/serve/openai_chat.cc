@@ -10,16 +10,6 @@ namespace ballast::serve {
 
 namespace {
 
-constexpr uint64_t kMostChatLogProbabilities = 20;
-
-void append_chat_token(JsonWriter& json, const LikelyToken& token) {
-  json.key("token").string(to_utf8(token.bytes)).key("logprob");
-  append_log_probability(json, token.log_probability);
-  json.key("bytes").begin_array();
-  for (const char byte : token.bytes) json.number(static_cast<unsigned char>(byte));
-  json.end_array();
-}
-
 // {"content": [...], "refusal": null}, or null where none were asked for.
 void append_chat_log_probabilities(JsonWriter& json, const std::vector<ChosenToken>& tokens, bool is_asked) {
   json.key("logprobs");
@@ -27,19 +17,9 @@ void append_chat_log_probabilities(JsonWriter& json, const std::vector<ChosenTok
     json.null();
     return;
   }
-  json.begin_object().key("content").begin_array();
-  for (const ChosenToken& token : tokens) {
-    json.begin_object();
-    append_chat_token(json, token);
-    json.key("top_logprobs").begin_array();
-    for (const LikelyToken& other : token.likeliest) {
-      json.begin_object();
-      append_chat_token(json, other);
-      json.end_object();
-    }
-    json.end_array().end_object();
-  }
-  json.end_array().key("refusal").null().end_object();
+  json.begin_object().key("content");
+  append_chosen_tokens(json, tokens);
+  json.key("refusal").null().end_object();
 }
 
 // Agents go on where there are calls, whatever ended the answer behind them.
@@ -242,9 +222,7 @@ void read_chat_completion(Fields& fields, const AskLimits& limits, TextAsk& ask)
   }
   ask.max_tokens = fields.count("max_completion_tokens", 1, INT32_MAX);
   if (!ask.max_tokens) ask.max_tokens = fields.count("max_tokens", 1, INT32_MAX);
-  const auto likeliest = fields.count("top_logprobs", 0, kMostChatLogProbabilities);
-  if (fields.truth("logprobs").value_or(false)) ask.log_probabilities = likeliest.value_or(0);
-  else if (likeliest.value_or(0) != 0) fields.refuse("top_logprobs", "needs \"logprobs\": true");
+  read_log_probabilities(fields, ask);
 }
 
 std::unique_ptr<TextWriter> make_chat_writer(std::shared_ptr<AnswerSink> sink, const TextAsk& ask, AnswerLabel label) {

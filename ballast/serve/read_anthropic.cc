@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ballast/serve/read_form.h"
 #include "ballast/serve/read_messages.h"
 #include "ballast/serve/read_tools.h"
 
@@ -101,6 +102,14 @@ void read_anthropic_choice(Fields& fields, ToolsAsk& tools) {
   }
 }
 
+void read_anthropic_format(std::optional<Fields> format, std::optional<FormAsk>& form) {
+  if (!format) return;
+  const std::string type = format->text("type").value_or("");
+  if (type != "json_schema") format->refuse("type", fmt::format("is \"{}\": it must be json_schema", type));
+  else if (!format->has("schema")) format->refuse("schema", "is missing: the answer must follow it");
+  else read_schema_form(*format, "schema", form);
+}
+
 }  // namespace
 
 void read_anthropic_conversation(Fields& fields, std::vector<ChatTurn>& turns) {
@@ -122,6 +131,25 @@ void read_anthropic_tools(Fields& fields, ToolsAsk& tools) {
     add_tool(tool, "input_schema", tools);
   }
   read_anthropic_choice(fields, tools);
+}
+
+void read_anthropic_output(Fields& fields, TextAsk& ask) {
+  read_anthropic_format(fields.object("output_format"), ask.form);
+  auto config = fields.object("output_config");
+  if (!config) return;
+  read_anthropic_format(config->object("format"), ask.form);
+  read_reasoning_effort(*config, "effort", ask);
+}
+
+void read_anthropic_thinking(Fields& fields, TextAsk& ask) {
+  auto thinking = fields.object("thinking");
+  if (!thinking) return;
+  const std::string type = thinking->text("type").value_or("");
+  if (type == "adaptive") return;
+  if (type != "enabled" && type != "disabled") {
+    thinking->refuse("type", "must be \"enabled\", \"disabled\" or \"adaptive\"");
+  }
+  ask.template_values.emplace_back("enable_thinking", type == "enabled" ? "true" : "false");
 }
 
 }  // namespace ballast::serve

@@ -1,4 +1,4 @@
-// The conversation and the tools of a request to Anthropic's interface.
+// What a request to Anthropic's interface says, and how.
 #pragma once
 
 #include <vector>
@@ -12,5 +12,9 @@ namespace ballast::serve {
 void read_anthropic_conversation(Fields& fields, std::vector<ChatTurn>& turns);
 // "tools" and "tool_choice".
 void read_anthropic_tools(Fields& fields, ToolsAsk& tools);
+// "output_config": the schema of the answer, and how much effort it is worth. Older clients send "output_format".
+void read_anthropic_output(Fields& fields, TextAsk& ask);
+// "thinking"; "adaptive" leaves it to the model's template.
+void read_anthropic_thinking(Fields& fields, TextAsk& ask);
 
 }  // namespace ballast::serve

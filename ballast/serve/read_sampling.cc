@@ -17,6 +17,7 @@ constexpr size_t kMostStops = 16;
 constexpr size_t kMostStopBytes = 1024;
 constexpr size_t kMostBiases = 1024;
 constexpr size_t kMostStopTokens = 64;
+constexpr uint64_t kMostLikeliest = 20;
 
 std::optional<TokenId> token_named(std::string_view text) {
   TokenId id = 0;
@@ -78,6 +79,7 @@ constexpr UnsupportedField kUnsupportedFields[] = {
     {"audio", {}, "models here write text only"},
     {"modalities", {"[\"text\"]", "[]"}, "models here write text only"},
     {"web_search_options", {}, "this server searches nothing"},
+    {"mcp_servers", {"[]"}, "this server connects to no others"},
     {"typical_p", {"1", "1.0"}, "not supported: use \"top_p\" or \"min_p\""},
     {"tfs_z", {"1", "1.0"}, "not supported: use \"top_p\" or \"min_p\""},
     {"mirostat", {"0"}, "not supported: use \"top_p\" or \"min_p\""},
@@ -148,6 +150,12 @@ void read_openai_common(Fields& fields, const AskLimits& limits, TextAsk& ask) {
   if (auto options = fields.object("stream_options")) {
     ask.usage_in_stream = options->truth("include_usage").value_or(false);
   }
+}
+
+void read_log_probabilities(Fields& fields, TextAsk& ask) {
+  const auto likeliest = fields.count("top_logprobs", 0, kMostLikeliest);
+  if (fields.truth("logprobs").value_or(false)) ask.log_probabilities = likeliest.value_or(0);
+  else if (likeliest.value_or(0) != 0) fields.refuse("top_logprobs", "needs \"logprobs\": true");
 }
 
 void refuse_unsupported(Fields& fields) {

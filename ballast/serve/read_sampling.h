@@ -17,6 +17,9 @@ void read_sampling(Fields& fields, SamplingAsk& sampling);
 // Besides: what OpenAI's two interfaces for texts have in common.
 void read_openai_common(Fields& fields, const AskLimits& limits, TextAsk& ask);
 
+// "logprobs" and "top_logprobs" of chat completions and of Ollama.
+void read_log_probabilities(Fields& fields, TextAsk& ask);
+
 // Refuses, by its name, what would change the answer and is not there.
 void refuse_unsupported(Fields& fields);
 

@@ -193,8 +193,12 @@ class ResponseStreamWriter : public TextWriter {
 
   void finish(const AnswerUsage& usage) override {
     std::string events = beginning();
-    if (parts_.has_message()) events += open_message() + close_message();
-    else events += close_reasoning();
+    if (parts_.has_message()) {
+      events += open_message();  // a statement of its own: it moves what the next is written with
+      events += close_message();
+    } else {
+      events += close_reasoning();
+    }
     for (const AnswerCall& call : parts_.calls) events += call_events(call);
     const std::string type = fmt::format("response.{}", parts_.last_status());
     events += event(type, [&](JsonWriter& json) {

@@ -20,6 +20,14 @@ uint64_t microseconds_now() {
   return static_cast<uint64_t>(std::chrono::duration_cast<std::chrono::microseconds>(since).count());
 }
 
+void append_likely_token(JsonWriter& json, const LikelyToken& token) {
+  json.key("token").string(to_utf8(token.bytes)).key("logprob");
+  append_log_probability(json, token.log_probability);
+  json.key("bytes").begin_array();
+  for (const char byte : token.bytes) json.number(static_cast<unsigned char>(byte));
+  json.end_array();
+}
+
 }  // namespace
 
 void PieceStream::write(std::string piece) {
@@ -57,6 +65,22 @@ void append_usage(JsonWriter& json, const AnswerUsage& usage) {
 
 void append_log_probability(JsonWriter& json, double value) {
   json.real(std::isnan(value) ? kLeastLogProbability : std::clamp(value, kLeastLogProbability, 0.0));
+}
+
+void append_chosen_tokens(JsonWriter& json, const std::vector<ChosenToken>& tokens) {
+  json.begin_array();
+  for (const ChosenToken& token : tokens) {
+    json.begin_object();
+    append_likely_token(json, token);
+    json.key("top_logprobs").begin_array();
+    for (const LikelyToken& other : token.likeliest) {
+      json.begin_object();
+      append_likely_token(json, other);
+      json.end_object();
+    }
+    json.end_array().end_object();
+  }
+  json.end_array();
 }
 
 std::string to_utf8(std::string_view bytes) {

@@ -92,6 +92,8 @@ std::string to_event(std::string_view json, std::string_view name = "");
 void append_usage(JsonWriter& json, const AnswerUsage& usage);
 // A finite number: JSON has no others.
 void append_log_probability(JsonWriter& json, double value);
+// As a list: of chat completions, and of Ollama's answers.
+void append_chosen_tokens(JsonWriter& json, const std::vector<ChosenToken>& tokens);
 // Text that is UTF-8, whatever the bytes are: a token may be half a character.
 std::string to_utf8(std::string_view bytes);
 

@@ -54,6 +54,22 @@ TEST_F(OtherClientsTest, OllamaChatsWholeAndInLines) {
   EXPECT_EQ(json_at(lines.back(), "model"), "\"tiny:latest\"");
 }
 
+TEST_F(OtherClientsTest, OllamaTellsProbabilitiesAsChatCompletionsDo) {
+  const std::string asked = fmt::format(R"({},"logprobs":true,"top_logprobs":2)", kOneMessage);
+  const auto chat =
+      rig_->post("/v1/chat/completions", fmt::format(R"({{"model":"tiny",{},"max_tokens":8,"temperature":0}})", asked));
+  const std::string tokens = json_at(chat.body, "choices/0/logprobs/content");
+  ASSERT_THAT(tokens, HasSubstr("top_logprobs")) << chat.body;
+  const auto whole = rig_->post("/api/chat", ollama_body(fmt::format(R"(,"stream":false,{})", asked)));
+  EXPECT_EQ(json_at(whole.body, "logprobs"), tokens);
+  std::string streamed;
+  for (const std::string& line : events_of(rig_->post("/api/chat", ollama_body("," + asked)).body)) {
+    const std::string piece = json_at(line, "logprobs");
+    if (!piece.empty()) streamed += (streamed.empty() ? "" : ",") + piece.substr(1, piece.size() - 2);
+  }
+  EXPECT_EQ("[" + streamed + "]", tokens);
+}
+
 TEST_F(OtherClientsTest, OllamaGeneratesByTheTemplateOrRaw) {
   const auto chat = rig_->post("/api/generate", ollama_body(R"(,"stream":false,"prompt":"It is a truth")"));
   ASSERT_EQ(chat.status, 200) << chat.body;
@@ -192,9 +208,23 @@ TEST_F(OtherClientsTest, AnthropicBlocksOfThoughtComeFirst) {
   const std::string body = fmt::format(R"({{"model":"thinker","max_tokens":8,"temperature":0,{})", kOneMessage);
   const auto events = events_of(rig_->post("/v1/messages", body + R"(,"stream":true})").body);
   EXPECT_EQ(json_at(events[1], "content_block/type"), "\"thinking\"");
+  EXPECT_EQ(json_at(events[2], "index"), "0");
+  EXPECT_EQ(json_at(events[events.size() - 3], "index"), "1") << "of the end of the text, which is empty";
   const auto whole = rig_->post("/v1/messages", body + "}");
   EXPECT_EQ(json_string(json_at(whole.body, "content/0/thinking")), joined(events, "delta/thinking"));
   EXPECT_EQ(json_at(whole.body, "content/1/text"), "\"\"");
+}
+
+TEST_F(OtherClientsTest, AnthropicThinksWhereAskedTo) {
+  const std::string body = fmt::format(R"({{"model":"thinker","max_tokens":8,"temperature":0,{})", kOneMessage);
+  const auto first_block = [&](std::string_view type) {
+    const auto answer = rig_->post("/v1/messages", fmt::format(R"({},"thinking":{{"type":"{}"}}}})", body, type));
+    return json_at(answer.body, answer.status == 200 ? "content/0/type" : "error/message");
+  };
+  EXPECT_EQ(first_block("enabled"), "\"thinking\"");
+  EXPECT_EQ(first_block("disabled"), "\"text\"");
+  EXPECT_EQ(first_block("adaptive"), "\"thinking\"") << "as the template does by itself";
+  EXPECT_THAT(first_block("often"), HasSubstr("thinking.type"));
 }
 
 TEST_F(OtherClientsTest, AnthropicCountsTokens) {

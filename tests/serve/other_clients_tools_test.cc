@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "ballast/base/json.h"
 #include "tests/support/json_path.h"
 #include "tests/support/service_rig.h"
 #include "tests/support/tool_models.h"
@@ -101,6 +102,24 @@ TEST_F(OtherClientsToolsTest, AnthropicStreamsBlocksOfToolUse) {
   EXPECT_EQ(joined(events, "type"),
             "message_startcontent_block_startcontent_block_deltacontent_block_stop"
             "message_deltamessage_stop");
+  for (size_t i = 1; i <= 3; ++i) EXPECT_EQ(json_at(events[i], "index"), "0") << events[i];
+}
+
+TEST_F(OtherClientsToolsTest, AnthropicFollowsASchema) {
+  const std::string format = fmt::format(R"({{"type":"json_schema","schema":{}}})", kSwitchSchema);
+  for (const std::string& asked :
+       {fmt::format(R"("output_config":{{"effort":"low","format":{}}})", format), R"("output_format":)" + format}) {
+    const auto answer = rig_->post("/v1/messages", fmt::format(R"({{"model":"dice","max_tokens":100,{},)"
+                                                               R"("messages":[{{"role":"user","content":"Hi"}}]}})",
+                                                               asked));
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    ASSERT_EQ(json_at(answer.body, "stop_reason"), "\"end_turn\"") << answer.body;
+    EXPECT_TRUE(is_switch(json_string(json_at(answer.body, "content/0/text")))) << answer.body;
+  }
+  const auto refused = rig_->post("/v1/messages", R"({"model":"dice","max_tokens":1,"messages":[
+      {"role":"user","content":"Hi"}],"output_config":{"format":{"type":"xml"}}})");
+  EXPECT_EQ(refused.status, 400);
+  EXPECT_THAT(json_string(json_at(refused.body, "error/message")), HasSubstr("output_config.format.type"));
 }
 
 TEST_F(OtherClientsToolsTest, AnthropicSendsCallsAndResultsBack) {
@@ -188,6 +207,22 @@ TEST_F(OtherClientsToolsTest, ResponsesOfRequestsOverSeveralLinesAreEventsOfOneL
        "name":"switch"}])"));
   const auto events = events_of(answer.body);
   EXPECT_EQ(json_at(events.front(), "response/tools/0/name"), "\"switch\"") << answer.body;
+}
+
+TEST_F(OtherClientsToolsTest, ResponsesWithoutATextHaveTheirEventsInOrder) {
+  const std::string asked = R"({"model":"tiny","input":"It is a truth","max_output_tokens":2)";
+  const std::string text =
+      json_string(json_at(rig_->post("/v1/responses", asked + "}").body, "output/0/content/0/text"));
+  ASSERT_FALSE(text.empty());
+  JsonWriter stop;
+  stop.string(text.substr(0, 1));
+  const auto answer = rig_->post("/v1/responses", fmt::format(R"({},"stream":true,"stop":{}}})", asked, stop.take()));
+  const auto events = events_of(answer.body);
+  for (size_t i = 0; i < events.size(); ++i) EXPECT_EQ(json_at(events[i], "sequence_number"), std::to_string(i));
+  EXPECT_EQ(joined(events, "type"),
+            "response.createdresponse.in_progressresponse.output_item.addedresponse.content_part.added"
+            "response.output_text.doneresponse.content_part.doneresponse.output_item.doneresponse.completed")
+      << answer.body;
 }
 
 TEST_F(OtherClientsToolsTest, ResponsesTakeCallsAndResultsBack) {
