@@ -86,8 +86,8 @@ uint64_t partial_bytes(const Plan& plan) {
   return plan.kernel.rows * plan.kernel.q_heads * plan.chunks * (plan.kernel.head_dim + 2) * sizeof(float);
 }
 
-// Blocks of many queries that go from chunk to chunk, or blocks of few with a chunk each, where there are few queries or
-// else most of the device were idle. The bits are the same.
+// Blocks of many queries that go from chunk to chunk, or blocks of few with a chunk each, where there are few queries
+// or else most of the device were idle. The bits are the same.
 void divide(const Context& context, Plan& plan) {
   const uint64_t queries = plan.most_rows * (plan.kernel.q_heads / plan.kernel.kv_heads);
   const bool can_divide_chunks = plan.chunks <= kMostOfGridSide && partial_bytes(plan) <= kMostPartialBytes;

@@ -88,7 +88,7 @@ struct Attention {
   uint64_t window = 0;  // 0: everything
   uint32_t part_count = 0;
   uint32_t heads_of_tile = 0, rows_of_tile = 0;  // queries that a block computes together; the heads have the same keys
-  uint32_t chunks = 0;  // room in `partial`; 0: outputs are written at once
+  uint32_t chunks = 0;                           // room in `partial`; 0: outputs are written at once
   uint32_t is_causal = 0, is_paged = 0, is_half = 0;
   float scale = 0, soft_cap = 0;
   uint32_t padding = 0;

@@ -21,9 +21,9 @@ constexpr int kTile = static_cast<int>(kQueriesOfTile);
 
 // Addresses of matrices for load_matrices: lane l gives row l % 8 of matrix l / 8.
 struct MatrixLane {
-  int g, t;              // of this lane's elements: rows g and g + 8, columns 2 t and 2 t + 1
-  int a_row, a_column;   // of [16, 16], rows first: queries, or weights
-  int b_row, b_column;   // of [16, 16], columns first: keys
+  int g, t;             // of this lane's elements: rows g and g + 8, columns 2 t and 2 t + 1
+  int a_row, a_column;  // of [16, 16], rows first: queries, or weights
+  int b_row, b_column;  // of [16, 16], columns first: keys
   __device__ MatrixLane() {
     const int lane = static_cast<int>(threadIdx.x) % 32;
     g = lane / 4, t = lane % 4;
@@ -86,8 +86,7 @@ struct WarpTile {
         for (int p = 0; p < F::kParts; ++p) {
 #pragma unroll
           for (int pair = 0; pair < kPairs; ++pair) {
-            load_matrices(k[p][pair],
-                          keys + 2 * (p * F::kPlane + (8 * tile + 16 * pair) * F::kStride + 16 * step));
+            load_matrices(k[p][pair], keys + 2 * (p * F::kPlane + (8 * tile + 16 * pair) * F::kStride + 16 * step));
           }
         }
         multiply_parts<F::kParts, kPairs>(*reinterpret_cast<float(*)[2 * kPairs][4]>(&s[tile]), q, k);
@@ -104,20 +103,27 @@ struct WarpTile {
   // From sums to weights, times the factors of values.
   template <bool kMasked>
   __device__ __forceinline__ Shares weigh(float (&s)[kTilesOfChunk][4], uint64_t chunk) {
-    const Scores scores(queries.a);
     const Range seen[2] = {Range(oldest[0], end[0], chunk), Range(oldest[1], end[1], chunk)};
     const auto is_seen = [&](int tile, int i) { return !kMasked || seen[i / 2].has(8 * tile + 2 * lane.t + i % 2); };
+#pragma unroll
+    for (int tile = 0; tile < kTilesOfChunk; ++tile) {
+      float2 of_keys = make_float2(1, 1);
+      if constexpr (!F::kHalf) {
+        of_keys = *reinterpret_cast<const float2*>(memory.key_factors + 8 * tile + 2 * lane.t);
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i) s[tile][i] *= query_factors[i / 2] * (i % 2 == 0 ? of_keys.x : of_keys.y);
+    }
+    if (queries.a.soft_cap != 0) bend_all(s);
     float largest[2] = {-INFINITY, -INFINITY}, factor[2] = {kLeastFactor, kLeastFactor};
 #pragma unroll
     for (int tile = 0; tile < kTilesOfChunk; ++tile) {
-      float2 of_keys = make_float2(1, 1), of_values = make_float2(1, 1);
+      float2 of_values = make_float2(1, 1);
       if constexpr (!F::kHalf) {
-        of_keys = *reinterpret_cast<const float2*>(memory.key_factors + 8 * tile + 2 * lane.t);
         of_values = *reinterpret_cast<const float2*>(memory.value_factors + 8 * tile + 2 * lane.t);
       }
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
-        s[tile][i] = scores(s[tile][i], query_factors[i / 2], i % 2 == 0 ? of_keys.x : of_keys.y);
         if (!is_seen(tile, i)) continue;
         largest[i / 2] = fmaxf(largest[i / 2], s[tile][i]);
         if constexpr (!F::kHalf) factor[i / 2] = fmaxf(factor[i / 2], i % 2 == 0 ? of_values.x : of_values.y);
@@ -165,6 +171,13 @@ struct WarpTile {
     }
     return shares;
   }
+  __device__ __forceinline__ void bend_all(float (&s)[kTilesOfChunk][4]) const {
+#pragma unroll
+    for (int tile = 0; tile < kTilesOfChunk; ++tile) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) s[tile][i] = bend(s[tile][i], queries.a.soft_cap);
+    }
+  }
   // Of the four lanes that have a row.
   static __device__ __forceinline__ float reduce_row(float x) {
     x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFU, x, 1));
@@ -195,8 +208,7 @@ struct WarpTile {
         for (int p = 0; p < F::kParts; ++p) {
 #pragma unroll
           for (int pair = 0; pair < kPairs; ++pair) {
-            load_matrices_turned(v[p][pair],
-                                 values + 2 * (p * F::kPlane + 16 * k * F::kStride + 16 * (step + pair)));
+            load_matrices_turned(v[p][pair], values + 2 * (p * F::kPlane + 16 * k * F::kStride + 16 * (step + pair)));
           }
         }
         multiply_parts<F::kParts, kPairs>(sums, w[k], v);
@@ -278,7 +290,7 @@ __device__ __forceinline__ void run_tiles(const Attention& a) {
     const bool sees = has_queries && !queries.range_of(warp.first, warp.last, chunk).is_empty();
     float s[kTilesOfChunk][4] = {};
     bool has_odd = false;  // values that are not finite
-    __syncthreads();  // nobody reads the chunk before any more
+    __syncthreads();       // nobody reads the chunk before any more
     if constexpr (F::kTakesTurns) {
       memory.load_keys(plane, size, seen_by_block);
       __syncthreads();
@@ -311,9 +323,9 @@ struct ChunkBlock {
   const uint64_t chunk, index;  // index: in `partial`
   const __half* query_parts;
   const float* query_factors;
-  float* sums;      // [16, kScoreStride]
-  __half* weights;  // [2, 16, kScoreStride]
-  float* factors;   // [16]: of sums of values
+  float* sums;              // [16, kScoreStride]
+  __half* weights;          // [2, 16, kScoreStride]
+  float* factors;           // [16]: of sums of values
   Weight* weight_of_chunk;  // [16]
 
   __device__ __forceinline__ ChunkBlock(const Queries& of, const ChunkMemory<T, kDim>& keys_and_values, uint64_t which,
@@ -364,7 +376,6 @@ struct ChunkBlock {
 
   // A warp a query: each lane has two positions.
   __device__ __forceinline__ void weigh() const {
-    const Scores scores(queries.a);
     const int position = static_cast<int>(threadIdx.x) % 32 * 2;
     float2 of_keys = make_float2(1, 1), of_values = make_float2(1, 1);
     if constexpr (!F::kHalf) {
@@ -376,10 +387,10 @@ struct ChunkBlock {
       const Range seen(by_query.oldest, by_query.end, chunk);
       const bool sees_x = seen.has(position), sees_y = seen.has(position + 1);
       const float2 sum = *reinterpret_cast<const float2*>(sums + query * kScoreStride + position);
-      const float x = scores(sum.x, query_factors[query], of_keys.x);
-      const float y = scores(sum.y, query_factors[query], of_keys.y);
-      const float largest =
-          reduce_warp(fmaxf(sees_x ? x : -INFINITY, sees_y ? y : -INFINITY), [](float a, float b) { return fmaxf(a, b); });
+      float x = sum.x * (query_factors[query] * of_keys.x), y = sum.y * (query_factors[query] * of_keys.y);
+      if (queries.a.soft_cap != 0) x = bend(x, queries.a.soft_cap), y = bend(y, queries.a.soft_cap);
+      const float largest = reduce_warp(fmaxf(sees_x ? x : -INFINITY, sees_y ? y : -INFINITY),
+                                        [](float a, float b) { return fmaxf(a, b); });
       float factor = 1;
       if constexpr (!F::kHalf) {
         factor = reduce_warp(fmaxf(sees_x ? of_values.x : kLeastFactor, sees_y ? of_values.y : kLeastFactor),
@@ -507,14 +518,14 @@ __device__ __forceinline__ void run_chunks(const Attention& a) {
 extern "C" {
 
 // _WIDTH: heads of up to so many channels. Grid: tiles of rows, chunks (or 1), tiles of heads.
-#define BALLAST_ATTENTION(type, T, width, tile_blocks, chunk_blocks)                                      \
-  __global__ void __launch_bounds__(kMostThreads, tile_blocks)                                            \
-      attention_tiles_##type##_##width(const __grid_constant__ Attention a) {                             \
-    run_tiles<T, width>(a);                                                                               \
-  }                                                                                                       \
-  __global__ void __launch_bounds__(kMostThreads, chunk_blocks)                                           \
-      attention_chunks_##type##_##width(const __grid_constant__ Attention a) {                            \
-    run_chunks<T, width>(a);                                                                              \
+#define BALLAST_ATTENTION(type, T, width, tile_blocks, chunk_blocks)           \
+  __global__ void __launch_bounds__(kMostThreads, tile_blocks)                 \
+      attention_tiles_##type##_##width(const __grid_constant__ Attention a) {  \
+    run_tiles<T, width>(a);                                                    \
+  }                                                                            \
+  __global__ void __launch_bounds__(kMostThreads, chunk_blocks)                \
+      attention_chunks_##type##_##width(const __grid_constant__ Attention a) { \
+    run_chunks<T, width>(a);                                                   \
   }
 BALLAST_ATTENTION(f32, float, 64, 2, 3)
 BALLAST_ATTENTION(f32, float, 128, 1, 2)
@@ -531,9 +542,9 @@ __global__ void attention_merge(const __grid_constant__ Attention a) {
   const AttentionPart& part = last_part(a, [&](const AttentionPart& each) { return each.row <= row; });
   const Seen seen(a, part, row - part.row);
   const uint64_t count = seen.last_chunk() - seen.first_chunk() + 1, stride = a.head_dim + 2;
-  const float* from = reinterpret_cast<const float*>(a.partial) +
-                      (blockIdx.x * static_cast<uint64_t>(a.chunks) + seen.first_chunk() -
-                       Seen(a, part, 0).first_chunk()) * stride;
+  const float* from =
+      reinterpret_cast<const float*>(a.partial) +
+      (blockIdx.x * static_cast<uint64_t>(a.chunks) + seen.first_chunk() - Seen(a, part, 0).first_chunk()) * stride;
   const uint32_t lane = threadIdx.x % 32;
   const uint64_t channel = threadIdx.x < a.head_dim ? threadIdx.x : 0;
   float largest = -INFINITY, sum = 0, merged = 0;

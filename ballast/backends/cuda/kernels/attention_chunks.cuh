@@ -12,8 +12,8 @@
 namespace ballast::cuda {
 
 constexpr int kChunk = static_cast<int>(kChunkPositions);
-constexpr int kTilesOfChunk = kChunk / 8;    // tiles of 8 positions
-constexpr int kLanesOfRow = 16;              // that load a row together, four channels each at a time
+constexpr int kTilesOfChunk = kChunk / 8;      // tiles of 8 positions
+constexpr int kLanesOfRow = 16;                // that load a row together, four channels each at a time
 constexpr float kLog2E = 1.4426950408889634F;  // scores are exponents of two
 
 // ---------------------------------------------------------------- who sees what
@@ -126,9 +126,7 @@ __device__ __forceinline__ float power_of_two(int exponent) {
 }
 __device__ __forceinline__ bool is_finite(float x) { return fabsf(x) < INFINITY; }
 // 2^15 / x for powers of two.
-__device__ __forceinline__ float half_range_over(float x) {
-  return __uint_as_float((269U << 23) - __float_as_uint(x));
-}
+__device__ __forceinline__ float half_range_over(float x) { return __uint_as_float((269U << 23) - __float_as_uint(x)); }
 __device__ __forceinline__ uint32_t bits_of_pair(__half2 pair) { return *reinterpret_cast<const uint32_t*>(&pair); }
 // The large and the small part of two numbers.
 __device__ __forceinline__ void split(float x, float y, uint32_t& large, uint32_t& small) {
@@ -149,88 +147,147 @@ struct Format {
   static constexpr bool kTakesTurns = attention_takes_turns(kDim);
 };
 
-__device__ __forceinline__ float4 load_four(const float* from) { return *reinterpret_cast<const float4*>(from); }
-__device__ __forceinline__ float4 load_four(const __half* from) {
-  const uint2 v = *reinterpret_cast<const uint2*>(from);
-  const float2 a = __half22float2(*reinterpret_cast<const __half2*>(&v.x));
-  const float2 b = __half22float2(*reinterpret_cast<const __half2*>(&v.y));
-  return make_float4(a.x, a.y, b.x, b.y);
-}
 __device__ __forceinline__ float load_one(const float* from) { return *from; }
 __device__ __forceinline__ float load_one(const __half* from) { return __half2float(*from); }
+// The larger one, or NaN where there is one.
+__device__ __forceinline__ float largest_or_nan(float a, float b) {
+  float y;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
 
-// What one lane has of a row, with zeros behind its end.
-template <int kRuns>
+// What one lane has of a row: four channels, and four more for each 64 that a head has. A row is read without asking
+// whether it is there, so that many are under way at once, and cleared behind that.
+template <typename T>
+struct FourChannels;
+
+template <>
+struct FourChannels<float> {
+  float4 v;
+
+  __device__ __forceinline__ void load(const float* from) { v = *reinterpret_cast<const float4*>(from); }
+  __device__ __forceinline__ void load_one_by_one(const float* row, int channel, int size) {
+    const auto at = [&](int i) { return row[channel + i < size ? channel + i : 0]; };
+    v = make_float4(at(0), at(1), at(2), at(3));
+  }
+  __device__ __forceinline__ void clear_from(int count) {
+    if (count <= 0) v.x = 0;
+    if (count <= 1) v.y = 0;
+    if (count <= 2) v.z = 0;
+    if (count <= 3) v.w = 0;
+  }
+  __device__ __forceinline__ void clear_what_is_not_finite() {
+    v.x = is_finite(v.x) ? v.x : 0;
+    v.y = is_finite(v.y) ? v.y : 0;
+    v.z = is_finite(v.z) ? v.z : 0;
+    v.w = is_finite(v.w) ? v.w : 0;
+  }
+  __device__ __forceinline__ float largest() const {
+    return largest_or_nan(largest_or_nan(fabsf(v.x), fabsf(v.y)), largest_or_nan(fabsf(v.z), fabsf(v.w)));
+  }
+  __device__ __forceinline__ void store(__half* to, int plane, float scale) const {
+    uint2 large, small;
+    split(v.x * scale, v.y * scale, large.x, small.x);
+    split(v.z * scale, v.w * scale, large.y, small.y);
+    *reinterpret_cast<uint2*>(to) = large;
+    *reinterpret_cast<uint2*>(to + plane) = small;
+  }
+};
+
+template <>
+struct FourChannels<__half> {
+  uint2 v;
+
+  __device__ __forceinline__ void load(const __half* from) { v = *reinterpret_cast<const uint2*>(from); }
+  __device__ __forceinline__ void load_one_by_one(const __half* row, int channel, int size) {
+    const auto at = [&](int i) {
+      return static_cast<uint32_t>(__half_as_ushort(row[channel + i < size ? channel + i : 0]));
+    };
+    v = make_uint2(at(0) | at(1) << 16, at(2) | at(3) << 16);
+  }
+  __device__ __forceinline__ void clear_from(int count) {
+    v.x &= count <= 0 ? 0 : count == 1 ? 0xFFFFU : ~0U;
+    v.y &= count <= 2 ? 0 : count == 3 ? 0xFFFFU : ~0U;
+  }
+  // The highest bit of each half where all bits of an exponent are set.
+  static __device__ __forceinline__ uint32_t odd_bits(uint32_t pair) {
+    return ((pair & 0x7C007C00U) + 0x04000400U) & 0x80008000U;
+  }
+  __device__ __forceinline__ void clear_what_is_not_finite() {
+    v.x &= ~(odd_bits(v.x) / 0x8000U * 0xFFFFU);
+    v.y &= ~(odd_bits(v.y) / 0x8000U * 0xFFFFU);
+  }
+  __device__ __forceinline__ bool is_odd() const { return (odd_bits(v.x) | odd_bits(v.y)) != 0; }
+  __device__ __forceinline__ void store(__half* to) const { *reinterpret_cast<uint2*>(to) = v; }
+};
+
+template <typename T, int kRuns>
 struct RowPiece {
-  float v[kRuns][4];
+  FourChannels<T> runs[kRuns];
 
-  template <typename T>
-  __device__ __forceinline__ void load(const T* row, int size, bool is_there) {
-    const int lane = static_cast<int>(threadIdx.x) % kLanesOfRow;
+  static __device__ __forceinline__ int channel_of(int run) {
+    return 4 * (static_cast<int>(threadIdx.x) % kLanesOfRow + run * kLanesOfRow);
+  }
+  __device__ __forceinline__ void load(const T* row, int size) {
 #pragma unroll
     for (int run = 0; run < kRuns; ++run) {
-      const int channel = 4 * (lane + run * kLanesOfRow);
-      v[run][0] = v[run][1] = v[run][2] = v[run][3] = 0;
-      if (!is_there || channel >= size) continue;
-      if (size % 4 == 0) {
-        const float4 four = load_four(row + channel);
-        v[run][0] = four.x, v[run][1] = four.y, v[run][2] = four.z, v[run][3] = four.w;
-      } else {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          if (channel + i < size) v[run][i] = load_one(row + channel + i);
-        }
-      }
+      const int channel = channel_of(run);
+      runs[run].load(row + (channel < size ? channel : 0));
     }
   }
+  __device__ __forceinline__ void load_one_by_one(const T* row, int size) {
+#pragma unroll
+    for (int run = 0; run < kRuns; ++run) runs[run].load_one_by_one(row, channel_of(run), size);
+  }
+  // All but the first `size` channels.
+  __device__ __forceinline__ void clear_from(int size) {
+#pragma unroll
+    for (int run = 0; run < kRuns; ++run) runs[run].clear_from(size - channel_of(run));
+  }
+  __device__ __forceinline__ void clear_what_is_not_finite() {
+#pragma unroll
+    for (int run = 0; run < kRuns; ++run) runs[run].clear_what_is_not_finite();
+  }
 
-  // Of the whole row, the same for its lanes.
+  // Of the whole row, the same for its lanes; NaN where it has one.
   __device__ __forceinline__ float largest() const {
-    float largest = 0;
+    float largest = runs[0].largest();
 #pragma unroll
-    for (int run = 0; run < kRuns; ++run) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) largest = fmaxf(largest, fabsf(v[run][i]));
-    }
+    for (int run = 1; run < kRuns; ++run) largest = largest_or_nan(largest, runs[run].largest());
 #pragma unroll
     for (int offset = kLanesOfRow / 2; offset > 0; offset /= 2) {
-      largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFU, largest, offset));
+      largest = largest_or_nan(largest, __shfl_xor_sync(0xFFFFFFFFU, largest, offset));
     }
     return largest;
   }
 
-  // Zeros in place of what is not finite. True where there was any.
-  __device__ __forceinline__ bool drop_what_is_not_finite() {
-    bool found = false;
-#pragma unroll
-    for (int run = 0; run < kRuns; ++run) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        if (is_finite(v[run][i])) continue;
-        v[run][i] = 0;
+  // Of f32: scaled, in two parts, the second of which lies `plane` elements behind the first; returns what sums are to
+  // be multiplied by. Of f16 as it is. kValues: zeros in place of what is not finite; `found` says that there was any.
+  template <bool kValues>
+  __device__ __forceinline__ float store(__half* row, int plane, bool& found) {
+    if constexpr (sizeof(T) == 4) {
+      float most = largest();
+      if (kValues && __any_sync(0xFFFFFFFFU, !is_finite(most))) {
         found = true;
+        clear_what_is_not_finite();
+        most = largest();
       }
-    }
-    return found;
-  }
-
-  // In one part or, scaled, in two, the second of which lies `plane` elements behind the first. Returns what sums are
-  // to be multiplied by.
-  template <int kParts>
-  __device__ __forceinline__ float store(__half* row, int plane) const {
-    const int lane = static_cast<int>(threadIdx.x) % kLanesOfRow;
-    const int shift = kParts == 2 ? shift_of(largest()) : 0;
-    const float scale = power_of_two(shift);
+      const int shift = shift_of(most);
+      const float scale = power_of_two(shift);
 #pragma unroll
-    for (int run = 0; run < kRuns; ++run) {
-      uint32_t large[2], small[2];
+      for (int run = 0; run < kRuns; ++run) runs[run].store(row + channel_of(run), plane, scale);
+      return power_of_two(-shift);
+    } else {
 #pragma unroll
-      for (int i = 0; i < 2; ++i) split(v[run][2 * i] * scale, v[run][2 * i + 1] * scale, large[i], small[i]);
-      __half* const to = row + 4 * (lane + run * kLanesOfRow);
-      *reinterpret_cast<uint2*>(to) = make_uint2(large[0], large[1]);
-      if constexpr (kParts == 2) *reinterpret_cast<uint2*>(to + plane) = make_uint2(small[0], small[1]);
+      for (int run = 0; run < kRuns; ++run) {
+        if (kValues && runs[run].is_odd()) {
+          found = true;
+          runs[run].clear_what_is_not_finite();
+        }
+        runs[run].store(row + channel_of(run));
+      }
+      return 1;
     }
-    return power_of_two(-shift);
   }
 };
 
@@ -257,36 +314,44 @@ struct Plane {
   }
 };
 
-// A few rows of a chunk on their way to shared memory: those from a first one on, in steps of as many as the block takes
-// at a time. Nothing is read of rows that no query of the block sees. Both rows of a warp are there or neither is.
+// A few rows of a chunk on their way to shared memory: those from a first one on, in steps of as many as the block
+// takes at a time. Nothing is read of rows that no query of the block sees. Both rows of a warp are there or neither
+// is.
 template <typename T, int kDim, int kRows>
 struct RowsUnderWay {
   using F = Format<T, kDim>;
-  RowPiece<F::kRuns> pieces[kRows];
+  RowPiece<T, F::kRuns> pieces[kRows];
 
   static __device__ __forceinline__ int step() { return static_cast<int>(blockDim.x) / kLanesOfRow; }
 
   __device__ __forceinline__ void load(const T* plane, uint64_t stride, int size, const Range& seen, int first) {
+    const T* rows[kRows];
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       const int row = first + i * step();
-      pieces[i].load(plane + row * stride, size, seen.has(row));
+      rows[i] = plane + static_cast<uint32_t>(seen.has(row) ? row : seen.begin) * static_cast<uint32_t>(stride);
+    }
+    if (size % 4 == 0) {
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) pieces[i].load(rows[i], size);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) pieces[i].load_one_by_one(rows[i], size);
     }
   }
-  __device__ __forceinline__ bool drop_what_is_not_finite() {
+  template <bool kValues>
+  __device__ __forceinline__ bool store(__half* plane, float* factors, int size, const Range& seen, int first) {
     bool found = false;
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) found |= pieces[i].drop_what_is_not_finite();
-    return found;
-  }
-  __device__ __forceinline__ void store(__half* plane, float* factors, int first) const {
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       const int row = first + i * step();
       if (row >= kChunk) continue;
-      const float factor = pieces[i].template store<F::kParts>(plane + row * F::kStride, F::kPlane);
+      const int there = seen.has(row) ? size : 0;
+      if (there < kDim) pieces[i].clear_from(there);
+      const float factor = pieces[i].template store<kValues>(plane + row * F::kStride, F::kPlane, found);
       if (F::kParts == 2 && threadIdx.x % kLanesOfRow == 0) factors[row] = factor;
     }
+    return found;
   }
 };
 
@@ -314,7 +379,7 @@ struct ChunkMemory {
     for_each_first([&](int first) {
       RowsUnderWay<T, kDim, kRowsAtOnce> rows;
       rows.load(plane.keys, plane.stride, size, seen, first);
-      rows.store(keys, key_factors, first);
+      rows.template store<false>(keys, key_factors, size, seen, first);
     });
   }
   // True where something was not finite, in whose place there are zeros.
@@ -323,8 +388,7 @@ struct ChunkMemory {
     for_each_first([&](int first) {
       RowsUnderWay<T, kDim, kRowsAtOnce> rows;
       rows.load(plane.values, plane.stride, size, seen, first);
-      found |= rows.drop_what_is_not_finite();
-      rows.store(values, value_factors, first);
+      found |= rows.template store<true>(values, value_factors, size, seen, first);
     });
     return found;
   }
@@ -335,9 +399,8 @@ struct ChunkMemory {
       RowsUnderWay<T, kDim, kRowsAtOnce> key_rows, value_rows;
       key_rows.load(plane.keys, plane.stride, size, seen, first);
       value_rows.load(plane.values, plane.stride, size, seen, first);
-      key_rows.store(keys, key_factors, first);
-      found |= value_rows.drop_what_is_not_finite();
-      value_rows.store(values, value_factors, first);
+      key_rows.template store<false>(keys, key_factors, size, seen, first);
+      found |= value_rows.template store<true>(values, value_factors, size, seen, first);
     });
     return found;
   }
@@ -359,16 +422,14 @@ __device__ __forceinline__ float exp2_of(float x) {
   return y;
 }
 
-// From the sum of products to the exponent of two. `query_factor` has query_factor_of in it.
-struct Scores {
-  float soft_cap;
-  __device__ explicit Scores(const Attention& a) : soft_cap(a.soft_cap) {}
-  static __device__ float query_factor_of(const Attention& a) { return a.soft_cap != 0 ? a.scale : a.scale * kLog2E; }
-  __device__ __forceinline__ float operator()(float sum, float query_factor, float key_factor) const {
-    const float score = sum * query_factor * key_factor;
-    return soft_cap != 0 ? kLog2E * (soft_cap * tanhf(score / soft_cap)) : score;
-  }
-};
+// From the sum of products to the exponent of two: sum * query factor * key factor, and then bend() where there is a
+// cap.
+__device__ __forceinline__ float query_factor_of(const Attention& a) {
+  return a.soft_cap != 0 ? a.scale : a.scale * kLog2E;
+}
+__device__ __forceinline__ float bend(float score, float soft_cap) {
+  return kLog2E * (soft_cap * tanhf(score / soft_cap));
+}
 
 // What a query has of some chunks: the largest score, and the sum of exp2(score - largest).
 struct Weight {
@@ -408,7 +469,10 @@ struct Queries {
         count(heads * static_cast<int>(of.rows - first_row < attention.rows_of_tile ? of.rows - first_row
                                                                                     : attention.rows_of_tile)) {}
 
-  __device__ uint64_t kv_head() const { return first_head / (a.q_heads / a.kv_heads); }
+  __device__ uint32_t kv_head() const {
+    const auto q_heads = static_cast<uint32_t>(a.q_heads), kv_heads = static_cast<uint32_t>(a.kv_heads);
+    return static_cast<uint32_t>(first_head) / (q_heads / kv_heads);
+  }
   __device__ Seen seen_by(int query) const { return Seen(a, part, first_row + query / heads); }
   __device__ uint64_t first_chunk() const { return seen_by(0).first_chunk(); }
   __device__ uint64_t last_chunk() const { return seen_by(count - 1).last_chunk(); }
@@ -416,24 +480,26 @@ struct Queries {
   __device__ Range range_of(int first, int last, uint64_t chunk) const {
     return Range(seen_by(first).oldest, seen_by(last).end, chunk);
   }
+  __device__ uint64_t row_of(int query) const { return part.row + first_row + query / heads; }
+  __device__ uint64_t head_of(int query) const { return first_head + query % heads; }
   // Among all rows and heads.
-  __device__ uint64_t index_of(int query) const {
-    return (part.row + first_row + query / heads) * a.q_heads + first_head + query % heads;
-  }
+  __device__ uint64_t index_of(int query) const { return row_of(query) * a.q_heads + head_of(query); }
 
   // In parts, and what sums are to be multiplied by. Behind the last one it comes again.
   template <int kDim>
   __device__ __forceinline__ void load(__half* to, float* factors, int room) const {
     using F = Format<float, kDim>;
-    const int size = static_cast<int>(a.head_dim);
-    const float factor = Scores::query_factor_of(a);
-    for (int i = static_cast<int>(threadIdx.x) / kLanesOfRow; i < room; i += static_cast<int>(blockDim.x) / kLanesOfRow) {
+    const int size = static_cast<int>(a.head_dim), step = static_cast<int>(blockDim.x) / kLanesOfRow;
+    const float factor = query_factor_of(a);
+    for (int i = static_cast<int>(threadIdx.x) / kLanesOfRow; i < room; i += step) {
       const int query = i < count ? i : count - 1;
-      const uint64_t index = index_of(query);
-      RowPiece<F::kRuns> piece;
-      piece.load(reinterpret_cast<const float*>(a.qkv) + index / a.q_heads * a.width + index % a.q_heads * a.head_dim,
-                 size, true);
-      const float scale = piece.template store<2>(to + i * F::kStride, room * F::kStride);
+      const float* from = reinterpret_cast<const float*>(a.qkv) + row_of(query) * a.width + head_of(query) * a.head_dim;
+      RowPiece<float, F::kRuns> piece;
+      if (size % 4 == 0) piece.load(from, size);
+      else piece.load_one_by_one(from, size);
+      if (size < kDim) piece.clear_from(size);
+      bool found = false;
+      const float scale = piece.template store<false>(to + i * F::kStride, room * F::kStride, found);
       if (threadIdx.x % kLanesOfRow == 0) factors[i] = scale * factor;
     }
   }
