@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cmath>
 #include <vector>
 
+#include "ballast/backends/cuda/device.h"
 #include "ballast/backends/cuda/families.h"
 #include "ballast/backends/cuda/kernels/arguments.h"
 #include "ballast/backends/cuda/weight_access.h"
@@ -147,6 +149,18 @@ Status launch_tiles(Context& context, const Plan& plan) {
                 plan.kernel);
 }
 
+// The counters of a queue: its kernels come one after the other. 0: all are taken. A queue that has another's address
+// came after that one had ended, with its counters at 0.
+uint32_t counter_set_of(const Context& context) {
+  static std::array<std::atomic<const CudaQueue*>, kAttentionCounterSets> owners{};
+  const CudaQueue* const queue = &queue_of(context);
+  for (uint32_t i = 0; i < owners.size(); ++i) {
+    const CudaQueue* owner = nullptr;
+    if (owners[i].compare_exchange_strong(owner, queue) || owner == queue) return i + 1;
+  }
+  return 0;
+}
+
 Status launch_chunks(Context& context, Plan& plan, Tables& tables) {
   const Kernel kernel =
       kernel_for(plan.kernel,
@@ -161,7 +175,9 @@ Status launch_chunks(Context& context, Plan& plan, Tables& tables) {
   const uint64_t outputs = plan.kernel.rows * plan.kernel.q_heads;
   BALLAST_TRY(tables.partial, context.workspace().make({partial_bytes(plan) / sizeof(float)}));
   plan.kernel.partial = address_of(device_address(tables.partial));
+  if (plan.tiles * tiles_of_heads(plan) <= kAttentionCounters) plan.kernel.counter_set = counter_set_of(context);
   BALLAST_CHECK(launch(context, kernel, grid, plan.kernel));
+  if (plan.kernel.counter_set != 0) return {};
   const auto threads = static_cast<uint32_t>((plan.kernel.head_dim + 31) / 32 * 32);
   return launch(context, Kernel::attention_merge, {.grid = {blocks_for(outputs, 1)}, .block = {threads}}, plan.kernel);
 }
@@ -198,7 +214,9 @@ Result<Tensor> run_attention(Context& context, const AttentionArgs& args) {
 
 bool supports_decode(const Context&, const AttentionDecodeCacheArgs& args) {
   const DType dtype = args.layout().shape().dtype;
-  return fits(args.config, args.qkv) && (dtype == DType::kF32 || dtype == DType::kF16);
+  const auto is_near = [](const KvRows& part) { return part.position + part.rows <= kMostOfGridWidth; };
+  return fits(args.config, args.qkv) && std::ranges::all_of(args.parts, is_near) &&
+         (dtype == DType::kF32 || dtype == DType::kF16);
 }
 
 void add_pages(Plan& plan, std::span<const KvPage> pages, const KvRows& rows) {

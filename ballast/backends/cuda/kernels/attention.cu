@@ -7,9 +7,10 @@
 //   the sum          is a tree over positions
 //   sums of values   are over positions, 16 at a time, added up by tensor cores
 // That is one chain of operations for each query, whoever computes it: attention_tiles, where a block has many queries
-// and goes from chunk to chunk, or attention_chunks, where a block has few and one chunk, and attention_merge behind
-// it. Queries are rows of a tensor core's operand, which do not meet. What a query does not see has the weight 0, and
-// is finite or taken for 0, so positions behind it, other rows and other sequences change nothing.
+// and goes from chunk to chunk, or attention_chunks, where a block has few and one chunk and the last block merges, or
+// attention_merge behind it. Queries are rows of a tensor core's operand, which do not meet. What a query does not see
+// has the weight 0, and is finite or taken for 0, so positions behind it, other rows and other sequences change
+// nothing.
 #include "attention_chunks.cuh"
 
 using namespace ballast::cuda;
@@ -43,10 +44,11 @@ struct WarpTile {
   const ChunkMemory<T, kDim>& memory;
   const MatrixLane lane;
   const int first, last;  // queries of this warp
+  const Seen any, all;    // what any of them sees, and all
   const int size;
   uint32_t query_address;
   float query_factors[2];
-  uint64_t oldest[2], end[2];  // of what the rows g and g + 8 see
+  int oldest[2], end[2];  // of what the rows g and g + 8 see
   Weight total[2] = {{-INFINITY, 0}, {-INFINITY, 0}};
   float merged[2 * kSteps][4] = {};
 
@@ -56,6 +58,8 @@ struct WarpTile {
         memory(chunk),
         first(static_cast<int>(threadIdx.x) / 32 * kTile),
         last(min(first + kTile, of.count) - 1),
+        any(of.seen_by_any(first, last)),
+        all(of.seen_by_all(first, last)),
         size(static_cast<int>(of.a.head_dim)),
         query_address(shared_address(parts + (first + lane.a_row) * F::kStride + lane.a_column)) {
 #pragma unroll
@@ -102,7 +106,7 @@ struct WarpTile {
 
   // From sums to weights, times the factors of values.
   template <bool kMasked>
-  __device__ __forceinline__ Shares weigh(float (&s)[kTilesOfChunk][4], uint64_t chunk) {
+  __device__ __forceinline__ Shares weigh(float (&s)[kTilesOfChunk][4], int chunk) {
     const Range seen[2] = {Range(oldest[0], end[0], chunk), Range(oldest[1], end[1], chunk)};
     const auto is_seen = [&](int tile, int i) { return !kMasked || seen[i / 2].has(8 * tile + 2 * lane.t + i % 2); };
 #pragma unroll
@@ -227,7 +231,7 @@ struct WarpTile {
   __device__ __forceinline__ int channel_of(int tile, int i) const { return 8 * tile + 2 * lane.t + i % 2; }
   // Shared memory has zeros in place of values that are not finite, so that a query that does not see them is as if
   // they were not there. One that does has NaN from here on.
-  __device__ __forceinline__ void mark_what_is_not_finite(const Plane<T>& plane, uint64_t chunk) {
+  __device__ __forceinline__ void mark_what_is_not_finite(const T* values, uint32_t stride, int chunk) {
     const Range seen[2] = {Range(oldest[0], end[0], chunk), Range(oldest[1], end[1], chunk)};
     for (int position = 0; position < kChunk; ++position) {
       if (!seen[0].has(position) && !seen[1].has(position)) continue;
@@ -236,7 +240,7 @@ struct WarpTile {
 #pragma unroll
         for (int i = 0; i < 2; ++i) {
           const int channel = channel_of(tile, i);
-          if (channel >= size || is_finite(load_one(plane.values + position * plane.stride + channel))) continue;
+          if (channel >= size || is_finite(load_one(values + position * stride + channel))) continue;
           if (seen[0].has(position)) merged[tile][i] = NAN;
           if (seen[1].has(position)) merged[tile][i + 2] = NAN;
         }
@@ -270,10 +274,12 @@ template <typename T, int kDim>
 __device__ __forceinline__ void run_tiles(const Attention& a) {
   using F = Format<T, kDim>;
   extern __shared__ float4 shared[];
-  begin_kernel();
   // The last tiles see the most.
-  const uint32_t index = gridDim.x - 1 - blockIdx.x;
-  const Queries queries(a, last_part(a, [&](const AttentionPart& part) { return part.first_tile <= index; }), index);
+  const uint32_t tile = gridDim.x - 1 - blockIdx.x;
+  begin_kernel();
+  const AttentionPart& part = last_part(a, [&](const AttentionPart& each) { return each.first_tile <= tile; });
+  const Queries queries(a, part, (tile - part.first_tile) * a.rows_of_tile);
+  const Planes<T> planes(a, part, queries.kv_head());
   const int room = static_cast<int>(blockDim.x) / 32 * kTile;
   __half* const parts = reinterpret_cast<__half*>(shared);
   float* query_factors;
@@ -282,33 +288,32 @@ __device__ __forceinline__ void run_tiles(const Attention& a) {
   __syncthreads();
   WarpTile<T, kDim> warp(queries, memory, parts, query_factors);
   const int size = static_cast<int>(a.head_dim);
-  const uint64_t last_chunk = queries.last_chunk();
-  for (uint64_t chunk = queries.first_chunk(); chunk <= last_chunk; ++chunk) {
-    const Plane<T> plane(a, queries.part, queries.kv_head(), chunk);
-    const Range seen_by_block = queries.range_of(0, queries.count - 1, chunk);
-    const bool has_queries = warp.first < queries.count;
-    const bool sees = has_queries && !queries.range_of(warp.first, warp.last, chunk).is_empty();
+  const bool has_queries = warp.first < queries.count;
+  const Seen seen_by_block = queries.seen_by_any(0, queries.count - 1);
+  const int last_chunk = seen_by_block.last_chunk();
+  for (int chunk = seen_by_block.first_chunk(); chunk <= last_chunk; ++chunk) {
+    const Plane<T> plane = planes.of(chunk);
+    const Range range(seen_by_block.oldest, seen_by_block.end, chunk);
+    const bool sees = has_queries && !Range(warp.any.oldest, warp.any.end, chunk).is_empty();
     float s[kTilesOfChunk][4] = {};
     bool has_odd = false;  // values that are not finite
     __syncthreads();       // nobody reads the chunk before any more
     if constexpr (F::kTakesTurns) {
-      memory.load_keys(plane, size, seen_by_block);
+      memory.load_keys(plane, planes.stride, size, range);
       __syncthreads();
       if (sees) warp.score(s);
       __syncthreads();
-      has_odd = __syncthreads_or(memory.load_values(plane, size, seen_by_block)) != 0;
+      has_odd = __syncthreads_or(memory.load_values(plane, planes.stride, size, range)) != 0;
     } else {
-      has_odd = __syncthreads_or(memory.load_both(plane, size, seen_by_block)) != 0;
+      has_odd = __syncthreads_or(memory.load_both(plane, planes.stride, size, range)) != 0;
       if (sees) warp.score(s);
     }
     if (!sees) continue;
-    // The last query sees the least of the oldest, the first one of the newest.
-    const bool is_all = Range(queries.seen_by(warp.last).oldest, queries.seen_by(warp.first).end, chunk).is_all();
-    const auto shares = is_all ? warp.template weigh<false>(s, chunk) : warp.template weigh<true>(s, chunk);
-    warp.add_values(s, shares);
-    if (has_odd) warp.mark_what_is_not_finite(plane, chunk);
+    if (Range(warp.all.oldest, warp.all.end, chunk).is_all()) warp.add_values(s, warp.template weigh<false>(s, chunk));
+    else warp.add_values(s, warp.template weigh<true>(s, chunk));
+    if (has_odd) warp.mark_what_is_not_finite(plane.values, planes.stride, chunk);
   }
-  if (warp.first < queries.count) warp.write();
+  if (has_queries) warp.write();
 }
 
 // ---------------------------------------------------------------- a block with 16 queries and one chunk
@@ -319,8 +324,10 @@ struct ChunkBlock {
   const Queries& queries;
   const ChunkMemory<T, kDim>& memory;
   const MatrixLane lane;
+  const Plane<T> plane;
+  const uint32_t stride;
+  const int chunk, index;  // index: in `partial`
   const int warp, size;
-  const uint64_t chunk, index;  // index: in `partial`
   const __half* query_parts;
   const float* query_factors;
   float* sums;              // [16, kScoreStride]
@@ -328,14 +335,16 @@ struct ChunkBlock {
   float* factors;           // [16]: of sums of values
   Weight* weight_of_chunk;  // [16]
 
-  __device__ __forceinline__ ChunkBlock(const Queries& of, const ChunkMemory<T, kDim>& keys_and_values, uint64_t which,
-                                        uint64_t place, const __half* parts, float* behind)
+  __device__ __forceinline__ ChunkBlock(const Queries& of, const ChunkMemory<T, kDim>& keys_and_values,
+                                        const Planes<T>& planes, int which, const __half* parts, float* behind)
       : queries(of),
         memory(keys_and_values),
+        plane(planes.of(which)),
+        stride(planes.stride),
+        chunk(which),
+        index(static_cast<int>(blockIdx.y)),
         warp(static_cast<int>(threadIdx.x) / 32),
         size(static_cast<int>(of.a.head_dim)),
-        chunk(which),
-        index(place),
         query_parts(parts),
         query_factors(behind),
         sums(behind + kTile),
@@ -417,100 +426,188 @@ struct ChunkBlock {
   __device__ __forceinline__ void add_values(bool has_odd) const {
     const int l = static_cast<int>(threadIdx.x) % 32;
     const uint32_t weights_at = shared_address(weights + lane.a_row * kScoreStride + lane.a_column);
-    uint32_t w[kChunk / 16][2][4];
-#pragma unroll
-    for (int k = 0; k < kChunk / 16; ++k) {
-#pragma unroll
-      for (int p = 0; p < 2; ++p) {
-        load_matrices(w[k][p], weights_at + 2 * (p * kTile * static_cast<int>(kScoreStride) + 16 * k));
-      }
-    }
     for (int tile = warp; 8 * tile < size; tile += static_cast<int>(kAttentionWarps)) {
       // Four matrices: two steps of 16 positions for the same channels.
       const uint32_t values_at = shared_address(memory.values + l * F::kStride + 8 * tile);
       float s[4] = {};
 #pragma unroll
       for (int k = 0; k < kChunk / 16; k += 2) {
-        uint32_t v[F::kParts][4];
+        uint32_t w[2][2][4], v[F::kParts][4];
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+#pragma unroll
+          for (int p = 0; p < 2; ++p) {
+            load_matrices(w[half][p], weights_at + 2 * (p * kTile * static_cast<int>(kScoreStride) + 16 * (k + half)));
+          }
+        }
 #pragma unroll
         for (int p = 0; p < F::kParts; ++p) {
           load_matrices_turned(v[p], values_at + 2 * (p * F::kPlane + 16 * k * F::kStride));
         }
 #pragma unroll
         for (int half = 0; half < 2; ++half) {
-          multiply(s, w[k + half][1], v[0][2 * half], v[0][2 * half + 1]);
-          if constexpr (F::kParts == 2) multiply(s, w[k + half][0], v[1][2 * half], v[1][2 * half + 1]);
-          multiply(s, w[k + half][0], v[0][2 * half], v[0][2 * half + 1]);
+          multiply(s, w[half][1], v[0][2 * half], v[0][2 * half + 1]);
+          if constexpr (F::kParts == 2) multiply(s, w[half][0], v[1][2 * half], v[1][2 * half + 1]);
+          multiply(s, w[half][0], v[0][2 * half], v[0][2 * half + 1]);
         }
       }
 #pragma unroll
-      for (int i = 0; i < 4; ++i) put(lane.g + i / 2 * 8, 8 * tile + 2 * lane.t + i % 2, s[i], has_odd);
+      for (int row = 0; row < 2; ++row) {
+        put(lane.g + 8 * row, 8 * tile + 2 * lane.t, make_float2(s[2 * row], s[2 * row + 1]), has_odd);
+      }
     }
   }
 
   // As WarpTile::mark_what_is_not_finite.
   __device__ __forceinline__ bool sees_odd_value(const Range& seen, int channel) const {
-    const Plane<T> plane(queries.a, queries.part, queries.kv_head(), chunk);
     for (int position = seen.begin; position < seen.end; ++position) {
-      if (!is_finite(load_one(plane.values + position * plane.stride + channel))) return true;
+      if (channel < size && !is_finite(load_one(plane.values + position * stride + channel))) return true;
     }
     return false;
   }
 
-  __device__ __forceinline__ void put(int query, int channel, float sum, bool has_odd) const {
+  // Sums over positions for a channel and the next.
+  __device__ __forceinline__ void put(int query, int channel, float2 sum, bool has_odd) const {
     if (query >= queries.count || channel >= size) return;
     const Seen by_query = queries.seen_by(query);
     const Range seen(by_query.oldest, by_query.end, chunk);
     if (seen.is_empty()) return;
-    sum *= factors[query];
-    if (has_odd && sees_odd_value(seen, channel)) sum = NAN;
+    sum.x *= factors[query];
+    sum.y *= factors[query];
+    if (has_odd && sees_odd_value(seen, channel)) sum.x = NAN;
+    if (has_odd && sees_odd_value(seen, channel + 1)) sum.y = NAN;
     const Weight weight = weight_of_chunk[query];
     const uint64_t at = queries.index_of(query);
+    float* to = reinterpret_cast<float*>(queries.a.out) + at * size + channel;
     if (queries.a.chunks == 0) {
       const Meeting meeting(-INFINITY, weight.largest);
-      reinterpret_cast<float*>(queries.a.out)[at * size + channel] =
-          merge(0, meeting.before, sum, meeting.chunk) / merge(0, meeting.before, weight.sum, meeting.chunk);
-      return;
+      const float total = merge(0, meeting.before, weight.sum, meeting.chunk);
+      sum.x = merge(0, meeting.before, sum.x, meeting.chunk) / total;
+      sum.y = merge(0, meeting.before, sum.y, meeting.chunk) / total;
+    } else {
+      float* const row = reinterpret_cast<float*>(queries.a.partial) + (at * queries.a.chunks + index) * (size + 2);
+      if (channel == 0) *reinterpret_cast<Weight*>(row) = weight;
+      to = row + 2 + channel;
     }
-    float* const to = reinterpret_cast<float*>(queries.a.partial) + (at * queries.a.chunks + index) * (size + 2);
-    to[2 + channel] = sum;
-    if (channel != 0) return;
-    to[0] = weight.largest;
-    to[1] = weight.sum;
+    if (size % 2 == 0) {
+      *reinterpret_cast<float2*>(to) = sum;
+    } else {
+      to[0] = sum.x;
+      if (channel + 1 < size) to[1] = sum.y;
+    }
   }
 };
+
+// Into the cache that all multiprocessors share. This may come before the kernels are waited for that write the newest
+// keys and values.
+template <typename T>
+__device__ __forceinline__ void fetch_into_cache(const Plane<T>& plane, int size) {
+  constexpr int kLine = 128;
+  const int lines = kChunk * size * static_cast<int>(sizeof(T)) / kLine;
+  for (int i = static_cast<int>(threadIdx.x); i < 2 * lines; i += static_cast<int>(blockDim.x)) {
+    const auto* from = reinterpret_cast<const char*>(i < lines ? plane.keys : plane.values) + i % lines * kLine;
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(from)));
+  }
+}
+
+// Merges what `seen` has of chunks, for the query that is number `index` among all rows and heads, and a channel for
+// each lane. Each lane finds out what one chunk is multiplied by; they are then added up in order.
+__device__ __forceinline__ void merge_chunks(const Attention& a, uint64_t index, int first_of_part, const Seen& seen,
+                                             int channel) {
+  constexpr int kAtOnce = 16;
+  const int size = static_cast<int>(a.head_dim), stride = size + 2, lane = static_cast<int>(threadIdx.x) % 32;
+  const int first = seen.first_chunk() - first_of_part, end = seen.last_chunk() + 1 - first_of_part;
+  const float* from = reinterpret_cast<const float*>(a.partial) + index * a.chunks * static_cast<uint32_t>(stride);
+  const int at = 2 + min(channel, size - 1);
+  float largest = -INFINITY, sum = 0, merged = 0;
+  for (int begin = first; begin < end; begin += kAtOnce) {
+    const float* const mine = from + static_cast<int64_t>(min(begin + lane % kAtOnce, end - 1)) * stride;
+    const Weight weight = {__ldcg(mine), __ldcg(mine + 1)};
+    float values[kAtOnce];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      values[i] = __ldcg(from + static_cast<int64_t>(min(begin + i, end - 1)) * stride + at);
+    }
+    float until = fmaxf(largest, weight.largest);
+#pragma unroll
+    for (int offset = 1; offset < kAtOnce; offset *= 2) {
+      const float other = __shfl_up_sync(0xFFFFFFFFU, until, offset, kAtOnce);
+      if (lane % kAtOnce >= offset) until = fmaxf(until, other);
+    }
+    const float until_before = __shfl_up_sync(0xFFFFFFFFU, until, 1, kAtOnce);
+    const Meeting meeting(lane % kAtOnce == 0 ? largest : until_before, weight.largest);
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      if (begin + i >= end) break;
+      const float before = __shfl_sync(0xFFFFFFFFU, meeting.before, i);
+      const float chunk = __shfl_sync(0xFFFFFFFFU, meeting.chunk, i);
+      sum = merge(sum, before, __shfl_sync(0xFFFFFFFFU, weight.sum, i), chunk);
+      merged = merge(merged, before, values[i], chunk);
+    }
+    largest = __shfl_sync(0xFFFFFFFFU, until, kAtOnce - 1);
+  }
+  if (channel < size) reinterpret_cast<float*>(a.out)[index * size + channel] = merged / sum;
+}
+
+// Blocks of a tile that have come to their end. The last one leaves 0, for the next kernel of the same queue.
+__device__ uint32_t blocks_at_end[kAttentionCounterSets][kAttentionCounters];
+
+__device__ __forceinline__ bool is_last_block(const Attention& a, int blocks) {
+  __threadfence();
+  __syncthreads();
+  bool is_last = false;
+  if (threadIdx.x == 0) {
+    uint32_t& count = blocks_at_end[a.counter_set - 1][blockIdx.x * gridDim.z + blockIdx.z];
+    is_last = atomicInc(&count, blocks - 1) == static_cast<uint32_t>(blocks - 1);
+  }
+  is_last = __syncthreads_or(static_cast<int>(is_last)) != 0;
+  if (is_last) __threadfence();
+  return is_last;
+}
 
 template <typename T, int kDim>
 __device__ __forceinline__ void run_chunks(const Attention& a) {
   using F = Format<T, kDim>;
   extern __shared__ float4 shared[];
-  begin_kernel();
+  let_later_start();
   const uint32_t tile = blockIdx.x;
-  const Queries queries(a, last_part(a, [&](const AttentionPart& part) { return part.first_tile <= tile; }), tile);
-  const uint64_t chunk = Seen(a, queries.part, 0).first_chunk() + blockIdx.y;
-  if (chunk < queries.first_chunk() || chunk > queries.last_chunk()) return;
+  const AttentionPart& part = last_part(a, [&](const AttentionPart& each) { return each.first_tile <= tile; });
+  const Queries queries(a, part, (tile - part.first_tile) * a.rows_of_tile);
+  const Seen seen_by_block = queries.seen_by_any(0, queries.count - 1);
+  const int first_of_part = Seen(a, part, 0).first_chunk(), chunk = first_of_part + static_cast<int>(blockIdx.y);
+  const Range seen(seen_by_block.oldest, seen_by_block.end, chunk);
+  if (seen.is_empty()) return wait_for_earlier();
   __half* const parts = reinterpret_cast<__half*>(shared);
   float* behind;
   const ChunkMemory<T, kDim> memory(parts + 2 * kTile * F::kStride, behind);
-  const Plane<T> plane(a, queries.part, queries.kv_head(), chunk);
-  const Range seen = queries.range_of(0, queries.count - 1, chunk);
-  const ChunkBlock<T, kDim> block(queries, memory, chunk, blockIdx.y, parts, behind);
+  const Planes<T> planes(a, part, queries.kv_head());
+  const ChunkBlock<T, kDim> block(queries, memory, planes, chunk, parts, behind);
+  if (a.is_paged != 0) fetch_into_cache(block.plane, block.size);
+  wait_for_earlier();
   bool has_odd = false;
-  queries.load<kDim>(parts, behind, kTile);
   if constexpr (F::kTakesTurns) {
-    memory.load_keys(plane, block.size, seen);
+    queries.load<kDim>(parts, behind, kTile);
+    memory.load_keys(block.plane, block.stride, block.size, seen);
     __syncthreads();
     block.score();
     __syncthreads();
-    has_odd = __syncthreads_or(memory.load_values(plane, block.size, seen)) != 0;
+    has_odd = __syncthreads_or(memory.load_values(block.plane, block.stride, block.size, seen)) != 0;
   } else {
-    has_odd = __syncthreads_or(memory.load_both(plane, block.size, seen)) != 0;
+    queries.load<kDim>(parts, behind, kTile);
+    has_odd = __syncthreads_or(memory.load_both(block.plane, block.stride, block.size, seen)) != 0;
     block.score();
     __syncthreads();
   }
   block.weigh();
   __syncthreads();
   block.add_values(has_odd);
+  if (a.counter_set == 0) return;
+  if (!is_last_block(a, seen_by_block.last_chunk() - seen_by_block.first_chunk() + 1)) return;
+  const int runs = (block.size + 31) / 32;
+  for (int i = block.warp; i < queries.count * runs; i += static_cast<int>(kAttentionWarps)) {
+    const int query = i / runs, channel = i % runs * 32 + static_cast<int>(threadIdx.x) % 32;
+    merge_chunks(a, queries.index_of(query), first_of_part, queries.seen_by(query), channel);
+  }
 }
 
 }  // namespace
@@ -527,50 +624,23 @@ extern "C" {
       attention_chunks_##type##_##width(const __grid_constant__ Attention a) { \
     run_chunks<T, width>(a);                                                   \
   }
-BALLAST_ATTENTION(f32, float, 64, 2, 3)
+BALLAST_ATTENTION(f32, float, 64, 2, 4)
 BALLAST_ATTENTION(f32, float, 128, 1, 2)
 BALLAST_ATTENTION(f32, float, 256, 1, 1)
-BALLAST_ATTENTION(f16, __half, 64, 2, 3)
+BALLAST_ATTENTION(f16, __half, 64, 2, 4)
 BALLAST_ATTENTION(f16, __half, 128, 1, 2)
 BALLAST_ATTENTION(f16, __half, 256, 1, 1)
 #undef BALLAST_ATTENTION
 
-// Behind attention_chunks_*: a block a row and head, a thread a channel.
+// Behind attention_chunks_*, where that does not merge itself: a block a row and head, a thread a channel.
 __global__ void attention_merge(const __grid_constant__ Attention a) {
-  begin_kernel();
-  const uint64_t row = blockIdx.x / a.q_heads;
+  let_later_start();
+  const uint64_t row = blockIdx.x / static_cast<uint32_t>(a.q_heads);
   const AttentionPart& part = last_part(a, [&](const AttentionPart& each) { return each.row <= row; });
   const Seen seen(a, part, row - part.row);
-  const uint64_t count = seen.last_chunk() - seen.first_chunk() + 1, stride = a.head_dim + 2;
-  const float* from =
-      reinterpret_cast<const float*>(a.partial) +
-      (blockIdx.x * static_cast<uint64_t>(a.chunks) + seen.first_chunk() - Seen(a, part, 0).first_chunk()) * stride;
-  const uint32_t lane = threadIdx.x % 32;
-  const uint64_t channel = threadIdx.x < a.head_dim ? threadIdx.x : 0;
-  float largest = -INFINITY, sum = 0, merged = 0;
-  // Each lane finds out what one chunk is multiplied by; they are then added up in order.
-  for (uint64_t first = 0; first < count; first += 32, from += 32 * stride) {
-    const uint32_t some = static_cast<uint32_t>(count - first < 32 ? count - first : 32);
-    const Weight mine = lane < some ? Weight{from[lane * stride], from[lane * stride + 1]} : Weight{-INFINITY, 0};
-    float until = mine.largest;
-#pragma unroll
-    for (uint32_t offset = 1; offset < 32; offset *= 2) {
-      const float other = __shfl_up_sync(0xFFFFFFFFU, until, offset);
-      if (lane >= offset) until = fmaxf(until, other);
-    }
-    float until_before = __shfl_up_sync(0xFFFFFFFFU, until, 1);
-    until_before = fmaxf(largest, lane == 0 ? -INFINITY : until_before);
-    const Meeting meeting(until_before, mine.largest);
-#pragma unroll 8
-    for (uint32_t i = 0; i < some; ++i) {
-      const float before = __shfl_sync(0xFFFFFFFFU, meeting.before, i);
-      const float chunk = __shfl_sync(0xFFFFFFFFU, meeting.chunk, i);
-      sum = merge(sum, before, __shfl_sync(0xFFFFFFFFU, mine.sum, i), chunk);
-      merged = merge(merged, before, from[i * stride + 2 + channel], chunk);
-    }
-    largest = __shfl_sync(0xFFFFFFFFU, meeting.largest, 31);
-  }
-  if (threadIdx.x < a.head_dim) reinterpret_cast<float*>(a.out)[blockIdx.x * a.head_dim + channel] = merged / sum;
+  const int first_chunk = Seen(a, part, 0).first_chunk(), channel = static_cast<int>(threadIdx.x);
+  wait_for_earlier();
+  merge_chunks(a, blockIdx.x, first_chunk, seen, channel);
 }
 
 // Keys and values of all rows into their pages.
@@ -582,8 +652,8 @@ __global__ void store_past(const __grid_constant__ Attention a) {
     const AttentionPart& part = part_of_row(a, row);
     const uint64_t position = part.position + row - part.row;
     const float value = reinterpret_cast<const float*>(a.qkv)[row * a.width + a.q_heads * a.head_dim + column];
-    const DeviceAddress plane =
-        page_of(a, part, position / kChunkPositions) + (column < kv_width ? a.keys_offset : a.values_offset);
+    const DeviceAddress plane = pages_of(a)[part.first_page + position / kChunkPositions] +
+                                (column < kv_width ? a.keys_offset : a.values_offset);
     const uint64_t at =
         (channel / a.head_dim * kChunkPositions + position % kChunkPositions) * a.head_dim + channel % a.head_dim;
     if (a.is_half != 0) reinterpret_cast<__half*>(plane)[at] = __float2half_rn(value);

@@ -17,36 +17,35 @@ constexpr int kLanesOfRow = 16;                // that load a row together, four
 constexpr float kLog2E = 1.4426950408889634F;  // scores are exponents of two
 
 // ---------------------------------------------------------------- who sees what
+// Positions are below 2^31: see supports_decode.
 struct Seen {
-  uint64_t oldest, end;
+  int oldest, end;
+  __device__ Seen(int window, int end_of_seen)
+      : oldest(window != 0 && end_of_seen > window ? end_of_seen - window : 0), end(end_of_seen) {}
   __device__ Seen(const Attention& a, const AttentionPart& part, uint64_t row)
-      : oldest(0), end(a.is_causal != 0 ? part.position + row + 1 : part.rows) {
-    if (a.window != 0 && end > a.window) oldest = end - a.window;
+      : Seen(window_of(a), static_cast<int>(a.is_causal != 0 ? part.position + row + 1 : part.rows)) {}
+  static __device__ int window_of(const Attention& a) {
+    return static_cast<int>(a.window < 0x7FFFFFFF ? a.window : 0x7FFFFFFF);
   }
-  __device__ uint64_t first_chunk() const { return oldest / kChunkPositions; }
-  __device__ uint64_t last_chunk() const { return (end - 1) / kChunkPositions; }
+  __device__ int first_chunk() const { return oldest / kChunk; }
+  __device__ int last_chunk() const { return (end - 1) / kChunk; }
 };
 
 // [begin, end) of a chunk's positions, counted in the chunk.
 struct Range {
   int begin, end;
-  __device__ Range(uint64_t oldest_seen, uint64_t end_of_seen, uint64_t chunk) {
-    const uint64_t first = chunk * kChunkPositions, behind = first + kChunkPositions;
-    const bool is_empty = end_of_seen <= first || oldest_seen >= behind;
-    begin = is_empty || oldest_seen <= first ? 0 : static_cast<int>(oldest_seen - first);
-    end = is_empty ? 0 : end_of_seen < behind ? static_cast<int>(end_of_seen - first) : kChunk;
-  }
-  __device__ bool is_empty() const { return begin >= end; }
-  __device__ bool is_all() const { return begin == 0 && end == kChunk; }
-  __device__ bool has(int position) const { return position >= begin && position < end; }
+  __device__ __forceinline__ Range(int oldest, int end_of_seen, int chunk)
+      : begin(max(oldest - chunk * kChunk, 0)), end(min(end_of_seen - chunk * kChunk, kChunk)) {}
+  __device__ __forceinline__ bool is_empty() const { return begin >= end; }
+  __device__ __forceinline__ bool is_all() const { return begin == 0 && end == kChunk; }
+  __device__ __forceinline__ bool has(int position) const { return position >= begin && position < end; }
 };
 
 __device__ __forceinline__ const AttentionPart* parts_of(const Attention& a) {
   return a.parts != 0 ? reinterpret_cast<const AttentionPart*>(a.parts) : a.few_parts;
 }
-__device__ __forceinline__ DeviceAddress page_of(const Attention& a, const AttentionPart& part, uint64_t chunk) {
-  const DeviceAddress* pages = a.pages != 0 ? reinterpret_cast<const DeviceAddress*>(a.pages) : a.few_pages;
-  return pages[part.first_page + chunk];
+__device__ __forceinline__ const DeviceAddress* pages_of(const Attention& a) {
+  return a.pages != 0 ? reinterpret_cast<const DeviceAddress*>(a.pages) : a.few_pages;
 }
 // The last part for which begins_before(part) holds: parts are in the order of their rows and tiles. A warp looks for
 // it together.
@@ -141,8 +140,7 @@ struct Format {
   static constexpr bool kHalf = sizeof(T) == 2;
   static constexpr int kParts = kHalf ? 1 : 2;  // of keys and values
   static constexpr int kStride = static_cast<int>(attention_stride(kDim));
-  static constexpr int kRuns = kDim / 4 / kLanesOfRow;  // of four channels that a lane has of a row
-  static constexpr int kPlane = kChunk * kStride;       // of one part
+  static constexpr int kPlane = kChunk * kStride;  // of one part
   // Keys and values have the same place, one after the other.
   static constexpr bool kTakesTurns = attention_takes_turns(kDim);
 };
@@ -182,6 +180,7 @@ struct FourChannels<float> {
     v.z = is_finite(v.z) ? v.z : 0;
     v.w = is_finite(v.w) ? v.w : 0;
   }
+  __device__ __forceinline__ bool is_odd() const { return !is_finite(largest()); }
   __device__ __forceinline__ float largest() const {
     return largest_or_nan(largest_or_nan(fabsf(v.x), fabsf(v.y)), largest_or_nan(fabsf(v.z), fabsf(v.w)));
   }
@@ -218,7 +217,7 @@ struct FourChannels<__half> {
     v.y &= ~(odd_bits(v.y) / 0x8000U * 0xFFFFU);
   }
   __device__ __forceinline__ bool is_odd() const { return (odd_bits(v.x) | odd_bits(v.y)) != 0; }
-  __device__ __forceinline__ void store(__half* to) const { *reinterpret_cast<uint2*>(to) = v; }
+  __device__ __forceinline__ void store(__half* to, int, float) const { *reinterpret_cast<uint2*>(to) = v; }
 };
 
 template <typename T, int kRuns>
@@ -249,44 +248,83 @@ struct RowPiece {
     for (int run = 0; run < kRuns; ++run) runs[run].clear_what_is_not_finite();
   }
 
-  // Of the whole row, the same for its lanes; NaN where it has one.
   __device__ __forceinline__ float largest() const {
     float largest = runs[0].largest();
 #pragma unroll
     for (int run = 1; run < kRuns; ++run) largest = largest_or_nan(largest, runs[run].largest());
-#pragma unroll
-    for (int offset = kLanesOfRow / 2; offset > 0; offset /= 2) {
-      largest = largest_or_nan(largest, __shfl_xor_sync(0xFFFFFFFFU, largest, offset));
-    }
     return largest;
   }
-
-  // Of f32: scaled, in two parts, the second of which lies `plane` elements behind the first; returns what sums are to
-  // be multiplied by. Of f16 as it is. kValues: zeros in place of what is not finite; `found` says that there was any.
-  template <bool kValues>
-  __device__ __forceinline__ float store(__half* row, int plane, bool& found) {
-    if constexpr (sizeof(T) == 4) {
-      float most = largest();
-      if (kValues && __any_sync(0xFFFFFFFFU, !is_finite(most))) {
-        found = true;
-        clear_what_is_not_finite();
-        most = largest();
-      }
-      const int shift = shift_of(most);
-      const float scale = power_of_two(shift);
+  __device__ __forceinline__ bool is_odd() const {
+    bool is_odd = false;
 #pragma unroll
-      for (int run = 0; run < kRuns; ++run) runs[run].store(row + channel_of(run), plane, scale);
-      return power_of_two(-shift);
+    for (int run = 0; run < kRuns; ++run) is_odd |= runs[run].is_odd();
+    return is_odd;
+  }
+};
+
+// A few rows on their way to shared memory. What is done with one is done with all before the next step, so that none
+// waits for another.
+template <typename T, int kDim, int kRows>
+struct RowPieces {
+  static constexpr int kRuns = kDim / 4 / kLanesOfRow;
+  RowPiece<T, kRuns> rows[kRows];
+
+  __device__ __forceinline__ void load(const T* const (&from)[kRows], int size) {
+    if (size % 4 == 0) {
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) rows[i].load(from[i], size);
     } else {
 #pragma unroll
-      for (int run = 0; run < kRuns; ++run) {
-        if (kValues && runs[run].is_odd()) {
-          found = true;
-          runs[run].clear_what_is_not_finite();
-        }
-        runs[run].store(row + channel_of(run));
+      for (int i = 0; i < kRows; ++i) rows[i].load_one_by_one(from[i], size);
+    }
+  }
+
+  // Of whole rows, the same for all lanes of one; NaN where there is one.
+  __device__ __forceinline__ void find_largest(float (&largest)[kRows]) const {
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) largest[i] = rows[i].largest();
+#pragma unroll
+    for (int offset = kLanesOfRow / 2; offset > 0; offset /= 2) {
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        largest[i] = largest_or_nan(largest[i], __shfl_xor_sync(0xFFFFFFFFU, largest[i], offset));
       }
-      return 1;
+    }
+  }
+
+  // Zeros in place of what is not finite. True where there was any.
+  __device__ __forceinline__ bool clear_what_is_not_finite() {
+    bool found = false;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) found |= rows[i].is_odd();
+    if (!found) return false;
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) rows[i].clear_what_is_not_finite();
+    return true;
+  }
+
+  // Row i to row first + i * step of `to`, below `end`: of f32 scaled, in two parts, the second of which lies `plane`
+  // elements behind the first, with factors that sums are to be multiplied by; of f16 as it is.
+  __device__ __forceinline__ void store(__half* to, float* factors, int plane, int first, int step, int end) const {
+    constexpr int kStride = Format<T, kDim>::kStride;
+    float scale[kRows] = {};
+    if constexpr (sizeof(T) == 4) {
+      find_largest(scale);
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        const int row = first + i * step, shift = shift_of(scale[i]);
+        scale[i] = power_of_two(shift);
+        if (threadIdx.x % kLanesOfRow == 0 && row < end) factors[row] = power_of_two(-shift);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kRows; ++i) {
+      const int row = first + i * step;
+      if (row >= end) continue;
+#pragma unroll
+      for (int run = 0; run < kRuns; ++run) {
+        rows[i].runs[run].store(to + row * kStride + RowPiece<T, kRuns>::channel_of(run), plane, scale[i]);
+      }
     }
   }
 };
@@ -296,61 +334,63 @@ template <typename T>
 struct Plane {
   const T* keys;
   const T* values;
-  uint64_t stride;  // elements from position to position
+};
+// Of all chunks.
+template <typename T>
+struct Planes {
+  const DeviceAddress* pages;  // null: keys and values are packed beside the queries
+  DeviceAddress keys, values;  // in a page, or of the first position
+  uint32_t stride;             // elements from position to position
 
-  __device__ Plane(const Attention& a, const AttentionPart& part, uint64_t kv_head, uint64_t chunk) {
+  __device__ __forceinline__ Planes(const Attention& a, const AttentionPart& part, uint32_t kv_head) : pages(nullptr) {
     if (a.is_paged != 0) {
-      const DeviceAddress page = page_of(a, part, chunk);
-      const uint64_t at = kv_head * kChunkPositions * a.head_dim;
-      keys = reinterpret_cast<const T*>(page + a.keys_offset) + at;
-      values = reinterpret_cast<const T*>(page + a.values_offset) + at;
-      stride = a.head_dim;
+      const uint64_t at = static_cast<uint64_t>(kv_head) * kChunkPositions * a.head_dim * sizeof(T);
+      pages = pages_of(a) + part.first_page;
+      keys = a.keys_offset + at;
+      values = a.values_offset + at;
+      stride = static_cast<uint32_t>(a.head_dim);
     } else {
-      const T* row = reinterpret_cast<const T*>(a.qkv) + (part.row + chunk * kChunkPositions) * a.width;
-      keys = row + (a.q_heads + kv_head) * a.head_dim;
-      values = keys + a.kv_heads * a.head_dim;
-      stride = a.width;
+      keys = a.qkv + (part.row * a.width + (a.q_heads + kv_head) * a.head_dim) * sizeof(T);
+      values = keys + a.kv_heads * a.head_dim * sizeof(T);
+      stride = static_cast<uint32_t>(a.width);
     }
+  }
+  __device__ __forceinline__ Plane<T> of(int chunk) const {
+    const DeviceAddress base =
+        pages != nullptr ? pages[chunk] : static_cast<uint64_t>(chunk) * kChunkPositions * stride * sizeof(T);
+    return {reinterpret_cast<const T*>(base + keys), reinterpret_cast<const T*>(base + values)};
   }
 };
 
-// A few rows of a chunk on their way to shared memory: those from a first one on, in steps of as many as the block
-// takes at a time. Nothing is read of rows that no query of the block sees. Both rows of a warp are there or neither
-// is.
+// Rows of a chunk: those from a first one on, in steps of as many as the block takes at a time. Nothing is read of rows
+// that no query of the block sees.
 template <typename T, int kDim, int kRows>
-struct RowsUnderWay {
+struct RowsOfChunk {
   using F = Format<T, kDim>;
-  RowPiece<T, F::kRuns> pieces[kRows];
+  RowPieces<T, kDim, kRows> pieces;
 
   static __device__ __forceinline__ int step() { return static_cast<int>(blockDim.x) / kLanesOfRow; }
 
-  __device__ __forceinline__ void load(const T* plane, uint64_t stride, int size, const Range& seen, int first) {
-    const T* rows[kRows];
+  __device__ __forceinline__ void load(const T* plane, uint32_t stride, int size, const Range& seen, int first) {
+    const T* from[kRows];
 #pragma unroll
     for (int i = 0; i < kRows; ++i) {
       const int row = first + i * step();
-      rows[i] = plane + static_cast<uint32_t>(seen.has(row) ? row : seen.begin) * static_cast<uint32_t>(stride);
+      from[i] = plane + static_cast<uint32_t>(seen.has(row) ? row : seen.begin) * stride;
     }
-    if (size % 4 == 0) {
+    pieces.load(from, size);
+  }
+  __device__ __forceinline__ void clear_what_is_not_there(int size, const Range& seen, int first) {
+    if (size == kDim && seen.is_all()) return;
 #pragma unroll
-      for (int i = 0; i < kRows; ++i) pieces[i].load(rows[i], size);
-    } else {
-#pragma unroll
-      for (int i = 0; i < kRows; ++i) pieces[i].load_one_by_one(rows[i], size);
-    }
+    for (int i = 0; i < kRows; ++i) pieces.rows[i].clear_from(seen.has(first + i * step()) ? size : 0);
   }
   template <bool kValues>
   __device__ __forceinline__ bool store(__half* plane, float* factors, int size, const Range& seen, int first) {
+    clear_what_is_not_there(size, seen, first);
     bool found = false;
-#pragma unroll
-    for (int i = 0; i < kRows; ++i) {
-      const int row = first + i * step();
-      if (row >= kChunk) continue;
-      const int there = seen.has(row) ? size : 0;
-      if (there < kDim) pieces[i].clear_from(there);
-      const float factor = pieces[i].template store<kValues>(plane + row * F::kStride, F::kPlane, found);
-      if (F::kParts == 2 && threadIdx.x % kLanesOfRow == 0) factors[row] = factor;
-    }
+    if constexpr (kValues) found = pieces.clear_what_is_not_finite();
+    pieces.store(plane, factors, F::kPlane, first, step(), kChunk);
     return found;
   }
 };
@@ -375,30 +415,31 @@ struct ChunkMemory {
     end = value_factors + kChunk;
   }
 
-  __device__ __forceinline__ void load_keys(const Plane<T>& plane, int size, const Range& seen) const {
+  __device__ __forceinline__ void load_keys(const Plane<T>& plane, uint32_t stride, int size, const Range& seen) const {
     for_each_first([&](int first) {
-      RowsUnderWay<T, kDim, kRowsAtOnce> rows;
-      rows.load(plane.keys, plane.stride, size, seen, first);
+      RowsOfChunk<T, kDim, kRowsAtOnce> rows;
+      rows.load(plane.keys, stride, size, seen, first);
       rows.template store<false>(keys, key_factors, size, seen, first);
     });
   }
   // True where something was not finite, in whose place there are zeros.
-  __device__ __forceinline__ bool load_values(const Plane<T>& plane, int size, const Range& seen) const {
+  __device__ __forceinline__ bool load_values(const Plane<T>& plane, uint32_t stride, int size,
+                                              const Range& seen) const {
     bool found = false;
     for_each_first([&](int first) {
-      RowsUnderWay<T, kDim, kRowsAtOnce> rows;
-      rows.load(plane.values, plane.stride, size, seen, first);
+      RowsOfChunk<T, kDim, kRowsAtOnce> rows;
+      rows.load(plane.values, stride, size, seen, first);
       found |= rows.template store<true>(values, value_factors, size, seen, first);
     });
     return found;
   }
   // All reads are under way before the first one is waited for.
-  __device__ __forceinline__ bool load_both(const Plane<T>& plane, int size, const Range& seen) const {
+  __device__ __forceinline__ bool load_both(const Plane<T>& plane, uint32_t stride, int size, const Range& seen) const {
     bool found = false;
     for_each_first([&](int first) {
-      RowsUnderWay<T, kDim, kRowsAtOnce> key_rows, value_rows;
-      key_rows.load(plane.keys, plane.stride, size, seen, first);
-      value_rows.load(plane.values, plane.stride, size, seen, first);
+      RowsOfChunk<T, kDim, kRowsAtOnce> key_rows, value_rows;
+      key_rows.load(plane.keys, stride, size, seen, first);
+      value_rows.load(plane.values, stride, size, seen, first);
       key_rows.template store<false>(keys, key_factors, size, seen, first);
       found |= value_rows.template store<true>(values, value_factors, size, seen, first);
     });
@@ -456,34 +497,47 @@ __device__ __forceinline__ float value_factor(float largest_factor) { return lar
 // Some rows and heads of one sequence that have the same keys. Query i is of row i / heads and head i % heads.
 struct Queries {
   const Attention& a;
-  const AttentionPart& part;
-  const uint64_t first_row, first_head;  // the row counts from the part's first
   const int heads, count;
+  const uint64_t first_row;    // among all
+  const uint64_t first_index;  // of the first query, among all rows and heads
+  const int window;
+  const int first_end, step;  // where what the first row sees ends, and how much later for each row behind it
 
-  __device__ Queries(const Attention& attention, const AttentionPart& of, uint32_t tile)
+  // Of the rows of `part` from `row` on.
+  __device__ __forceinline__ Queries(const Attention& attention, const AttentionPart& part, uint32_t row)
       : a(attention),
-        part(of),
-        first_row((tile - of.first_tile) * static_cast<uint64_t>(attention.rows_of_tile)),
-        first_head(blockIdx.z * static_cast<uint64_t>(attention.heads_of_tile)),
         heads(static_cast<int>(attention.heads_of_tile)),
-        count(heads * static_cast<int>(of.rows - first_row < attention.rows_of_tile ? of.rows - first_row
-                                                                                    : attention.rows_of_tile)) {}
+        count(heads * static_cast<int>(min(static_cast<uint32_t>(part.rows) - row, attention.rows_of_tile))),
+        first_row(part.row + row),
+        first_index(first_row * attention.q_heads + blockIdx.z * attention.heads_of_tile),
+        window(Seen::window_of(attention)),
+        first_end(Seen(attention, part, row).end),
+        step(attention.is_causal != 0 ? 1 : 0) {}
 
+  __device__ uint32_t first_head() const { return blockIdx.z * a.heads_of_tile; }
   __device__ uint32_t kv_head() const {
-    const auto q_heads = static_cast<uint32_t>(a.q_heads), kv_heads = static_cast<uint32_t>(a.kv_heads);
-    return static_cast<uint32_t>(first_head) / (q_heads / kv_heads);
+    return first_head() / (static_cast<uint32_t>(a.q_heads) / static_cast<uint32_t>(a.kv_heads));
   }
-  __device__ Seen seen_by(int query) const { return Seen(a, part, first_row + query / heads); }
-  __device__ uint64_t first_chunk() const { return seen_by(0).first_chunk(); }
-  __device__ uint64_t last_chunk() const { return seen_by(count - 1).last_chunk(); }
+  __device__ __forceinline__ Seen seen_by(int query) const { return Seen(window, first_end + step * (query / heads)); }
   // Of these queries, the first sees the oldest position and the last one the newest.
-  __device__ Range range_of(int first, int last, uint64_t chunk) const {
-    return Range(seen_by(first).oldest, seen_by(last).end, chunk);
+  __device__ __forceinline__ Seen seen_by_any(int first, int last) const {
+    Seen seen = seen_by(last);
+    seen.oldest = seen_by(first).oldest;
+    return seen;
   }
-  __device__ uint64_t row_of(int query) const { return part.row + first_row + query / heads; }
-  __device__ uint64_t head_of(int query) const { return first_head + query % heads; }
+  __device__ __forceinline__ Seen seen_by_all(int first, int last) const {
+    Seen seen = seen_by(first);
+    seen.oldest = seen_by(last).oldest;
+    return seen;
+  }
   // Among all rows and heads.
-  __device__ uint64_t index_of(int query) const { return row_of(query) * a.q_heads + head_of(query); }
+  __device__ __forceinline__ uint64_t index_of(int query) const {
+    return first_index + static_cast<uint64_t>(query / heads) * a.q_heads + query % heads;
+  }
+  __device__ __forceinline__ const float* elements_of(int query) const {
+    return reinterpret_cast<const float*>(a.qkv) + (first_row + query / heads) * a.width +
+           (first_head() + query % heads) * a.head_dim;
+  }
 
   // In parts, and what sums are to be multiplied by. Behind the last one it comes again.
   template <int kDim>
@@ -492,15 +546,12 @@ struct Queries {
     const int size = static_cast<int>(a.head_dim), step = static_cast<int>(blockDim.x) / kLanesOfRow;
     const float factor = query_factor_of(a);
     for (int i = static_cast<int>(threadIdx.x) / kLanesOfRow; i < room; i += step) {
-      const int query = i < count ? i : count - 1;
-      const float* from = reinterpret_cast<const float*>(a.qkv) + row_of(query) * a.width + head_of(query) * a.head_dim;
-      RowPiece<float, F::kRuns> piece;
-      if (size % 4 == 0) piece.load(from, size);
-      else piece.load_one_by_one(from, size);
-      if (size < kDim) piece.clear_from(size);
-      bool found = false;
-      const float scale = piece.template store<false>(to + i * F::kStride, room * F::kStride, found);
-      if (threadIdx.x % kLanesOfRow == 0) factors[i] = scale * factor;
+      const float* const from[1] = {elements_of(i < count ? i : count - 1)};
+      RowPieces<float, kDim, 1> piece;
+      piece.load(from, size);
+      if (size < kDim) piece.rows[0].clear_from(size);
+      piece.store(to, factors, room * F::kStride, i, step, room);
+      if (threadIdx.x % kLanesOfRow == 0) factors[i] *= factor;
     }
   }
 };
