@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
 #include <cmath>
 #include <vector>
 
-#include "ballast/backends/cuda/device.h"
 #include "ballast/backends/cuda/families.h"
 #include "ballast/backends/cuda/kernels/arguments.h"
 #include "ballast/backends/cuda/weight_access.h"
@@ -81,6 +79,8 @@ void divide_parts(Plan& plan, uint64_t queries) {
 }
 uint64_t tiles_of_heads(const Plan& plan) { return plan.kernel.q_heads / plan.kernel.heads_of_tile; }
 
+uint64_t blocks_of(const Plan& plan) { return plan.tiles * tiles_of_heads(plan); }
+
 uint64_t bytes_of_block(const Attention& kernel, uint64_t queries) {
   return attention_bytes(queries, attention_width(kernel.head_dim), kernel.is_half != 0);
 }
@@ -92,16 +92,14 @@ uint64_t partial_bytes(const Plan& plan) {
 // or else most of the device were idle. The bits are the same.
 void divide(const Context& context, Plan& plan) {
   const uint64_t queries = plan.most_rows * (plan.kernel.q_heads / plan.kernel.kv_heads);
-  const bool can_divide_chunks = plan.chunks <= kMostOfGridSide && partial_bytes(plan) <= kMostPartialBytes;
+  divide_parts(plan, kQueriesOfTile);
+  const bool has_few = queries <= kQueriesOfTile || 2 * blocks_of(plan) < uint64_t{3} * facts(context).multiprocessors;
+  if (has_few && plan.chunks <= kMostOfGridSide && partial_bytes(plan) <= kMostPartialBytes) return;
   plan.warps = std::min(kAttentionWarps, (queries + kQueriesOfTile - 1) / kQueriesOfTile);
   while (plan.warps > 1 && bytes_of_block(plan.kernel, plan.warps * kQueriesOfTile) > facts(context).shared_bytes) {
     --plan.warps;
   }
   divide_parts(plan, plan.warps * kQueriesOfTile);
-  const bool has_few = queries <= kQueriesOfTile || plan.tiles * tiles_of_heads(plan) < facts(context).multiprocessors;
-  if (!can_divide_chunks || !has_few) return;
-  plan.warps = 0;
-  divide_parts(plan, kQueriesOfTile);
 }
 
 // ---------------------------------------------------------------- launching
@@ -149,35 +147,24 @@ Status launch_tiles(Context& context, const Plan& plan) {
                 plan.kernel);
 }
 
-// The counters of a queue: its kernels come one after the other. 0: all are taken. A queue that has another's address
-// came after that one had ended, with its counters at 0.
-uint32_t counter_set_of(const Context& context) {
-  static std::array<std::atomic<const CudaQueue*>, kAttentionCounterSets> owners{};
-  const CudaQueue* const queue = &queue_of(context);
-  for (uint32_t i = 0; i < owners.size(); ++i) {
-    const CudaQueue* owner = nullptr;
-    if (owners[i].compare_exchange_strong(owner, queue) || owner == queue) return i + 1;
-  }
-  return 0;
-}
-
 Status launch_chunks(Context& context, Plan& plan, Tables& tables) {
   const Kernel kernel =
       kernel_for(plan.kernel,
                  {Kernel::attention_chunks_f32_64, Kernel::attention_chunks_f32_128, Kernel::attention_chunks_f32_256},
                  {Kernel::attention_chunks_f16_64, Kernel::attention_chunks_f16_128, Kernel::attention_chunks_f16_256});
+  // Few blocks are to end soon, many are to do little that others do too.
+  const bool has_many = blocks_of(plan) * plan.chunks > uint64_t{4} * facts(context).multiprocessors;
+  const uint64_t warps = has_many ? kAttentionWarps / 2 : kAttentionWarps;
   const Grid grid{.grid = {static_cast<uint32_t>(plan.tiles), static_cast<uint32_t>(plan.chunks),
                            static_cast<uint32_t>(tiles_of_heads(plan))},
-                  .block = {static_cast<uint32_t>(32 * kAttentionWarps)},
+                  .block = {static_cast<uint32_t>(32 * warps)},
                   .shared_bytes = static_cast<uint32_t>(bytes_of_block(plan.kernel, kQueriesOfTile) + kChunkBytes)};
   if (plan.chunks == 1) return launch(context, kernel, grid, plan.kernel);
   plan.kernel.chunks = grid.grid.y;
   const uint64_t outputs = plan.kernel.rows * plan.kernel.q_heads;
   BALLAST_TRY(tables.partial, context.workspace().make({partial_bytes(plan) / sizeof(float)}));
   plan.kernel.partial = address_of(device_address(tables.partial));
-  if (plan.tiles * tiles_of_heads(plan) <= kAttentionCounters) plan.kernel.counter_set = counter_set_of(context);
   BALLAST_CHECK(launch(context, kernel, grid, plan.kernel));
-  if (plan.kernel.counter_set != 0) return {};
   const auto threads = static_cast<uint32_t>((plan.kernel.head_dim + 31) / 32 * 32);
   return launch(context, Kernel::attention_merge, {.grid = {blocks_for(outputs, 1)}, .block = {threads}}, plan.kernel);
 }

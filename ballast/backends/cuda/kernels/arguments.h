@@ -91,7 +91,7 @@ struct Attention {
   uint32_t chunks = 0;                           // room in `partial`; 0: outputs are written at once
   uint32_t is_causal = 0, is_paged = 0, is_half = 0;
   float scale = 0, soft_cap = 0;
-  uint32_t counter_set = 0;  // by which the last block of a tile knows that it is the last, and merges; 0: none does
+  uint32_t padding = 0;
   AttentionPart few_parts[kParts] = {};
   DeviceAddress few_pages[kPages] = {};
 };
@@ -104,9 +104,6 @@ inline constexpr uint64_t kChunkPositions = 64;
 inline constexpr uint64_t kQueriesOfTile = 16;
 inline constexpr uint64_t kAttentionWarps = 8;  // at most
 inline constexpr uint64_t kMostHeadDim = 256;
-
-// Of one set, numbered from 1, for each tile of rows and heads.
-inline constexpr uint32_t kAttentionCounterSets = 256, kAttentionCounters = 512;
 
 // Kernels are compiled for three widths of heads, in f16 in shared memory.
 constexpr uint64_t attention_width(uint64_t head_dim) { return head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256; }

@@ -7,10 +7,9 @@
 //   the sum          is a tree over positions
 //   sums of values   are over positions, 16 at a time, added up by tensor cores
 // That is one chain of operations for each query, whoever computes it: attention_tiles, where a block has many queries
-// and goes from chunk to chunk, or attention_chunks, where a block has few and one chunk and the last block merges, or
-// attention_merge behind it. Queries are rows of a tensor core's operand, which do not meet. What a query does not see
-// has the weight 0, and is finite or taken for 0, so positions behind it, other rows and other sequences change
-// nothing.
+// and goes from chunk to chunk, or attention_chunks, where a block has few and one chunk, and attention_merge behind
+// it. Queries are rows of a tensor core's operand, which do not meet. What a query does not see has the weight 0, and
+// is finite or taken for 0, so positions behind it, other rows and other sequences change nothing.
 #include "attention_chunks.cuh"
 
 using namespace ballast::cuda;
@@ -305,7 +304,7 @@ __device__ __forceinline__ void run_tiles(const Attention& a) {
       __syncthreads();
       has_odd = __syncthreads_or(memory.load_values(plane, planes.stride, size, range)) != 0;
     } else {
-      has_odd = __syncthreads_or(memory.load_both(plane, planes.stride, size, range)) != 0;
+      has_odd = __syncthreads_or(memory.load_both(plane, planes.stride, size, range, [] {})) != 0;
       if (sees) warp.score(s);
     }
     if (!sees) continue;
@@ -327,7 +326,7 @@ struct ChunkBlock {
   const Plane<T> plane;
   const uint32_t stride;
   const int chunk, index;  // index: in `partial`
-  const int warp, size;
+  const int warp, warps, size;
   const __half* query_parts;
   const float* query_factors;
   float* sums;              // [16, kScoreStride]
@@ -344,6 +343,7 @@ struct ChunkBlock {
         chunk(which),
         index(static_cast<int>(blockIdx.y)),
         warp(static_cast<int>(threadIdx.x) / 32),
+        warps(static_cast<int>(blockDim.x) / 32),
         size(static_cast<int>(of.a.head_dim)),
         query_parts(parts),
         query_factors(behind),
@@ -352,12 +352,15 @@ struct ChunkBlock {
         factors(reinterpret_cast<float*>(weights + 2 * kTile * kScoreStride)),
         weight_of_chunk(reinterpret_cast<Weight*>(factors + kTile)) {}
 
-  // A warp 8 positions.
   __device__ __forceinline__ void score() const {
+    for (int tile = warp; tile < kTilesOfChunk; tile += warps) score_tile(tile);
+  }
+  // 8 positions.
+  __device__ __forceinline__ void score_tile(int tile) const {
     const uint32_t queries_at = shared_address(query_parts + lane.a_row * F::kStride + lane.a_column);
     const int l = static_cast<int>(threadIdx.x) % 32;
     // Four matrices: two steps of 16 channels for the same positions.
-    const uint32_t keys_at = shared_address(memory.keys + (8 * warp + l % 8) * F::kStride + l / 8 * 8);
+    const uint32_t keys_at = shared_address(memory.keys + (8 * tile + l % 8) * F::kStride + l / 8 * 8);
     float s[1][4] = {};
 #pragma unroll
     for (int step = 0; step < kDim / 16; step += 2) {
@@ -378,7 +381,7 @@ struct ChunkBlock {
         multiply(s[0], q[0], k[0][2 * half], k[0][2 * half + 1]);
       }
     }
-    float* const to = sums + lane.g * kScoreStride + 8 * warp + 2 * lane.t;
+    float* const to = sums + lane.g * kScoreStride + 8 * tile + 2 * lane.t;
     *reinterpret_cast<float2*>(to) = make_float2(s[0][0], s[0][1]);
     *reinterpret_cast<float2*>(to + 8 * kScoreStride) = make_float2(s[0][2], s[0][3]);
   }
@@ -391,7 +394,7 @@ struct ChunkBlock {
       of_keys = *reinterpret_cast<const float2*>(memory.key_factors + position);
       of_values = *reinterpret_cast<const float2*>(memory.value_factors + position);
     }
-    for (int query = warp; query < queries.count; query += static_cast<int>(kAttentionWarps)) {
+    for (int query = warp; query < queries.count; query += warps) {
       const Seen by_query = queries.seen_by(query);
       const Range seen(by_query.oldest, by_query.end, chunk);
       const bool sees_x = seen.has(position), sees_y = seen.has(position + 1);
@@ -426,7 +429,7 @@ struct ChunkBlock {
   __device__ __forceinline__ void add_values(bool has_odd) const {
     const int l = static_cast<int>(threadIdx.x) % 32;
     const uint32_t weights_at = shared_address(weights + lane.a_row * kScoreStride + lane.a_column);
-    for (int tile = warp; 8 * tile < size; tile += static_cast<int>(kAttentionWarps)) {
+    for (int tile = warp; 8 * tile < size; tile += warps) {
       // Four matrices: two steps of 16 positions for the same channels.
       const uint32_t values_at = shared_address(memory.values + l * F::kStride + 8 * tile);
       float s[4] = {};
@@ -510,59 +513,11 @@ __device__ __forceinline__ void fetch_into_cache(const Plane<T>& plane, int size
   }
 }
 
-// Merges what `seen` has of chunks, for the query that is number `index` among all rows and heads, and a channel for
-// each lane. Each lane finds out what one chunk is multiplied by; they are then added up in order.
-__device__ __forceinline__ void merge_chunks(const Attention& a, uint64_t index, int first_of_part, const Seen& seen,
-                                             int channel) {
-  constexpr int kAtOnce = 16;
-  const int size = static_cast<int>(a.head_dim), stride = size + 2, lane = static_cast<int>(threadIdx.x) % 32;
-  const int first = seen.first_chunk() - first_of_part, end = seen.last_chunk() + 1 - first_of_part;
-  const float* from = reinterpret_cast<const float*>(a.partial) + index * a.chunks * static_cast<uint32_t>(stride);
-  const int at = 2 + min(channel, size - 1);
-  float largest = -INFINITY, sum = 0, merged = 0;
-  for (int begin = first; begin < end; begin += kAtOnce) {
-    const float* const mine = from + static_cast<int64_t>(min(begin + lane % kAtOnce, end - 1)) * stride;
-    const Weight weight = {__ldcg(mine), __ldcg(mine + 1)};
-    float values[kAtOnce];
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      values[i] = __ldcg(from + static_cast<int64_t>(min(begin + i, end - 1)) * stride + at);
-    }
-    float until = fmaxf(largest, weight.largest);
-#pragma unroll
-    for (int offset = 1; offset < kAtOnce; offset *= 2) {
-      const float other = __shfl_up_sync(0xFFFFFFFFU, until, offset, kAtOnce);
-      if (lane % kAtOnce >= offset) until = fmaxf(until, other);
-    }
-    const float until_before = __shfl_up_sync(0xFFFFFFFFU, until, 1, kAtOnce);
-    const Meeting meeting(lane % kAtOnce == 0 ? largest : until_before, weight.largest);
-#pragma unroll
-    for (int i = 0; i < kAtOnce; ++i) {
-      if (begin + i >= end) break;
-      const float before = __shfl_sync(0xFFFFFFFFU, meeting.before, i);
-      const float chunk = __shfl_sync(0xFFFFFFFFU, meeting.chunk, i);
-      sum = merge(sum, before, __shfl_sync(0xFFFFFFFFU, weight.sum, i), chunk);
-      merged = merge(merged, before, values[i], chunk);
-    }
-    largest = __shfl_sync(0xFFFFFFFFU, until, kAtOnce - 1);
-  }
-  if (channel < size) reinterpret_cast<float*>(a.out)[index * size + channel] = merged / sum;
-}
-
-// Blocks of a tile that have come to their end. The last one leaves 0, for the next kernel of the same queue.
-__device__ uint32_t blocks_at_end[kAttentionCounterSets][kAttentionCounters];
-
-__device__ __forceinline__ bool is_last_block(const Attention& a, int blocks) {
-  __threadfence();
-  __syncthreads();
-  bool is_last = false;
-  if (threadIdx.x == 0) {
-    uint32_t& count = blocks_at_end[a.counter_set - 1][blockIdx.x * gridDim.z + blockIdx.z];
-    is_last = atomicInc(&count, blocks - 1) == static_cast<uint32_t>(blocks - 1);
-  }
-  is_last = __syncthreads_or(static_cast<int>(is_last)) != 0;
-  if (is_last) __threadfence();
-  return is_last;
+// Not later than where it stands.
+__device__ __forceinline__ float load_now(const float* from) {
+  float value;
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(__cvta_generic_to_global(from)));
+  return value;
 }
 
 template <typename T, int kDim>
@@ -574,7 +529,7 @@ __device__ __forceinline__ void run_chunks(const Attention& a) {
   const AttentionPart& part = last_part(a, [&](const AttentionPart& each) { return each.first_tile <= tile; });
   const Queries queries(a, part, (tile - part.first_tile) * a.rows_of_tile);
   const Seen seen_by_block = queries.seen_by_any(0, queries.count - 1);
-  const int first_of_part = Seen(a, part, 0).first_chunk(), chunk = first_of_part + static_cast<int>(blockIdx.y);
+  const int chunk = Seen(a, part, 0).first_chunk() + static_cast<int>(blockIdx.y);
   const Range seen(seen_by_block.oldest, seen_by_block.end, chunk);
   if (seen.is_empty()) return wait_for_earlier();
   __half* const parts = reinterpret_cast<__half*>(shared);
@@ -593,21 +548,14 @@ __device__ __forceinline__ void run_chunks(const Attention& a) {
     __syncthreads();
     has_odd = __syncthreads_or(memory.load_values(block.plane, block.stride, block.size, seen)) != 0;
   } else {
-    queries.load<kDim>(parts, behind, kTile);
-    has_odd = __syncthreads_or(memory.load_both(block.plane, block.stride, block.size, seen)) != 0;
+    const auto load_queries = [&] { queries.load<kDim>(parts, behind, kTile); };
+    has_odd = __syncthreads_or(memory.load_both(block.plane, block.stride, block.size, seen, load_queries)) != 0;
     block.score();
     __syncthreads();
   }
   block.weigh();
   __syncthreads();
   block.add_values(has_odd);
-  if (a.counter_set == 0) return;
-  if (!is_last_block(a, seen_by_block.last_chunk() - seen_by_block.first_chunk() + 1)) return;
-  const int runs = (block.size + 31) / 32;
-  for (int i = block.warp; i < queries.count * runs; i += static_cast<int>(kAttentionWarps)) {
-    const int query = i / runs, channel = i % runs * 32 + static_cast<int>(threadIdx.x) % 32;
-    merge_chunks(a, queries.index_of(query), first_of_part, queries.seen_by(query), channel);
-  }
 }
 
 }  // namespace
@@ -632,15 +580,50 @@ BALLAST_ATTENTION(f16, __half, 128, 1, 2)
 BALLAST_ATTENTION(f16, __half, 256, 1, 1)
 #undef BALLAST_ATTENTION
 
-// Behind attention_chunks_*, where that does not merge itself: a block a row and head, a thread a channel.
+// Behind attention_chunks_*: a block a row and head, a thread a channel. Each lane finds out what one chunk is
+// multiplied by; they are then added up in order.
 __global__ void attention_merge(const __grid_constant__ Attention a) {
+  constexpr int kAtOnce = 16;
   let_later_start();
   const uint64_t row = blockIdx.x / static_cast<uint32_t>(a.q_heads);
   const AttentionPart& part = last_part(a, [&](const AttentionPart& each) { return each.row <= row; });
   const Seen seen(a, part, row - part.row);
-  const int first_chunk = Seen(a, part, 0).first_chunk(), channel = static_cast<int>(threadIdx.x);
+  const int size = static_cast<int>(a.head_dim), stride = size + 2, place = static_cast<int>(threadIdx.x) % kAtOnce;
+  const int first_of_part = Seen(a, part, 0).first_chunk(), channel = static_cast<int>(threadIdx.x);
+  const int first = seen.first_chunk() - first_of_part, end = seen.last_chunk() + 1 - first_of_part;
+  const float* const from =
+      reinterpret_cast<const float*>(a.partial) + blockIdx.x * static_cast<uint64_t>(a.chunks) * stride;
+  const auto chunk_at = [&](int i) { return from + static_cast<int64_t>(min(i, end - 1)) * stride; };
+  const int at = 2 + min(channel, size - 1);
+  float largest = -INFINITY, sum = 0, merged = 0;
   wait_for_earlier();
-  merge_chunks(a, blockIdx.x, first_chunk, seen, channel);
+  for (int begin = first; begin < end; begin += kAtOnce) {
+    float values[kAtOnce];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) values[i] = load_now(chunk_at(begin + i) + at);
+    const float* const mine = chunk_at(begin + place);
+    const Weight weight = {load_now(mine), load_now(mine + 1)};
+    float until = fmaxf(largest, weight.largest);
+#pragma unroll
+    for (int offset = 1; offset < kAtOnce; offset *= 2) {
+      const float other = __shfl_up_sync(0xFFFFFFFFU, until, offset, kAtOnce);
+      if (place >= offset) until = fmaxf(until, other);
+    }
+    const float until_before = __shfl_up_sync(0xFFFFFFFFU, until, 1, kAtOnce);
+    const Meeting meeting(place == 0 ? largest : until_before, weight.largest);
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const float before = __shfl_sync(0xFFFFFFFFU, meeting.before, i);
+      const float chunk = __shfl_sync(0xFFFFFFFFU, meeting.chunk, i);
+      const float sum_of_chunk = __shfl_sync(0xFFFFFFFFU, weight.sum, i);
+      const bool is_there = begin + i < end;
+      sum = is_there ? merge(sum, before, sum_of_chunk, chunk) : sum;
+      merged = is_there ? merge(merged, before, values[i], chunk) : merged;
+    }
+    largest = __shfl_sync(0xFFFFFFFFU, until, kAtOnce - 1);
+  }
+  if (channel < size)
+    reinterpret_cast<float*>(a.out)[blockIdx.x * static_cast<uint64_t>(size) + channel] = merged / sum;
 }
 
 // Keys and values of all rows into their pages.

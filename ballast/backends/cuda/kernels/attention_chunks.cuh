@@ -433,13 +433,17 @@ struct ChunkMemory {
     });
     return found;
   }
-  // All reads are under way before the first one is waited for.
-  __device__ __forceinline__ bool load_both(const Plane<T>& plane, uint32_t stride, int size, const Range& seen) const {
-    bool found = false;
+  // All reads are under way before the first one is waited for. `meanwhile` is called once, by all threads.
+  template <typename Meanwhile>
+  __device__ __forceinline__ bool load_both(const Plane<T>& plane, uint32_t stride, int size, const Range& seen,
+                                            const Meanwhile& meanwhile) const {
+    bool found = false, is_first = true;
     for_each_first([&](int first) {
       RowsOfChunk<T, kDim, kRowsAtOnce> key_rows, value_rows;
       key_rows.load(plane.keys, stride, size, seen, first);
       value_rows.load(plane.values, stride, size, seen, first);
+      if (is_first) meanwhile();
+      is_first = false;
       key_rows.template store<false>(keys, key_factors, size, seen, first);
       found |= value_rows.template store<true>(values, value_factors, size, seen, first);
     });
