@@ -156,8 +156,10 @@ struct WarpTile {
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
         sums[row][tile] = s[tile][2 * row] + s[tile][2 * row + 1];
-        s[tile][2 * row] *= of_values.x * range[row];
-        s[tile][2 * row + 1] *= of_values.y * range[row];
+        // What is not seen has factors that may be anything.
+        const bool sees_x = is_seen(tile, 2 * row), sees_y = is_seen(tile, 2 * row + 1);
+        s[tile][2 * row] = sees_x ? s[tile][2 * row] * (of_values.x * range[row]) : 0;
+        s[tile][2 * row + 1] = sees_y ? s[tile][2 * row + 1] * (of_values.y * range[row]) : 0;
       }
     }
 #pragma unroll
@@ -415,7 +417,7 @@ struct ChunkBlock {
 #pragma unroll
       for (const int offset : {4, 8, 16, 1, 2}) total += __shfl_xor_sync(0xFFFFFFFFU, total, offset);
       uint32_t large, small;
-      split(weight_x * (of_values.x * range), weight_y * (of_values.y * range), large, small);
+      split(sees_x ? weight_x * (of_values.x * range) : 0, sees_y ? weight_y * (of_values.y * range) : 0, large, small);
       __half* const to = weights + query * kScoreStride + position;
       *reinterpret_cast<uint32_t*>(to) = large;
       *reinterpret_cast<uint32_t*>(to + kTile * kScoreStride) = small;

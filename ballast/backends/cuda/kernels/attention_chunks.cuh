@@ -98,7 +98,7 @@ __device__ __forceinline__ void multiply(float (&c)[4], const uint32_t (&a)[4], 
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
-// What `Parts` parts of b add for 16 terms to some tiles of c, the smallest first. Tile i of part p has the words
+// What the parts of b add for 16 terms to some tiles of c, the smallest first. Tile i of part p has the words
 // b[p][i / 2][i % 2 * 2] and the one behind.
 template <int kParts, int kPairs>
 __device__ __forceinline__ void multiply_parts(float (&c)[2 * kPairs][4], const uint32_t (&a)[2][4],
