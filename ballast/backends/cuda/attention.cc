@@ -152,9 +152,9 @@ Status launch_chunks(Context& context, Plan& plan, Tables& tables) {
       kernel_for(plan.kernel,
                  {Kernel::attention_chunks_f32_64, Kernel::attention_chunks_f32_128, Kernel::attention_chunks_f32_256},
                  {Kernel::attention_chunks_f16_64, Kernel::attention_chunks_f16_128, Kernel::attention_chunks_f16_256});
-  // Few blocks are to end soon, many are to do little that others do too.
+  // Where many blocks wait for their turn, half as many warps do the same for f16 with fewer instructions.
   const bool has_many = blocks_of(plan) * plan.chunks > uint64_t{4} * facts(context).multiprocessors;
-  const uint64_t warps = has_many ? kAttentionWarps / 2 : kAttentionWarps;
+  const uint64_t warps = plan.kernel.is_half != 0 && has_many ? kAttentionWarps / 2 : kAttentionWarps;
   const Grid grid{.grid = {static_cast<uint32_t>(plan.tiles), static_cast<uint32_t>(plan.chunks),
                            static_cast<uint32_t>(tiles_of_heads(plan))},
                   .block = {static_cast<uint32_t>(32 * warps)},
@@ -173,15 +173,16 @@ Status launch_attention(Context& context, Plan& plan, Tables& tables) {
   return plan.warps == 0 ? launch_chunks(context, plan, tables) : launch_tiles(context, plan);
 }
 
-bool fits(const AttentionConfig& config, const Tensor& qkv) {
-  return is_f32(qkv) && config.head_dim <= kMostHeadDim && config.q_heads <= kMostOfGridSide &&
-         qkv.dims()[0] + config.sequences <= kMostOfGridWidth;
+bool fits(const Context& context, const AttentionConfig& config, const Tensor& qkv) {
+  if (!is_f32(qkv) || config.head_dim > kMostHeadDim || config.q_heads > kMostOfGridSide) return false;
+  const uint64_t bytes = attention_bytes(kQueriesOfTile, attention_width(config.head_dim), false) + kChunkBytes;
+  return qkv.dims()[0] + config.sequences <= kMostOfGridWidth && bytes <= facts(context).shared_bytes;
 }
 
 // ---------------------------------------------------------------- without a past
 
 bool supports_attention(const Context& context, const AttentionArgs& args) {
-  return fits(args.config, args.qkv) && context.product_dtype == DType::kF32;
+  return fits(context, args.config, args.qkv) && context.product_dtype == DType::kF32;
 }
 
 Result<Tensor> run_attention(Context& context, const AttentionArgs& args) {
@@ -199,10 +200,10 @@ Result<Tensor> run_attention(Context& context, const AttentionArgs& args) {
 
 // ---------------------------------------------------------------- with a past
 
-bool supports_decode(const Context&, const AttentionDecodeCacheArgs& args) {
+bool supports_decode(const Context& context, const AttentionDecodeCacheArgs& args) {
   const DType dtype = args.layout().shape().dtype;
   const auto is_near = [](const KvRows& part) { return part.position + part.rows <= kMostOfGridWidth; };
-  return fits(args.config, args.qkv) && std::ranges::all_of(args.parts, is_near) &&
+  return fits(context, args.config, args.qkv) && std::ranges::all_of(args.parts, is_near) &&
          (dtype == DType::kF32 || dtype == DType::kF16);
 }
 
