@@ -79,7 +79,7 @@ void divide_parts(Plan& plan, uint64_t queries) {
 }
 uint64_t tiles_of_heads(const Plan& plan) { return plan.kernel.q_heads / plan.kernel.heads_of_tile; }
 
-uint64_t blocks_of(const Plan& plan) { return plan.tiles * tiles_of_heads(plan); }
+uint64_t blocks_of_queries(const Plan& plan) { return plan.tiles * tiles_of_heads(plan); }
 
 uint64_t bytes_of_block(const Attention& kernel, uint64_t queries) {
   return attention_bytes(queries, attention_width(kernel.head_dim), kernel.is_half != 0);
@@ -90,10 +90,11 @@ uint64_t partial_bytes(const Plan& plan) {
 
 // Blocks of many queries that go from chunk to chunk, or blocks of few with a chunk each, where there are few queries
 // or else most of the device were idle. The bits are the same.
-void divide(const Context& context, Plan& plan) {
+void divide_queries(const Context& context, Plan& plan) {
   const uint64_t queries = plan.most_rows * (plan.kernel.q_heads / plan.kernel.kv_heads);
   divide_parts(plan, kQueriesOfTile);
-  const bool has_few = queries <= kQueriesOfTile || 2 * blocks_of(plan) < uint64_t{3} * facts(context).multiprocessors;
+  const bool has_few =
+      queries <= kQueriesOfTile || 2 * blocks_of_queries(plan) < uint64_t{3} * facts(context).multiprocessors;
   if (has_few && plan.chunks <= kMostOfGridSide && partial_bytes(plan) <= kMostPartialBytes) return;
   plan.warps = std::min(kAttentionWarps, (queries + kQueriesOfTile - 1) / kQueriesOfTile);
   while (plan.warps > 1 && bytes_of_block(plan.kernel, plan.warps * kQueriesOfTile) > facts(context).shared_bytes) {
@@ -130,13 +131,13 @@ Result<Tables> place_tables(Context& context, Plan& plan) {
 
 // Of heads of up to 64, 128 and 256 channels.
 using KernelsOfWidths = std::array<Kernel, 3>;
-Kernel kernel_for(const Attention& kernel, const KernelsOfWidths& f32, const KernelsOfWidths& f16) {
+Kernel kernel_of_width(const Attention& kernel, const KernelsOfWidths& f32, const KernelsOfWidths& f16) {
   const uint64_t width = attention_width(kernel.head_dim);
   return (kernel.is_half != 0 ? f16 : f32)[width == 64 ? 0 : width == 128 ? 1 : 2];
 }
 
-Status launch_tiles(Context& context, const Plan& plan) {
-  const Kernel kernel = kernel_for(
+Status launch_query_tiles(Context& context, const Plan& plan) {
+  const Kernel kernel = kernel_of_width(
       plan.kernel, {Kernel::attention_tiles_f32_64, Kernel::attention_tiles_f32_128, Kernel::attention_tiles_f32_256},
       {Kernel::attention_tiles_f16_64, Kernel::attention_tiles_f16_128, Kernel::attention_tiles_f16_256});
   const uint64_t bytes = bytes_of_block(plan.kernel, plan.warps * kQueriesOfTile);
@@ -147,13 +148,13 @@ Status launch_tiles(Context& context, const Plan& plan) {
                 plan.kernel);
 }
 
-Status launch_chunks(Context& context, Plan& plan, Tables& tables) {
-  const Kernel kernel =
-      kernel_for(plan.kernel,
-                 {Kernel::attention_chunks_f32_64, Kernel::attention_chunks_f32_128, Kernel::attention_chunks_f32_256},
-                 {Kernel::attention_chunks_f16_64, Kernel::attention_chunks_f16_128, Kernel::attention_chunks_f16_256});
+Status launch_chunk_blocks(Context& context, Plan& plan, Tables& tables) {
+  const Kernel kernel = kernel_of_width(
+      plan.kernel,
+      {Kernel::attention_chunks_f32_64, Kernel::attention_chunks_f32_128, Kernel::attention_chunks_f32_256},
+      {Kernel::attention_chunks_f16_64, Kernel::attention_chunks_f16_128, Kernel::attention_chunks_f16_256});
   // Where many blocks wait for their turn, half as many warps do the same for f16 with fewer instructions.
-  const bool has_many = blocks_of(plan) * plan.chunks > uint64_t{4} * facts(context).multiprocessors;
+  const bool has_many = blocks_of_queries(plan) * plan.chunks > uint64_t{4} * facts(context).multiprocessors;
   const uint64_t warps = plan.kernel.is_half != 0 && has_many ? kAttentionWarps / 2 : kAttentionWarps;
   const Grid grid{.grid = {static_cast<uint32_t>(plan.tiles), static_cast<uint32_t>(plan.chunks),
                            static_cast<uint32_t>(tiles_of_heads(plan))},
@@ -170,7 +171,7 @@ Status launch_chunks(Context& context, Plan& plan, Tables& tables) {
 }
 
 Status launch_attention(Context& context, Plan& plan, Tables& tables) {
-  return plan.warps == 0 ? launch_chunks(context, plan, tables) : launch_tiles(context, plan);
+  return plan.warps == 0 ? launch_chunk_blocks(context, plan, tables) : launch_query_tiles(context, plan);
 }
 
 bool fits(const Context& context, const AttentionConfig& config, const Tensor& qkv) {
@@ -192,7 +193,7 @@ Result<Tensor> run_attention(Context& context, const AttentionArgs& args) {
   if (out.count() == 0) return out;
   Plan plan = make_plan(config, args.qkv, out);
   for (uint64_t i = 0; i < config.sequences; ++i) add_part(plan, {.row = i * length, .rows = length});
-  divide(context, plan);
+  divide_queries(context, plan);
   BALLAST_TRY(Tables tables, place_tables(context, plan));
   BALLAST_CHECK(launch_attention(context, plan, tables));
   return out;
@@ -229,7 +230,7 @@ Result<Tensor> run_decode(Context& context, const AttentionDecodeCacheArgs& args
     add_part(plan, {.row = row, .position = part.position, .rows = part.rows, .first_page = first_page});
     row += part.rows;
   }
-  divide(context, plan);
+  divide_queries(context, plan);
   BALLAST_TRY(Tables tables, place_tables(context, plan));
   BALLAST_CHECK(launch(context, Kernel::store_past, grid_over(row * 2 * args.config.kv_width()), plan.kernel));
   BALLAST_CHECK(launch_attention(context, plan, tables));
