@@ -3,13 +3,18 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <limits>
+#include <span>
 
 #include "ballast/backends/cuda/launch.h"
 #include "ballast/device/host_values.h"
 #include "tests/support/ops_testing.h"
 #include "tests/support/recorded_models.h"
+#include "tests/support/whole_past.h"
 
 namespace ballast::testing {
 namespace {
@@ -75,6 +80,91 @@ TEST_F(Gpu, AttendsInManySequences) {
     for (uint64_t i = 0; i < 4; ++i) ASSERT_EQ((*values)[row * 4 + i], qkv[row * 12 + 8 + i]) << row;
   }
   EXPECT_EQ(lab.workspace.queue().device().fallbacks(), before) << "the device computed it";
+}
+
+// A text's queries, keys and values, and what attention makes of them in passes of so many rows each. What of the pages
+// is not written yet is NaN.
+struct AttendedText {
+  ops::AttentionConfig config;
+  DType cache = DType::kF32;
+  std::vector<float> qkv;
+
+  AttendedText(const ops::AttentionConfig& heads, DType dtype, uint64_t rows) : config(heads), cache(dtype) {
+    for (const double x : random_values(rows, rows * width())) qkv.push_back(static_cast<float>(x));
+  }
+  uint64_t width() const { return config.q_width() + 2 * config.kv_width(); }
+  uint64_t rows() const { return qkv.size() / width(); }
+  float& key(uint64_t row, uint64_t i) { return qkv[row * width() + config.q_width() + i]; }
+  float& value(uint64_t row, uint64_t i) { return key(row, config.kv_width() + i); }
+
+  std::vector<float> attend(const std::vector<uint64_t>& passes) const {
+    Lab lab(*find_backend("cuda"));
+    Queue& queue = lab.workspace.queue();
+    const KvPast past = whole_past({.layers = 1,
+                                    .kv_heads = config.kv_heads,
+                                    .head_dim = config.head_dim,
+                                    .most_positions = rows(),
+                                    .dtype = cache},
+                                   queue.device());
+    for (const auto& page : past.pages[0]) queue.fill({page.get(), 0}, page->bytes(), std::byte{0xFF});
+    std::vector<float> all;
+    for (const uint64_t count : passes) {
+      const uint64_t row = all.size() / config.q_width();
+      const KvRows part{&past, row, count};
+      const auto begin = qkv.begin() + static_cast<std::ptrdiff_t>(row * width());
+      const std::vector<float> some(begin, begin + static_cast<std::ptrdiff_t>(count * width()));
+      const Tensor x = *lab.workspace.from(some, {count, width()});
+      const auto y = ops::attention_decode_cache(lab.context, config, x, std::span(&part, 1), 0);
+      const auto values = HostValues<float>::of(*y);
+      all.insert(all.end(), values->begin(), values->end());
+    }
+    return all;
+  }
+  std::vector<float> attend() const { return attend({rows()}); }
+};
+
+bool have_same_bits(std::span<const float> a, std::span<const float> b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+}
+
+// Enough heads and rows that blocks have many queries where the text comes at once.
+std::vector<AttendedText> attended_texts() {
+  std::vector<AttendedText> texts;
+  for (const DType cache : {DType::kF32, DType::kF16}) {
+    texts.emplace_back(ops::AttentionConfig{.q_heads = 64, .kv_heads = 64, .head_dim = 64}, cache, 300);
+    texts.emplace_back(ops::AttentionConfig{.q_heads = 64, .kv_heads = 64, .head_dim = 33, .window = 70}, cache, 300);
+    texts.emplace_back(ops::AttentionConfig{.q_heads = 64, .kv_heads = 16, .head_dim = 80, .soft_cap = 2}, cache, 300);
+    texts.emplace_back(ops::AttentionConfig{.q_heads = 64, .kv_heads = 32, .head_dim = 256}, cache, 300);
+  }
+  return texts;
+}
+
+TEST_F(Gpu, AttendsWithTheSameBitsHoweverATextIsDivided) {
+  for (const AttendedText& text : attended_texts()) {
+    SCOPED_TRACE(text.config.head_dim);
+    const std::vector<float> whole = text.attend();
+    EXPECT_TRUE(have_same_bits(whole, text.attend(std::vector<uint64_t>(text.rows(), 1))));
+    EXPECT_TRUE(have_same_bits(whole, text.attend({63, 2, 100, 20, 115})));
+  }
+}
+
+// Also where they share a chunk.
+TEST_F(Gpu, AttendsAsIfNothingWereBehindAPosition) {
+  for (AttendedText& text : attended_texts()) {
+    SCOPED_TRACE(text.config.head_dim);
+    const std::vector<float> whole = text.attend();
+    const uint64_t position = 100, behind = position * text.config.q_width();
+    for (const bool is_key : {true, false}) {
+      AttendedText broken = text;
+      (is_key ? broken.key(position, 1) : broken.value(position, 1)) = std::numeric_limits<float>::quiet_NaN();
+      if (!is_key) broken.value(position + 1, 2) = std::numeric_limits<float>::infinity();
+      for (const auto& passes : {std::vector<uint64_t>{300}, std::vector<uint64_t>{101, 2, 197}}) {
+        const std::vector<float> values = broken.attend(passes);
+        EXPECT_TRUE(have_same_bits(std::span(whole).first(behind), std::span(values).first(behind)));
+        EXPECT_TRUE(std::isnan(values[behind + 1])) << "the query at that position sees it";
+      }
+    }
+  }
 }
 
 TEST_F(Gpu, CopiesWhatItIsGiven) {

@@ -17,8 +17,12 @@
   X(elementwise, join_columns_4) X(elementwise, permute_1) X(elementwise, permute_2) X(elementwise, permute_4) \
   X(elementwise, permute_8) X(elementwise, reduce_all_f32) X(rows, layer_norm_f32) X(rows, rms_norm_f32) \
   X(rows, softmax_f32) X(rows, sum_rows_f32) X(rows, lookup_f32) X(rows, rope_f32) X(rows, pairs_to_halves_f32) \
-  X(rows, expert_gates_f32) X(rows, add_expert_f32) X(attention, attention_f32_4) X(attention, attention_f32_1) \
-  X(attention, attention_f16_4) X(attention, attention_f16_1) X(attention, attention_merge) X(attention, store_past) \
+  X(rows, expert_gates_f32) X(rows, add_expert_f32) X(attention, attention_tiles_f32_64) \
+  X(attention, attention_tiles_f32_128) X(attention, attention_tiles_f32_256) X(attention, attention_tiles_f16_64) \
+  X(attention, attention_tiles_f16_128) X(attention, attention_tiles_f16_256) X(attention, attention_chunks_f32_64) \
+  X(attention, attention_chunks_f32_128) X(attention, attention_chunks_f32_256) X(attention, attention_chunks_f16_64) \
+  X(attention, attention_chunks_f16_128) X(attention, attention_chunks_f16_256) X(attention, attention_merge) \
+  X(attention, store_past) \
   X(products, product_plain) X(products, split_activations_blocks) X(products, split_activations_f16) \
   X(products, split_activations_bf16_2) X(products, split_activations_bf16_3) X(products, transpose_2) \
   X(products, transpose_4) X(products, product_f32_row) X(products, product_f32_tile) X(products, product_f32_wide) \

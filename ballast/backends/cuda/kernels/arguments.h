@@ -88,7 +88,7 @@ struct Attention {
   uint64_t window = 0;  // 0: everything
   uint32_t part_count = 0;
   uint32_t heads_of_tile = 0, rows_of_tile = 0;  // queries that a block computes together; the heads have the same keys
-  uint32_t chunks = 0;  // room in `partial`, where each block has one; 0: a block has all chunks
+  uint32_t chunks = 0;                           // room in `partial`; 0: outputs are written at once
   uint32_t is_causal = 0, is_paged = 0, is_half = 0;
   float scale = 0, soft_cap = 0;
   uint32_t padding = 0;
@@ -99,5 +99,23 @@ struct Attention {
 // Positions whose keys are weighed against each other before they are merged with those before them. A page has as
 // many.
 inline constexpr uint64_t kChunkPositions = 64;
+
+// Queries of a tensor core's operand: a warp's, or those of a block that has one chunk alone.
+inline constexpr uint64_t kQueriesOfTile = 16;
+inline constexpr uint64_t kAttentionWarps = 8;  // at most
+inline constexpr uint64_t kMostHeadDim = 256;
+
+// Kernels are compiled for three widths of heads, in f16 in shared memory.
+constexpr uint64_t attention_width(uint64_t head_dim) { return head_dim <= 64 ? 64 : head_dim <= 128 ? 128 : 256; }
+constexpr uint64_t attention_stride(uint64_t width) { return width + 8; }  // no bank is asked twice
+constexpr bool attention_takes_turns(uint64_t width) { return width > 128; }
+// Of a block: queries in two parts, keys and values in one or two, and a factor for each row.
+constexpr uint64_t attention_bytes(uint64_t queries, uint64_t width, bool is_half) {
+  const uint64_t rows = 2 * queries + (attention_takes_turns(width) ? 1 : 2) * (is_half ? 1 : 2) * kChunkPositions;
+  return rows * attention_stride(width) * 2 + (queries + 2 * kChunkPositions) * 4;
+}
+// What a block that has one chunk needs beyond that: sums, weights in two parts, and what becomes of them.
+inline constexpr uint64_t kScoreStride = kChunkPositions + 8;
+inline constexpr uint64_t kChunkBytes = kQueriesOfTile * (kScoreStride * 8 + 12);
 
 }  // namespace ballast::cuda

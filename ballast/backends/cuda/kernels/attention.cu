@@ -1,381 +1,631 @@
 // Attention over keys and values in pages, or packed beside the queries.
 //
 // Positions are divided into chunks of 64 that begin at multiples of 64. Of each chunk a query gets the largest score,
-// the sum of exp(score - largest) and the sum of values times that; the chunks are then merged in ascending order. That
-// is one chain of operations for each query, whoever computes it: a block that goes from chunk to chunk, where there
-// are many queries, or a block for each chunk and a merge behind them, where there are few. What a query does not see
-// is left out, so positions behind it, other rows and other sequences change nothing.
-#include "common.cuh"
+// the sum of exp2(score - largest) and the sum of values times that; the chunks are then merged in ascending order. In
+// a chunk
+//   a score          is a sum over channels, 16 at a time, added up by tensor cores
+//   the sum          is a tree over positions
+//   sums of values   are over positions, 16 at a time, added up by tensor cores
+// That is one chain of operations for each query, whoever computes it: attention_tiles, where a block has many queries
+// and goes from chunk to chunk, or attention_chunks, where a block has few and one chunk, and attention_merge behind
+// it. Queries are rows of a tensor core's operand, which do not meet. What a query does not see has the weight 0, and
+// is finite or taken for 0, so positions behind it, other rows and other sequences change nothing.
+#include "attention_chunks.cuh"
 
 using namespace ballast::cuda;
 
 namespace {
 
-constexpr int kThreads = 256, kQuarters = 4, kChunk = static_cast<int>(kChunkPositions);
+constexpr int kMostThreads = 32 * static_cast<int>(kAttentionWarps);
+constexpr int kTile = static_cast<int>(kQueriesOfTile);
 
-// ---------------------------------------------------------------- who sees what
-struct Seen {
-  uint64_t oldest, end;
-  __device__ Seen(const Attention& a, const AttentionPart& part, uint64_t row)
-      : oldest(0), end(a.is_causal != 0 ? part.position + row + 1 : part.rows) {
-    if (a.window != 0 && end > a.window) oldest = end - a.window;
-  }
-  __device__ uint64_t first_chunk() const { return oldest / kChunkPositions; }
-  __device__ uint64_t last_chunk() const { return (end - 1) / kChunkPositions; }
-};
-
-__device__ const AttentionPart* parts_of(const Attention& a) {
-  return a.parts != 0 ? reinterpret_cast<const AttentionPart*>(a.parts) : a.few_parts;
-}
-__device__ DeviceAddress page_of(const Attention& a, const AttentionPart& part, uint64_t chunk) {
-  const DeviceAddress* pages = a.pages != 0 ? reinterpret_cast<const DeviceAddress*>(a.pages) : a.few_pages;
-  return pages[part.first_page + chunk];
-}
-// Parts are in the order of their rows and tiles.
-__device__ const AttentionPart& part_of_row(const Attention& a, uint64_t row) {
-  const AttentionPart* parts = parts_of(a);
-  uint32_t i = 0;
-  while (i + 1 < a.part_count && parts[i + 1].row <= row) ++i;
-  return parts[i];
-}
-__device__ const AttentionPart& part_of_tile(const Attention& a, uint32_t tile) {
-  const AttentionPart* parts = parts_of(a);
-  uint32_t i = 0;
-  while (i + 1 < a.part_count && parts[i + 1].first_tile <= tile) ++i;
-  return parts[i];
-}
-
-// ---------------------------------------------------------------- keys and values
-// Four elements of a key or a value at once, or one where heads are no multiple of four.
-template <int kWidth>
-struct Elements {
-  float v[kWidth];
-};
-template <int kWidth>
-__device__ __forceinline__ Elements<kWidth> load_elements(const float* from) {
-  if constexpr (kWidth == 4) {
-    const float4 v = *reinterpret_cast<const float4*>(from);
-    return {{v.x, v.y, v.z, v.w}};
-  } else {
-    return {{*from}};
-  }
-}
-template <int kWidth>
-__device__ __forceinline__ Elements<kWidth> load_elements(const __half* from) {
-  if constexpr (kWidth == 4) {
-    const uint2 v = *reinterpret_cast<const uint2*>(from);
-    const float2 a = __half22float2(*reinterpret_cast<const __half2*>(&v.x));
-    const float2 b = __half22float2(*reinterpret_cast<const __half2*>(&v.y));
-    return {{a.x, a.y, b.x, b.y}};
-  } else {
-    return {{__half2float(*from)}};
-  }
-}
-
-// The keys or values of one chunk, for one head.
-template <typename T>
-struct Plane {
-  const T* keys;
-  const T* values;
-  uint64_t stride;  // elements from position to position
-
-  __device__ Plane(const Attention& a, const AttentionPart& part, uint64_t kv_head, uint64_t chunk) {
-    if (a.is_paged != 0) {
-      const DeviceAddress page = page_of(a, part, chunk);
-      const uint64_t at = kv_head * kChunkPositions * a.head_dim;
-      keys = reinterpret_cast<const T*>(page + a.keys_offset) + at;
-      values = reinterpret_cast<const T*>(page + a.values_offset) + at;
-      stride = a.head_dim;
-    } else {
-      const T* row = reinterpret_cast<const T*>(a.qkv) + (part.row + chunk * kChunkPositions) * a.width;
-      keys = row + (a.q_heads + kv_head) * a.head_dim;
-      values = keys + a.kv_heads * a.head_dim;
-      stride = a.width;
-    }
+// Addresses of matrices for load_matrices: lane l gives row l % 8 of matrix l / 8.
+struct MatrixLane {
+  int g, t;             // of this lane's elements: rows g and g + 8, columns 2 t and 2 t + 1
+  int a_row, a_column;  // of [16, 16], rows first: queries, or weights
+  int b_row, b_column;  // of [16, 16], columns first: keys
+  __device__ MatrixLane() {
+    const int lane = static_cast<int>(threadIdx.x) % 32;
+    g = lane / 4, t = lane % 4;
+    a_row = lane % 16, a_column = lane / 16 * 8;
+    b_row = lane / 16 * 8 + lane % 8, b_column = lane / 8 % 2 * 8;
   }
 };
 
-// ---------------------------------------------------------------- merging
-// What a query has of some chunks: the largest score, and the sum of exp(score - largest).
-struct Weight {
-  float largest, sum;
-};
-// What the sums before and those of a chunk are multiplied by when they meet.
-struct Meeting {
-  float largest, before, chunk;
-  __device__ __forceinline__ Meeting(float largest_before, float largest_of_chunk)
-      : largest(Largest()(largest_before, largest_of_chunk)),
-        before(expf(largest_before - largest)),
-        chunk(expf(largest_of_chunk - largest)) {}
-  __device__ __forceinline__ float merge(float sum_before, float sum_of_chunk) const {
-    return __fmaf_rn(sum_before, before, __fmul_rn(sum_of_chunk, chunk));
-  }
-};
+// ---------------------------------------------------------------- a warp with 16 queries
+template <typename T, int kDim>
+struct WarpTile {
+  using F = Format<T, kDim>;
+  static constexpr int kSteps = kDim / 16;
+  static constexpr int kPairs = 2;  // of tiles that are multiplied in turn
 
-// ---------------------------------------------------------------- a block
-struct SharedArrays {
-  float* q;         // [queries, head_dim]
-  float* weights;   // [queries, 64]: scores, then exp(score - largest)
-  float* quarters;  // [queries, 4, head_dim]: sums over a quarter of the chunk
-  float* merged;    // [queries, head_dim]
-  Weight* total;    // [queries]
-  Weight* chunk;    // [queries]
-  float* before;    // [queries]: a Meeting's
-  float* share;
+  const Queries& queries;
+  const ChunkMemory<T, kDim>& memory;
+  const MatrixLane lane;
+  const int first, last;  // queries of this warp
+  const Seen any, all;    // what any of them sees, and all
+  const int size;
+  uint32_t query_address;
+  float query_factors[2];
+  int oldest[2], end[2];  // of what the rows g and g + 8 see
+  Weight total[2] = {{-INFINITY, 0}, {-INFINITY, 0}};
+  float merged[2 * kSteps][4] = {};
 
-  __device__ SharedArrays(float* memory, uint64_t queries, uint64_t head_dim)
-      : q(memory),
-        weights(q + queries * head_dim),
-        quarters(weights + queries * kChunk),
-        merged(quarters + queries * kQuarters * head_dim),
-        total(reinterpret_cast<Weight*>(merged + queries * head_dim)),
-        chunk(total + queries),
-        before(reinterpret_cast<float*>(chunk + queries)),
-        share(before + queries) {}
-};
-
-// Queries of some rows and heads of one sequence that have the same keys. Query i is of row i / heads and head i %
-// heads.
-template <typename T, int kWidth>
-struct Block {
-  const Attention& a;
-  const AttentionPart& part;
-  const uint64_t first_row, first_head;  // the row counts from the part's first
-  const int heads, rows, queries;
-  const SharedArrays s;
-
-  __device__ Block(const Attention& attention, float* memory)
-      : a(attention),
-        part(part_of_tile(attention, blockIdx.x)),
-        first_row((blockIdx.x - part.first_tile) * static_cast<uint64_t>(attention.rows_of_tile)),
-        first_head(blockIdx.z * static_cast<uint64_t>(attention.heads_of_tile)),
-        heads(static_cast<int>(attention.heads_of_tile)),
-        rows(static_cast<int>(part.rows - first_row < attention.rows_of_tile ? part.rows - first_row
-                                                                             : attention.rows_of_tile)),
-        queries(rows * heads),
-        s(memory, attention.rows_of_tile * attention.heads_of_tile, attention.head_dim) {}
-
-  __device__ uint64_t kv_head() const { return first_head / (a.q_heads / a.kv_heads); }
-  __device__ Seen seen_by(int query) const { return Seen(a, part, first_row + query / heads); }
-  __device__ uint64_t row_of(int query) const { return part.row + first_row + query / heads; }
-  __device__ uint64_t head_of(int query) const { return first_head + query % heads; }
-
-  // [begin, end) of the chunk's positions that the query sees, counted in the chunk.
-  struct Range {
-    int begin, end;
-  };
-  __device__ Range range_in(int query, uint64_t chunk) const {
-    const Seen seen = seen_by(query);
-    const uint64_t first = chunk * kChunkPositions, behind = first + kChunkPositions;
-    if (seen.end <= first || seen.oldest >= behind) return {0, 0};
-    return {static_cast<int>(seen.oldest > first ? seen.oldest - first : 0),
-            static_cast<int>(seen.end < behind ? seen.end - first : kChunkPositions)};
-  }
-
-  __device__ void load_queries() const {
-    const uint64_t size = a.head_dim;
-    for (uint64_t i = threadIdx.x; i < queries * size; i += kThreads) {
-      const int query = static_cast<int>(i / size);
-      s.q[i] = reinterpret_cast<const float*>(a.qkv)[row_of(query) * a.width + head_of(query) * size + i % size];
-      s.merged[i] = 0;
-    }
-    for (int i = static_cast<int>(threadIdx.x); i < queries; i += kThreads) s.total[i] = {-INFINITY, 0};
-    __syncthreads();
-  }
-
-  // Four lanes a position: each has every fourth run of kWidth channels.
-  __device__ void score_chunk(const Plane<T>& plane, uint64_t chunk) const {
-    const int position = static_cast<int>(threadIdx.x) / 4, lane = static_cast<int>(threadIdx.x) % 4;
-    // The first query sees the oldest of what all see, the last one the newest.
-    const uint64_t at = chunk * kChunkPositions + position;
-    const bool is_seen = at >= seen_by(0).oldest && at < seen_by(queries - 1).end;
-    const T* key = plane.keys + position * plane.stride;
-    const int size = static_cast<int>(a.head_dim);
-    for (int query = 0; query < queries; ++query) {
-      float sum = 0;
-      const float* q = s.q + static_cast<uint64_t>(query) * size;
-      if (is_seen) {
-#pragma unroll 4
-        for (int d = lane * kWidth; d < size; d += 4 * kWidth) {
-          const Elements<kWidth> k = load_elements<kWidth>(key + d), x = load_elements<kWidth>(q + d);
+  __device__ __forceinline__ WarpTile(const Queries& of, const ChunkMemory<T, kDim>& chunk, const __half* parts,
+                                      const float* factors)
+      : queries(of),
+        memory(chunk),
+        first(static_cast<int>(threadIdx.x) / 32 * kTile),
+        last(min(first + kTile, of.count) - 1),
+        any(of.seen_by_any(first, last)),
+        all(of.seen_by_all(first, last)),
+        size(static_cast<int>(of.a.head_dim)),
+        query_address(shared_address(parts + (first + lane.a_row) * F::kStride + lane.a_column)) {
 #pragma unroll
-          for (int i = 0; i < kWidth; ++i) sum = __fmaf_rn(x.v[i], k.v[i], sum);
+    for (int row = 0; row < 2; ++row) {
+      const int query = query_of(row);
+      const Seen seen = queries.seen_by(query < of.count ? query : of.count - 1);
+      query_factors[row] = factors[query];
+      oldest[row] = seen.oldest;
+      end[row] = seen.end;
+    }
+  }
+  __device__ __forceinline__ int query_of(int row) const { return first + lane.g + 8 * row; }
+  __device__ __forceinline__ int room() const { return static_cast<int>(blockDim.x) / 32 * kTile; }
+
+  // Sums over channels for tiles of 8 positions.
+  __device__ __forceinline__ void score(float (&s)[kTilesOfChunk][4]) const {
+    const uint32_t keys = shared_address(memory.keys + lane.b_row * F::kStride + lane.b_column);
+#pragma unroll
+    for (int step = 0; step < kSteps; ++step) {
+      if (16 * step >= size) break;
+      uint32_t q[2][4];
+#pragma unroll
+      for (int p = 0; p < 2; ++p) load_matrices(q[p], query_address + 2 * (p * room() * F::kStride + 16 * step));
+#pragma unroll
+      for (int tile = 0; tile < kTilesOfChunk; tile += 2 * kPairs) {
+        uint32_t k[F::kParts][kPairs][4];
+#pragma unroll
+        for (int p = 0; p < F::kParts; ++p) {
+#pragma unroll
+          for (int pair = 0; pair < kPairs; ++pair) {
+            load_matrices(k[p][pair], keys + 2 * (p * F::kPlane + (8 * tile + 16 * pair) * F::kStride + 16 * step));
+          }
+        }
+        multiply_parts<F::kParts, kPairs>(*reinterpret_cast<float(*)[2 * kPairs][4]>(&s[tile]), q, k);
+      }
+    }
+  }
+
+  // What becomes of the sums before and of the chunk's in the rows g and g + 8.
+  struct Shares {
+    float value_factors[2], before[2], chunk[2];
+    bool sees[2];
+  };
+
+  // From sums to weights, times the factors of values.
+  template <bool kMasked>
+  __device__ __forceinline__ Shares weigh(float (&s)[kTilesOfChunk][4], int chunk) {
+    const Range seen[2] = {Range(oldest[0], end[0], chunk), Range(oldest[1], end[1], chunk)};
+    const auto is_seen = [&](int tile, int i) { return !kMasked || seen[i / 2].has(8 * tile + 2 * lane.t + i % 2); };
+#pragma unroll
+    for (int tile = 0; tile < kTilesOfChunk; ++tile) {
+      float2 of_keys = make_float2(1, 1);
+      if constexpr (!F::kHalf) {
+        of_keys = *reinterpret_cast<const float2*>(memory.key_factors + 8 * tile + 2 * lane.t);
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i) s[tile][i] *= query_factors[i / 2] * (i % 2 == 0 ? of_keys.x : of_keys.y);
+    }
+    if (queries.a.soft_cap != 0) bend_all(s);
+    float largest[2] = {-INFINITY, -INFINITY}, factor[2] = {kLeastFactor, kLeastFactor};
+#pragma unroll
+    for (int tile = 0; tile < kTilesOfChunk; ++tile) {
+      float2 of_values = make_float2(1, 1);
+      if constexpr (!F::kHalf) {
+        of_values = *reinterpret_cast<const float2*>(memory.value_factors + 8 * tile + 2 * lane.t);
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        if (!is_seen(tile, i)) continue;
+        largest[i / 2] = fmaxf(largest[i / 2], s[tile][i]);
+        if constexpr (!F::kHalf) factor[i / 2] = fmaxf(factor[i / 2], i % 2 == 0 ? of_values.x : of_values.y);
+      }
+    }
+    Shares shares;
+    float range[2];
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      largest[row] = reduce_row(largest[row]);
+      factor[row] = F::kHalf ? 1 : reduce_row(factor[row]);
+      range[row] = half_range_over(factor[row]);
+      shares.value_factors[row] = value_factor(factor[row]);
+      shares.sees[row] = !kMasked || !seen[row].is_empty();
+    }
+    float sums[2][kTilesOfChunk];
+#pragma unroll
+    for (int tile = 0; tile < kTilesOfChunk; ++tile) {
+      float2 of_values = make_float2(1, 1);
+      if constexpr (!F::kHalf) {
+        of_values = *reinterpret_cast<const float2*>(memory.value_factors + 8 * tile + 2 * lane.t);
+      }
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        s[tile][i] = is_seen(tile, i) ? exp2_of(s[tile][i] - largest[i / 2]) : 0;
+      }
+#pragma unroll
+      for (int row = 0; row < 2; ++row) {
+        sums[row][tile] = s[tile][2 * row] + s[tile][2 * row + 1];
+        // What is not seen has factors that may be anything.
+        const bool sees_x = is_seen(tile, 2 * row), sees_y = is_seen(tile, 2 * row + 1);
+        s[tile][2 * row] = sees_x ? s[tile][2 * row] * (of_values.x * range[row]) : 0;
+        s[tile][2 * row + 1] = sees_y ? s[tile][2 * row + 1] * (of_values.y * range[row]) : 0;
+      }
+    }
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      const float(&of)[kTilesOfChunk] = sums[row];
+      float sum = ((of[0] + of[1]) + (of[2] + of[3])) + ((of[4] + of[5]) + (of[6] + of[7]));
+      sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 1);
+      sum += __shfl_xor_sync(0xFFFFFFFFU, sum, 2);
+      const Meeting meeting(total[row].largest, largest[row]);
+      shares.before[row] = meeting.before;
+      shares.chunk[row] = meeting.chunk;
+      if (!shares.sees[row]) continue;
+      total[row] = {meeting.largest, merge(total[row].sum, meeting.before, sum, meeting.chunk)};
+    }
+    return shares;
+  }
+  __device__ __forceinline__ void bend_all(float (&s)[kTilesOfChunk][4]) const {
+#pragma unroll
+    for (int tile = 0; tile < kTilesOfChunk; ++tile) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) s[tile][i] = bend(s[tile][i], queries.a.soft_cap);
+    }
+  }
+  // Of the four lanes that have a row.
+  static __device__ __forceinline__ float reduce_row(float x) {
+    x = fmaxf(x, __shfl_xor_sync(0xFFFFFFFFU, x, 1));
+    return fmaxf(x, __shfl_xor_sync(0xFFFFFFFFU, x, 2));
+  }
+
+  // Sums over positions, merged with those before.
+  __device__ __forceinline__ void add_values(const float (&s)[kTilesOfChunk][4], const Shares& shares) {
+    constexpr int kChunkSteps = kChunk / 16;
+    uint32_t w[kChunkSteps][2][4];
+#pragma unroll
+    for (int tile = 0; tile < kTilesOfChunk; ++tile) {
+#pragma unroll
+      for (int row = 0; row < 2; ++row) {
+        const int at = tile % 2 * 2 + row;
+        split(s[tile][2 * row], s[tile][2 * row + 1], w[tile / 2][0][at], w[tile / 2][1][at]);
+      }
+    }
+    const uint32_t values = shared_address(memory.values + lane.a_row * F::kStride + lane.a_column);
+#pragma unroll
+    for (int step = 0; step < kSteps; step += kPairs) {
+      if (16 * step >= size) break;
+      float sums[2 * kPairs][4] = {};
+#pragma unroll
+      for (int k = 0; k < kChunkSteps; ++k) {
+        uint32_t v[F::kParts][kPairs][4];
+#pragma unroll
+        for (int p = 0; p < F::kParts; ++p) {
+#pragma unroll
+          for (int pair = 0; pair < kPairs; ++pair) {
+            load_matrices_turned(v[p][pair], values + 2 * (p * F::kPlane + 16 * k * F::kStride + 16 * (step + pair)));
+          }
+        }
+        multiply_parts<F::kParts, kPairs>(sums, w[k], v);
+      }
+#pragma unroll
+      for (int tile = 0; tile < 2 * kPairs; ++tile) {
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          const float sum = sums[tile][i] * shares.value_factors[i / 2];
+          float& to = merged[2 * step + tile][i];
+          if (shares.sees[i / 2]) to = merge(to, shares.before[i / 2], sum, shares.chunk[i / 2]);
         }
       }
-      sum = __fadd_rn(sum, __shfl_xor_sync(0xFFFFFFFFU, sum, 1));
-      sum = __fadd_rn(sum, __shfl_xor_sync(0xFFFFFFFFU, sum, 2));
-      float score = __fmul_rn(sum, a.scale);
-      if (a.soft_cap != 0) score = a.soft_cap * tanhf(score / a.soft_cap);
-      if (lane == 0) s.weights[query * kChunk + position] = score;
     }
-    __syncthreads();
   }
-
-  // A warp a query.
-  __device__ void weigh_chunk(uint64_t chunk) const {
-    const int lane = static_cast<int>(threadIdx.x) % 32;
-    for (int query = static_cast<int>(threadIdx.x) / 32; query < queries; query += kThreads / 32) {
-      const Range range = range_in(query, chunk);
-      float* weights = s.weights + query * kChunk;
-      float value[2], largest = -INFINITY;
+  __device__ __forceinline__ int channel_of(int tile, int i) const { return 8 * tile + 2 * lane.t + i % 2; }
+  // Shared memory has zeros in place of values that are not finite, so that a query that does not see them is as if
+  // they were not there. One that does has NaN from here on.
+  __device__ __forceinline__ void mark_what_is_not_finite(const T* values, uint32_t stride, int chunk) {
+    const Range seen[2] = {Range(oldest[0], end[0], chunk), Range(oldest[1], end[1], chunk)};
+    for (int position = 0; position < kChunk; ++position) {
+      if (!seen[0].has(position) && !seen[1].has(position)) continue;
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int position = lane + 32 * i;
-        value[i] = position >= range.begin && position < range.end ? weights[position] : -INFINITY;
-        largest = Largest()(value[i], largest);
-      }
-      largest = reduce_warp(largest, Largest());
-      float sum = 0;
+      for (int tile = 0; tile < 2 * kSteps; ++tile) {
 #pragma unroll
-      for (int i = 0; i < 2; ++i) {
-        const int position = lane + 32 * i;
-        const bool is_seen = position >= range.begin && position < range.end;
-        const float weight = is_seen ? expf(value[i] - largest) : 0;
-        weights[position] = weight;
-        sum = __fadd_rn(sum, weight);
+        for (int i = 0; i < 2; ++i) {
+          const int channel = channel_of(tile, i);
+          if (channel >= size || is_finite(load_one(values + position * stride + channel))) continue;
+          if (seen[0].has(position)) merged[tile][i] = NAN;
+          if (seen[1].has(position)) merged[tile][i + 2] = NAN;
+        }
       }
-      sum = reduce_warp(sum, Sum());
-      if (lane != 0) continue;
-      s.chunk[query] = {largest, sum};
-      if (range.begin == range.end) {
-        s.before[query] = 1;
-        s.share[query] = 0;
-        continue;
-      }
-      const Meeting meeting(s.total[query].largest, largest);
-      s.before[query] = meeting.before;
-      s.share[query] = meeting.chunk;
-      s.total[query] = {meeting.largest, meeting.merge(s.total[query].sum, sum)};
     }
-    __syncthreads();
   }
 
-  // Sums over a quarter of the chunk, kWidth channels at a time.
-  __device__ void sum_quarters(const Plane<T>& plane, uint64_t chunk) const {
-    const int size = static_cast<int>(a.head_dim), runs = size / kWidth;
-    constexpr int kQuarter = kChunk / kQuarters;
-    for (int i = static_cast<int>(threadIdx.x); i < queries * kQuarters * runs; i += kThreads) {
-      const int run = i % runs, quarter = i / runs % kQuarters, query = i / runs / kQuarters;
-      const Range range = range_in(query, chunk);
-      const int begin = range.begin > quarter * kQuarter ? range.begin : quarter * kQuarter;
-      const int end = range.end < (quarter + 1) * kQuarter ? range.end : (quarter + 1) * kQuarter;
-      Elements<kWidth> sum = {};
-      const T* value = plane.values + run * kWidth;
-      const float* weights = s.weights + query * kChunk;
-#pragma unroll 8
-      for (int position = begin; position < end; ++position) {
-        const Elements<kWidth> v = load_elements<kWidth>(value + position * plane.stride);
+  __device__ __forceinline__ void write() const {
 #pragma unroll
-        for (int j = 0; j < kWidth; ++j) sum.v[j] = __fmaf_rn(weights[position], v.v[j], sum.v[j]);
+    for (int row = 0; row < 2; ++row) {
+      const int query = query_of(row);
+      if (query >= queries.count) continue;
+      float* out = reinterpret_cast<float*>(queries.a.out) + queries.index_of(query) * size;
+#pragma unroll
+      for (int tile = 0; tile < 2 * kSteps; ++tile) {
+        const int channel = channel_of(tile, 0);
+        const float x = merged[tile][2 * row] / total[row].sum, y = merged[tile][2 * row + 1] / total[row].sum;
+        if (size % 2 == 0) {
+          if (channel < size) *reinterpret_cast<float2*>(out + channel) = make_float2(x, y);
+        } else {
+          if (channel < size) out[channel] = x;
+          if (channel + 1 < size) out[channel + 1] = y;
+        }
       }
-      float* to = s.quarters + (query * kQuarters + quarter) * size + run * kWidth;
-#pragma unroll
-      for (int j = 0; j < kWidth; ++j) to[j] = sum.v[j];
     }
-    __syncthreads();
-  }
-  __device__ float chunk_sum(int query, int d) const {
-    const int size = static_cast<int>(a.head_dim);
-    const float* from = s.quarters + query * kQuarters * size + d;
-    return __fadd_rn(__fadd_rn(from[0], from[size]), __fadd_rn(from[2 * size], from[3 * size]));
-  }
-
-  template <typename Body>
-  __device__ void for_each_output(const Body& body) const {
-    const int size = static_cast<int>(a.head_dim);
-    for (int i = static_cast<int>(threadIdx.x); i < queries * size; i += kThreads) body(i / size, i % size);
-  }
-
-  __device__ void take_chunk(uint64_t chunk) const {
-    const Plane<T> plane(a, part, kv_head(), chunk);
-    score_chunk(plane, chunk);
-    weigh_chunk(chunk);
-    sum_quarters(plane, chunk);
-  }
-
-  __device__ void run_all() const {
-    load_queries();
-    const uint64_t last = seen_by(queries - 1).last_chunk();
-    for (uint64_t chunk = seen_by(0).first_chunk(); chunk <= last; ++chunk) {
-      take_chunk(chunk);
-      for_each_output([&](int query, int d) {
-        const Range range = range_in(query, chunk);
-        if (range.begin == range.end) return;
-        float& merged = s.merged[query * static_cast<int>(a.head_dim) + d];
-        merged = __fmaf_rn(merged, s.before[query], __fmul_rn(chunk_sum(query, d), s.share[query]));
-      });
-      __syncthreads();
-    }
-    for_each_output([&](int query, int d) {
-      reinterpret_cast<float*>(a.out)[(row_of(query) * a.q_heads + head_of(query)) * a.head_dim + d] =
-          s.merged[query * static_cast<int>(a.head_dim) + d] / s.total[query].sum;
-    });
-  }
-
-  // One chunk, for attention_merge.
-  __device__ void run_one(uint64_t index) const {
-    const uint64_t chunk = Seen(a, part, 0).first_chunk() + index;
-    if (chunk < seen_by(0).first_chunk() || chunk > seen_by(queries - 1).last_chunk()) return;
-    load_queries();
-    take_chunk(chunk);
-    for_each_output([&](int query, int d) {
-      const uint64_t at = ((row_of(query) * a.q_heads + head_of(query)) * a.chunks + index) * (a.head_dim + 2);
-      float* to = reinterpret_cast<float*>(a.partial) + at;
-      to[2 + d] = chunk_sum(query, d);
-      if (d > 0) return;
-      to[0] = s.chunk[query].largest;
-      to[1] = s.chunk[query].sum;
-    });
   }
 };
 
-template <typename T, int kWidth>
-__device__ void run_attention(const Attention& a) {
-  extern __shared__ float4 memory[];
+// A block with 16 queries for each warp goes from chunk to chunk.
+template <typename T, int kDim>
+__device__ __forceinline__ void run_tiles(const Attention& a) {
+  using F = Format<T, kDim>;
+  extern __shared__ float4 shared[];
+  // The last tiles see the most.
+  const uint32_t tile = gridDim.x - 1 - blockIdx.x;
   begin_kernel();
-  const Block<T, kWidth> block(a, reinterpret_cast<float*>(memory));
-  if (a.chunks != 0) block.run_one(blockIdx.y);
-  else block.run_all();
+  const AttentionPart& part = last_part(a, [&](const AttentionPart& each) { return each.first_tile <= tile; });
+  const Queries queries(a, part, (tile - part.first_tile) * a.rows_of_tile);
+  const Planes<T> planes(a, part, queries.kv_head());
+  const int room = static_cast<int>(blockDim.x) / 32 * kTile;
+  __half* const parts = reinterpret_cast<__half*>(shared);
+  float* query_factors;
+  const ChunkMemory<T, kDim> memory(parts + 2 * room * F::kStride, query_factors);
+  queries.load<kDim>(parts, query_factors, room);
+  __syncthreads();
+  WarpTile<T, kDim> warp(queries, memory, parts, query_factors);
+  const int size = static_cast<int>(a.head_dim);
+  const bool has_queries = warp.first < queries.count;
+  const Seen seen_by_block = queries.seen_by_any(0, queries.count - 1);
+  const int last_chunk = seen_by_block.last_chunk();
+  for (int chunk = seen_by_block.first_chunk(); chunk <= last_chunk; ++chunk) {
+    const Plane<T> plane = planes.of(chunk);
+    const Range range(seen_by_block.oldest, seen_by_block.end, chunk);
+    const bool sees = has_queries && !Range(warp.any.oldest, warp.any.end, chunk).is_empty();
+    float s[kTilesOfChunk][4] = {};
+    bool has_odd = false;  // values that are not finite
+    __syncthreads();       // nobody reads the chunk before any more
+    if constexpr (F::kTakesTurns) {
+      memory.load_keys(plane, planes.stride, size, range);
+      __syncthreads();
+      if (sees) warp.score(s);
+      __syncthreads();
+      has_odd = __syncthreads_or(memory.load_values(plane, planes.stride, size, range)) != 0;
+    } else {
+      has_odd = __syncthreads_or(memory.load_both(plane, planes.stride, size, range, [] {})) != 0;
+      if (sees) warp.score(s);
+    }
+    if (!sees) continue;
+    if (Range(warp.all.oldest, warp.all.end, chunk).is_all()) warp.add_values(s, warp.template weigh<false>(s, chunk));
+    else warp.add_values(s, warp.template weigh<true>(s, chunk));
+    if (has_odd) warp.mark_what_is_not_finite(plane.values, planes.stride, chunk);
+  }
+  if (has_queries) warp.write();
+}
+
+// ---------------------------------------------------------------- a block with 16 queries and one chunk
+template <typename T, int kDim>
+struct ChunkBlock {
+  using F = Format<T, kDim>;
+
+  const Queries& queries;
+  const ChunkMemory<T, kDim>& memory;
+  const MatrixLane lane;
+  const Plane<T> plane;
+  const uint32_t stride;
+  const int chunk, index;  // index: in `partial`
+  const int warp, warps, size;
+  const __half* query_parts;
+  const float* query_factors;
+  float* sums;              // [16, kScoreStride]
+  __half* weights;          // [2, 16, kScoreStride]
+  float* factors;           // [16]: of sums of values
+  Weight* weight_of_chunk;  // [16]
+
+  __device__ __forceinline__ ChunkBlock(const Queries& of, const ChunkMemory<T, kDim>& keys_and_values,
+                                        const Planes<T>& planes, int which, const __half* parts, float* behind)
+      : queries(of),
+        memory(keys_and_values),
+        plane(planes.of(which)),
+        stride(planes.stride),
+        chunk(which),
+        index(static_cast<int>(blockIdx.y)),
+        warp(static_cast<int>(threadIdx.x) / 32),
+        warps(static_cast<int>(blockDim.x) / 32),
+        size(static_cast<int>(of.a.head_dim)),
+        query_parts(parts),
+        query_factors(behind),
+        sums(behind + kTile),
+        weights(reinterpret_cast<__half*>(sums + kTile * kScoreStride)),
+        factors(reinterpret_cast<float*>(weights + 2 * kTile * kScoreStride)),
+        weight_of_chunk(reinterpret_cast<Weight*>(factors + kTile)) {}
+
+  __device__ __forceinline__ void score() const {
+    for (int tile = warp; tile < kTilesOfChunk; tile += warps) score_tile(tile);
+  }
+  // 8 positions.
+  __device__ __forceinline__ void score_tile(int tile) const {
+    const uint32_t queries_at = shared_address(query_parts + lane.a_row * F::kStride + lane.a_column);
+    const int l = static_cast<int>(threadIdx.x) % 32;
+    // Four matrices: two steps of 16 channels for the same positions.
+    const uint32_t keys_at = shared_address(memory.keys + (8 * tile + l % 8) * F::kStride + l / 8 * 8);
+    float s[1][4] = {};
+#pragma unroll
+    for (int step = 0; step < kDim / 16; step += 2) {
+      if (16 * step >= size) break;
+      uint32_t k[F::kParts][4];
+#pragma unroll
+      for (int p = 0; p < F::kParts; ++p) load_matrices(k[p], keys_at + 2 * (p * F::kPlane + 16 * step));
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        if (16 * (step + half) >= size) break;
+        uint32_t q[2][4];
+#pragma unroll
+        for (int p = 0; p < 2; ++p) {
+          load_matrices(q[p], queries_at + 2 * (p * kTile * F::kStride + 16 * (step + half)));
+        }
+        multiply(s[0], q[1], k[0][2 * half], k[0][2 * half + 1]);
+        if constexpr (F::kParts == 2) multiply(s[0], q[0], k[1][2 * half], k[1][2 * half + 1]);
+        multiply(s[0], q[0], k[0][2 * half], k[0][2 * half + 1]);
+      }
+    }
+    float* const to = sums + lane.g * kScoreStride + 8 * tile + 2 * lane.t;
+    *reinterpret_cast<float2*>(to) = make_float2(s[0][0], s[0][1]);
+    *reinterpret_cast<float2*>(to + 8 * kScoreStride) = make_float2(s[0][2], s[0][3]);
+  }
+
+  // A warp a query: each lane has two positions.
+  __device__ __forceinline__ void weigh() const {
+    const int position = static_cast<int>(threadIdx.x) % 32 * 2;
+    float2 of_keys = make_float2(1, 1), of_values = make_float2(1, 1);
+    if constexpr (!F::kHalf) {
+      of_keys = *reinterpret_cast<const float2*>(memory.key_factors + position);
+      of_values = *reinterpret_cast<const float2*>(memory.value_factors + position);
+    }
+    for (int query = warp; query < queries.count; query += warps) {
+      const Seen by_query = queries.seen_by(query);
+      const Range seen(by_query.oldest, by_query.end, chunk);
+      const bool sees_x = seen.has(position), sees_y = seen.has(position + 1);
+      const float2 sum = *reinterpret_cast<const float2*>(sums + query * kScoreStride + position);
+      float x = sum.x * (query_factors[query] * of_keys.x), y = sum.y * (query_factors[query] * of_keys.y);
+      if (queries.a.soft_cap != 0) x = bend(x, queries.a.soft_cap), y = bend(y, queries.a.soft_cap);
+      const float largest = reduce_warp(fmaxf(sees_x ? x : -INFINITY, sees_y ? y : -INFINITY),
+                                        [](float a, float b) { return fmaxf(a, b); });
+      float factor = 1;
+      if constexpr (!F::kHalf) {
+        factor = reduce_warp(fmaxf(sees_x ? of_values.x : kLeastFactor, sees_y ? of_values.y : kLeastFactor),
+                             [](float a, float b) { return fmaxf(a, b); });
+      }
+      const float range = half_range_over(factor);
+      const float weight_x = sees_x ? exp2_of(x - largest) : 0, weight_y = sees_y ? exp2_of(y - largest) : 0;
+      // The tree of WarpTile: over tiles of 8 positions, then within them.
+      float total = weight_x + weight_y;
+#pragma unroll
+      for (const int offset : {4, 8, 16, 1, 2}) total += __shfl_xor_sync(0xFFFFFFFFU, total, offset);
+      uint32_t large, small;
+      split(sees_x ? weight_x * (of_values.x * range) : 0, sees_y ? weight_y * (of_values.y * range) : 0, large, small);
+      __half* const to = weights + query * kScoreStride + position;
+      *reinterpret_cast<uint32_t*>(to) = large;
+      *reinterpret_cast<uint32_t*>(to + kTile * kScoreStride) = small;
+      if (position != 0) continue;
+      weight_of_chunk[query] = {largest, total};
+      factors[query] = value_factor(factor);
+    }
+  }
+
+  // A warp 8 channels.
+  __device__ __forceinline__ void add_values(bool has_odd) const {
+    const int l = static_cast<int>(threadIdx.x) % 32;
+    const uint32_t weights_at = shared_address(weights + lane.a_row * kScoreStride + lane.a_column);
+    for (int tile = warp; 8 * tile < size; tile += warps) {
+      // Four matrices: two steps of 16 positions for the same channels.
+      const uint32_t values_at = shared_address(memory.values + l * F::kStride + 8 * tile);
+      float s[4] = {};
+#pragma unroll
+      for (int k = 0; k < kChunk / 16; k += 2) {
+        uint32_t w[2][2][4], v[F::kParts][4];
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+#pragma unroll
+          for (int p = 0; p < 2; ++p) {
+            load_matrices(w[half][p], weights_at + 2 * (p * kTile * static_cast<int>(kScoreStride) + 16 * (k + half)));
+          }
+        }
+#pragma unroll
+        for (int p = 0; p < F::kParts; ++p) {
+          load_matrices_turned(v[p], values_at + 2 * (p * F::kPlane + 16 * k * F::kStride));
+        }
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+          multiply(s, w[half][1], v[0][2 * half], v[0][2 * half + 1]);
+          if constexpr (F::kParts == 2) multiply(s, w[half][0], v[1][2 * half], v[1][2 * half + 1]);
+          multiply(s, w[half][0], v[0][2 * half], v[0][2 * half + 1]);
+        }
+      }
+#pragma unroll
+      for (int row = 0; row < 2; ++row) {
+        put(lane.g + 8 * row, 8 * tile + 2 * lane.t, make_float2(s[2 * row], s[2 * row + 1]), has_odd);
+      }
+    }
+  }
+
+  // As WarpTile::mark_what_is_not_finite.
+  __device__ __forceinline__ bool sees_odd_value(const Range& seen, int channel) const {
+    for (int position = seen.begin; position < seen.end; ++position) {
+      if (channel < size && !is_finite(load_one(plane.values + position * stride + channel))) return true;
+    }
+    return false;
+  }
+
+  // Sums over positions for a channel and the next.
+  __device__ __forceinline__ void put(int query, int channel, float2 sum, bool has_odd) const {
+    if (query >= queries.count || channel >= size) return;
+    const Seen by_query = queries.seen_by(query);
+    const Range seen(by_query.oldest, by_query.end, chunk);
+    if (seen.is_empty()) return;
+    sum.x *= factors[query];
+    sum.y *= factors[query];
+    if (has_odd && sees_odd_value(seen, channel)) sum.x = NAN;
+    if (has_odd && sees_odd_value(seen, channel + 1)) sum.y = NAN;
+    const Weight weight = weight_of_chunk[query];
+    const uint64_t at = queries.index_of(query);
+    float* to = reinterpret_cast<float*>(queries.a.out) + at * size + channel;
+    if (queries.a.chunks == 0) {
+      const Meeting meeting(-INFINITY, weight.largest);
+      const float total = merge(0, meeting.before, weight.sum, meeting.chunk);
+      sum.x = merge(0, meeting.before, sum.x, meeting.chunk) / total;
+      sum.y = merge(0, meeting.before, sum.y, meeting.chunk) / total;
+    } else {
+      float* const row = reinterpret_cast<float*>(queries.a.partial) + (at * queries.a.chunks + index) * (size + 2);
+      if (channel == 0) *reinterpret_cast<Weight*>(row) = weight;
+      to = row + 2 + channel;
+    }
+    if (size % 2 == 0) {
+      *reinterpret_cast<float2*>(to) = sum;
+    } else {
+      to[0] = sum.x;
+      if (channel + 1 < size) to[1] = sum.y;
+    }
+  }
+};
+
+// Into the cache that all multiprocessors share. This may come before the kernels are waited for that write the newest
+// keys and values.
+template <typename T>
+__device__ __forceinline__ void fetch_into_cache(const Plane<T>& plane, int size) {
+  constexpr int kLine = 128;
+  const int lines = kChunk * size * static_cast<int>(sizeof(T)) / kLine;
+  for (int i = static_cast<int>(threadIdx.x); i < 2 * lines; i += static_cast<int>(blockDim.x)) {
+    const auto* from = reinterpret_cast<const char*>(i < lines ? plane.keys : plane.values) + i % lines * kLine;
+    asm volatile("prefetch.global.L2 [%0];" ::"l"(__cvta_generic_to_global(from)));
+  }
+}
+
+// Not later than where it stands.
+__device__ __forceinline__ float load_now(const float* from) {
+  float value;
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(value) : "l"(__cvta_generic_to_global(from)));
+  return value;
+}
+
+template <typename T, int kDim>
+__device__ __forceinline__ void run_chunks(const Attention& a) {
+  using F = Format<T, kDim>;
+  extern __shared__ float4 shared[];
+  let_later_start();
+  const uint32_t tile = blockIdx.x;
+  const AttentionPart& part = last_part(a, [&](const AttentionPart& each) { return each.first_tile <= tile; });
+  const Queries queries(a, part, (tile - part.first_tile) * a.rows_of_tile);
+  const Seen seen_by_block = queries.seen_by_any(0, queries.count - 1);
+  const int chunk = Seen(a, part, 0).first_chunk() + static_cast<int>(blockIdx.y);
+  const Range seen(seen_by_block.oldest, seen_by_block.end, chunk);
+  if (seen.is_empty()) return wait_for_earlier();
+  __half* const parts = reinterpret_cast<__half*>(shared);
+  float* behind;
+  const ChunkMemory<T, kDim> memory(parts + 2 * kTile * F::kStride, behind);
+  const Planes<T> planes(a, part, queries.kv_head());
+  const ChunkBlock<T, kDim> block(queries, memory, planes, chunk, parts, behind);
+  if (a.is_paged != 0) fetch_into_cache(block.plane, block.size);
+  wait_for_earlier();
+  bool has_odd = false;
+  if constexpr (F::kTakesTurns) {
+    queries.load<kDim>(parts, behind, kTile);
+    memory.load_keys(block.plane, block.stride, block.size, seen);
+    __syncthreads();
+    block.score();
+    __syncthreads();
+    has_odd = __syncthreads_or(memory.load_values(block.plane, block.stride, block.size, seen)) != 0;
+  } else {
+    const auto load_queries = [&] { queries.load<kDim>(parts, behind, kTile); };
+    has_odd = __syncthreads_or(memory.load_both(block.plane, block.stride, block.size, seen, load_queries)) != 0;
+    block.score();
+    __syncthreads();
+  }
+  block.weigh();
+  __syncthreads();
+  block.add_values(has_odd);
 }
 
 }  // namespace
 
 extern "C" {
 
-// Grid: chunks (or 1), tiles of rows, tiles of heads.
-__global__ void __launch_bounds__(kThreads) attention_f32_4(const __grid_constant__ Attention a) {
-  run_attention<float, 4>(a);
-}
-__global__ void __launch_bounds__(kThreads) attention_f32_1(const __grid_constant__ Attention a) {
-  run_attention<float, 1>(a);
-}
-__global__ void __launch_bounds__(kThreads) attention_f16_4(const __grid_constant__ Attention a) {
-  run_attention<__half, 4>(a);
-}
-__global__ void __launch_bounds__(kThreads) attention_f16_1(const __grid_constant__ Attention a) {
-  run_attention<__half, 1>(a);
-}
-
-// A block a row and head.
-__global__ void attention_merge(const __grid_constant__ Attention a) {
-  begin_kernel();
-  const uint64_t row = blockIdx.x / a.q_heads, head = blockIdx.x % a.q_heads;
-  const AttentionPart& part = part_of_row(a, row);
-  const Seen seen(a, part, row - part.row);
-  const uint64_t part_chunk = Seen(a, part, 0).first_chunk();
-  const float* partial = reinterpret_cast<const float*>(a.partial) + blockIdx.x * a.chunks * (a.head_dim + 2);
-  for (uint64_t d = threadIdx.x; d < a.head_dim; d += blockDim.x) {
-    Weight total = {-INFINITY, 0};
-    float merged = 0;
-#pragma unroll 4
-    for (uint64_t chunk = seen.first_chunk(); chunk <= seen.last_chunk(); ++chunk) {
-      const float* from = partial + (chunk - part_chunk) * (a.head_dim + 2);
-      const Meeting meeting(total.largest, from[0]);
-      total = {meeting.largest, meeting.merge(total.sum, from[1])};
-      merged = meeting.merge(merged, from[2 + d]);
-    }
-    reinterpret_cast<float*>(a.out)[(row * a.q_heads + head) * a.head_dim + d] = merged / total.sum;
+// _WIDTH: heads of up to so many channels. Grid: tiles of rows, chunks (or 1), tiles of heads.
+#define BALLAST_ATTENTION(type, T, width, tile_blocks, chunk_blocks)           \
+  __global__ void __launch_bounds__(kMostThreads, tile_blocks)                 \
+      attention_tiles_##type##_##width(const __grid_constant__ Attention a) {  \
+    run_tiles<T, width>(a);                                                    \
+  }                                                                            \
+  __global__ void __launch_bounds__(kMostThreads, chunk_blocks)                \
+      attention_chunks_##type##_##width(const __grid_constant__ Attention a) { \
+    run_chunks<T, width>(a);                                                   \
   }
+BALLAST_ATTENTION(f32, float, 64, 2, 4)
+BALLAST_ATTENTION(f32, float, 128, 1, 2)
+BALLAST_ATTENTION(f32, float, 256, 1, 1)
+BALLAST_ATTENTION(f16, __half, 64, 2, 4)
+BALLAST_ATTENTION(f16, __half, 128, 1, 2)
+BALLAST_ATTENTION(f16, __half, 256, 1, 1)
+#undef BALLAST_ATTENTION
+
+// Behind attention_chunks_*: a block a row and head, a thread a channel. Each lane finds out what one chunk is
+// multiplied by; they are then added up in order.
+__global__ void attention_merge(const __grid_constant__ Attention a) {
+  constexpr int kAtOnce = 16;
+  let_later_start();
+  const uint64_t row = blockIdx.x / static_cast<uint32_t>(a.q_heads);
+  const AttentionPart& part = last_part(a, [&](const AttentionPart& each) { return each.row <= row; });
+  const Seen seen(a, part, row - part.row);
+  const int size = static_cast<int>(a.head_dim), stride = size + 2, place = static_cast<int>(threadIdx.x) % kAtOnce;
+  const int first_of_part = Seen(a, part, 0).first_chunk(), channel = static_cast<int>(threadIdx.x);
+  const int first = seen.first_chunk() - first_of_part, end = seen.last_chunk() + 1 - first_of_part;
+  const float* const from =
+      reinterpret_cast<const float*>(a.partial) + blockIdx.x * static_cast<uint64_t>(a.chunks) * stride;
+  const auto chunk_at = [&](int i) { return from + static_cast<int64_t>(min(i, end - 1)) * stride; };
+  const int at = 2 + min(channel, size - 1);
+  float largest = -INFINITY, sum = 0, merged = 0;
+  wait_for_earlier();
+  for (int begin = first; begin < end; begin += kAtOnce) {
+    float values[kAtOnce];
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) values[i] = load_now(chunk_at(begin + i) + at);
+    const float* const mine = chunk_at(begin + place);
+    const Weight weight = {load_now(mine), load_now(mine + 1)};
+    float until = fmaxf(largest, weight.largest);
+#pragma unroll
+    for (int offset = 1; offset < kAtOnce; offset *= 2) {
+      const float other = __shfl_up_sync(0xFFFFFFFFU, until, offset, kAtOnce);
+      if (place >= offset) until = fmaxf(until, other);
+    }
+    const float until_before = __shfl_up_sync(0xFFFFFFFFU, until, 1, kAtOnce);
+    const Meeting meeting(place == 0 ? largest : until_before, weight.largest);
+#pragma unroll
+    for (int i = 0; i < kAtOnce; ++i) {
+      const float before = __shfl_sync(0xFFFFFFFFU, meeting.before, i);
+      const float chunk = __shfl_sync(0xFFFFFFFFU, meeting.chunk, i);
+      const float sum_of_chunk = __shfl_sync(0xFFFFFFFFU, weight.sum, i);
+      const bool is_there = begin + i < end;
+      sum = is_there ? merge(sum, before, sum_of_chunk, chunk) : sum;
+      merged = is_there ? merge(merged, before, values[i], chunk) : merged;
+    }
+    largest = __shfl_sync(0xFFFFFFFFU, until, kAtOnce - 1);
+  }
+  if (channel < size)
+    reinterpret_cast<float*>(a.out)[blockIdx.x * static_cast<uint64_t>(size) + channel] = merged / sum;
 }
 
 // Keys and values of all rows into their pages.
@@ -387,8 +637,8 @@ __global__ void store_past(const __grid_constant__ Attention a) {
     const AttentionPart& part = part_of_row(a, row);
     const uint64_t position = part.position + row - part.row;
     const float value = reinterpret_cast<const float*>(a.qkv)[row * a.width + a.q_heads * a.head_dim + column];
-    const DeviceAddress plane =
-        page_of(a, part, position / kChunkPositions) + (column < kv_width ? a.keys_offset : a.values_offset);
+    const DeviceAddress plane = pages_of(a)[part.first_page + position / kChunkPositions] +
+                                (column < kv_width ? a.keys_offset : a.values_offset);
     const uint64_t at =
         (channel / a.head_dim * kChunkPositions + position % kChunkPositions) * a.head_dim + channel % a.head_dim;
     if (a.is_half != 0) reinterpret_cast<__half*>(plane)[at] = __float2half_rn(value);
