@@ -1,6 +1,7 @@
 // What the host reads of a tensor, wherever that lies.
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -26,12 +27,12 @@ class HostValues {
       values.view_ = reinterpret_cast<const T*>(address);
       return values;
     }
-    values.copy_.resize(values.count_);
-    BALLAST_CHECK(tensor.read(std::as_writable_bytes(std::span(values.copy_))));
+    values.copy_ = std::make_unique_for_overwrite<T[]>(values.count_);
+    BALLAST_CHECK(tensor.read(std::as_writable_bytes(std::span(values.copy_.get(), values.count_))));
     return values;
   }
 
-  const T* data() const { return view_ != nullptr ? view_ : copy_.data(); }
+  const T* data() const { return view_ != nullptr ? view_ : copy_.get(); }
   size_t size() const { return count_; }
   const T& operator[](size_t i) const { return data()[i]; }
   const T* begin() const { return data(); }
@@ -41,7 +42,7 @@ class HostValues {
  private:
   Tensor tensor_;
   const T* view_ = nullptr;
-  std::vector<T> copy_;
+  std::unique_ptr<T[]> copy_;  // whose elements the device writes first
   size_t count_ = 0;
 };
 

@@ -69,8 +69,9 @@ class Decoder final : public CausalModel {
     }
     BALLAST_TRY(h, wanted_rows(context, h, batch.parts));
     if (h.count() == 0) return context.workspace().make({0, d_.vocab});
-    BALLAST_TRY(h, norm(context.at(d_.labels.final_norm), h, p_.final_norm));
-    BALLAST_TRY(h, ops::linear(context.at("logits"), h, p_.head.weight, p_.head.options()));
+    const ops::LinearPart head{p_.head.weight, p_.head.options(), "logits"};
+    BALLAST_TRY(h, ops::linear_parts(context, h, std::span(&head, 1),
+                                     {.norm = norm_step(d_.labels.final_norm, p_.final_norm), .label = "logits"}));
     return d_.logit_cap == 0 ? h : capped(context, h);
   }
 
@@ -144,28 +145,65 @@ class Decoder final : public CausalModel {
     return ops::rms_norm(context, x, norm.gamma, d_.eps, d_.norm_shift);
   }
 
+  ops::NormStep norm_step(std::string_view label, const DecoderNorm& norm) const {
+    return {.gamma = &norm.gamma,
+            .beta = d_.norm == NormKind::kLayer ? &norm.beta : nullptr,
+            .eps = d_.eps,
+            .shift = d_.norm_shift,
+            .label = label};
+  }
+
+  // How a part of a block ends: its last product, where a matrix gives it; a norm, where the model has one; h.
+  struct Ending {
+    std::string_view product, norm, sum;
+  };
+  Result<Tensor> end_part(Context& context, const Ending& ending, const DecoderMatrix& matrix, const Tensor& x,
+                          const DecoderNorm& post_norm, const Tensor& h) const {
+    ops::LinearOptions options = matrix.options();
+    const bool is_one_step = !context.shows_steps() && !d_.post_norms && context.random == nullptr;
+    if (is_one_step) options.residual = &h;
+    BALLAST_TRY(const Tensor y, ops::linear(context.at(ending.product), x, matrix.weight, options));
+    if (is_one_step) return y;
+    return add_to(context, ending, y, post_norm, h);
+  }
+
+  Result<Tensor> add_to(Context& context, const Ending& ending, Tensor x, const DecoderNorm& post_norm,
+                        const Tensor& h) const {
+    if (d_.post_norms) {
+      BALLAST_TRY(x, norm(context.at(ending.norm), x, post_norm));
+    }
+    BALLAST_TRY(x, drop(context, x));
+    return ops::add(context.at(ending.sum), x, h);
+  }
+
   // ---------------------------------------------------------------- attention
 
   Result<Tensor> attend(Context& context, uint64_t index, const Tensor& h, const DecoderPass& pass) const {
     const DecoderBlock& block = p_.blocks[index];
     const ops::AttentionConfig config = attention_config(d_.layers[index], pass);
-    BALLAST_TRY(Tensor x, norm(context.at(d_.labels.attention_norm), h, block.attention_norm));
-    BALLAST_TRY(Tensor qkv, project(context, block, x, pass));
-    if (puts_in_halves()) {
-      BALLAST_TRY(qkv, ops::pairs_to_halves(context.at("attention.qkv_halves"), config, qkv));
+    BALLAST_TRY(const Tensor qkv, project(context, block, h, pass));
+    const ops::TurnOptions turn{.from_pairs = puts_in_halves(),
+                                .rope = rope_of(d_.layers[index], pass),
+                                .halves_label = "attention.qkv_halves",
+                                .rope_label = "attention.qkv_rope",
+                                .label = "attention.context"};
+    BALLAST_TRY(const Tensor seen, pass.past.empty()
+                                       ? see(context, config, qkv, turn)
+                                       : ops::attention_decode_turned(context, config, qkv, turn, pass.past, index));
+    constexpr Ending kEnding = {"attention.output", "attention.norm", "residual"};
+    return end_part(context, kEnding, block.output, seen, block.attention_post_norm, h);
+  }
+
+  // Without a past.
+  static Result<Tensor> see(Context& context, const ops::AttentionConfig& config, Tensor qkv,
+                            const ops::TurnOptions& turn) {
+    if (turn.from_pairs) {
+      BALLAST_TRY(qkv, ops::pairs_to_halves(context.at(turn.halves_label), config, qkv));
     }
-    if (const ops::RopeTables* rope = rope_of(d_.layers[index], pass)) {
-      BALLAST_TRY(qkv, ops::apply_rope_qkv_packed(context.at("attention.qkv_rope"), config, qkv, *rope));
+    if (turn.rope != nullptr) {
+      BALLAST_TRY(qkv, ops::apply_rope_qkv_packed(context.at(turn.rope_label), config, qkv, *turn.rope));
     }
-    context.at("attention.context");
-    BALLAST_TRY(x, pass.past.empty() ? ops::attention(context, config, qkv)
-                                     : ops::attention_decode_cache(context, config, qkv, pass.past, index));
-    BALLAST_TRY(x, ops::linear(context.at("attention.output"), x, block.output.weight, block.output.options()));
-    if (d_.post_norms) {
-      BALLAST_TRY(x, norm(context.at("attention.norm"), x, block.attention_post_norm));
-    }
-    BALLAST_TRY(x, drop(context, x));
-    return ops::add(context.at("residual"), x, h);
+    return ops::attention(context.at(turn.label), config, qkv);
   }
 
   ops::AttentionConfig attention_config(const DecoderLayer& layer, const DecoderPass& pass) const {
@@ -188,20 +226,33 @@ class Decoder final : public CausalModel {
     return layer.rope == DecoderLayer::Rope::kMain ? &pass.rope : &pass.local_rope;
   }
 
-  // Packed [t, q | k | v].
-  Result<Tensor> project(Context& context, const DecoderBlock& block, const Tensor& x, const DecoderPass& pass) const {
-    std::array<Tensor, 3> parts;
+  // Packed [t, q | k | v] of what the norm makes of h.
+  Result<Tensor> project(Context& context, const DecoderBlock& block, const Tensor& h, const DecoderPass& pass) const {
+    const ops::LinearPartsOptions options{.norm = norm_step(d_.labels.attention_norm, block.attention_norm),
+                                          .label = "attention.qkv"};
+    const bool is_plain = !d_.qk_norm && pass.temperatures.empty();
     if (block.qkv.weight.valid()) {
-      BALLAST_TRY(const Tensor qkv, ops::linear(context.at("attention.qkv"), x, block.qkv.weight, block.qkv.options()));
-      if (!d_.qk_norm && pass.temperatures.empty()) return qkv;
-      BALLAST_TRY(parts, split(context, qkv));
-    } else {
-      constexpr std::array<std::string_view, 3> kNames = {"attention.query", "attention.key", "attention.value"};
-      const std::array<const DecoderMatrix*, 3> matrices = {&block.query, &block.key, &block.value};
-      for (size_t i = 0; i < 3; ++i) {
-        BALLAST_TRY(parts[i], ops::linear(context.at(kNames[i]), x, matrices[i]->weight, matrices[i]->options()));
-      }
+      const ops::LinearPart part{block.qkv.weight, block.qkv.options(), options.label};
+      BALLAST_TRY(const Tensor qkv, ops::linear_parts(context, h, std::span(&part, 1), options));
+      if (is_plain) return qkv;
+      BALLAST_TRY(auto parts, split(context, qkv));
+      return adjust(context, block, parts, pass);
     }
+    const std::array<ops::LinearPart, 3> matrices = {{{block.query.weight, block.query.options(), "attention.query"},
+                                                      {block.key.weight, block.key.options(), "attention.key"},
+                                                      {block.value.weight, block.value.options(), "attention.value"}}};
+    if (is_plain) return ops::linear_parts(context, h, matrices, options);
+    BALLAST_TRY(const Tensor x, norm(context.at(options.norm.label), h, block.attention_norm));
+    std::array<Tensor, 3> parts;
+    for (size_t i = 0; i < 3; ++i) {
+      BALLAST_TRY(parts[i], ops::linear(context.at(matrices[i].label), x, matrices[i].weight, matrices[i].options));
+    }
+    return adjust(context, block, parts, pass);
+  }
+
+  // Packed, with norms of heads and temperatures.
+  Result<Tensor> adjust(Context& context, const DecoderBlock& block, std::array<Tensor, 3>& parts,
+                        const DecoderPass& pass) const {
     if (d_.qk_norm) {
       BALLAST_TRY(parts[0], normalise_heads(context.at("attention.query_norm"), parts[0], block.query_norm));
       BALLAST_TRY(parts[1], normalise_heads(context.at("attention.key_norm"), parts[1], block.key_norm));
@@ -232,37 +283,35 @@ class Decoder final : public CausalModel {
 
   Result<Tensor> think(Context& context, uint64_t index, const Tensor& h) const {
     const DecoderBlock& block = p_.blocks[index];
-    BALLAST_TRY(Tensor x, norm(context.at(d_.labels.feed_norm), h, block.feed_norm));
-    BALLAST_TRY(x, d_.layers[index].sparse ? mix(context, block.mixture, x) : feed(context, block.feed, x));
-    if (d_.post_norms) {
-      BALLAST_TRY(x, norm(context.at("feed_forward.norm"), x, block.feed_post_norm));
+    const ops::NormStep feed_norm = norm_step(d_.labels.feed_norm, block.feed_norm);
+    constexpr Ending kEnding = {"feed_forward.output", "feed_forward.norm", "output"};
+    if (!d_.layers[index].sparse) {
+      BALLAST_TRY(const Tensor hidden, widen(context, block.feed, feed_norm, h));
+      return end_part(context, kEnding, block.feed.down, hidden, block.feed_post_norm, h);
     }
-    BALLAST_TRY(x, drop(context, x));
-    return ops::add(context.at("output"), x, h);
+    BALLAST_TRY(Tensor x, norm(context.at(feed_norm.label), h, block.feed_norm));
+    BALLAST_TRY(x, mix(context, block.mixture, x));
+    return add_to(context, kEnding, x, block.feed_post_norm, h);
+  }
+
+  // The hidden channels of what the norm makes of x.
+  Result<Tensor> widen(Context& context, const DecoderFeed& feed, const ops::NormStep& feed_norm,
+                       const Tensor& x) const {
+    ops::LinearPartsOptions options{.norm = feed_norm, .label = "feed_forward.hidden"};
+    if (!d_.gated) {
+      const ops::LinearPart up{feed.up.weight, feed.up.options(d_.activation), options.label};
+      return ops::linear_parts(context, x, std::span(&up, 1), options);
+    }
+    options.is_gated = true;
+    options.gate = d_.activation;
+    const std::array<ops::LinearPart, 2> parts = {{{feed.gate.weight, feed.gate.options(), "feed_forward.gate"},
+                                                   {feed.up.weight, feed.up.options(), "feed_forward.up"}}};
+    return ops::linear_parts(context, x, parts, options);
   }
 
   Result<Tensor> feed(Context& context, const DecoderFeed& feed, const Tensor& x) const {
-    Tensor hidden;
-    if (d_.gated) {
-      BALLAST_TRY(const Tensor gate, part_of(context.at("feed_forward.gate"), feed.gate, x));
-      BALLAST_TRY(const Tensor up, part_of(context.at("feed_forward.up"), feed.up, x));
-      BALLAST_TRY(hidden, ops::gated(context.at("feed_forward.hidden"), d_.activation, gate, up));
-    } else {
-      BALLAST_TRY(hidden,
-                  ops::linear(context.at("feed_forward.hidden"), x, feed.up.weight, feed.up.options(d_.activation)));
-    }
+    BALLAST_TRY(const Tensor hidden, widen(context, feed, {}, x));
     return ops::linear(context.at("feed_forward.output"), hidden, feed.down.weight, feed.down.options());
-  }
-
-  // Gradients go to whole parameters: some rows of one are taken from the product with all of it then.
-  Result<Tensor> part_of(Context& context, const DecoderMatrix& matrix, const Tensor& x) const {
-    if (context.tape == nullptr || matrix.rows.count == 0) {
-      return ops::linear(context, x, matrix.weight, matrix.options());
-    }
-    ops::LinearOptions options = matrix.options();
-    options.rows = {};
-    BALLAST_TRY(const Tensor all, ops::linear(context, x, matrix.weight, options));
-    return ops::slice_along_axis(context, all, 1, matrix.rows.first, matrix.rows.count);
   }
 
   Result<Tensor> mix(Context& context, const DecoderMixture& mixture, const Tensor& x) const {

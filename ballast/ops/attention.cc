@@ -4,6 +4,8 @@
 
 #include "ballast/base/checked.h"
 #include "ballast/ops/check.h"
+#include "ballast/ops/rotary.h"
+#include "ballast/ops/rotary_order.h"
 
 namespace ballast::ops {
 
@@ -104,12 +106,48 @@ std::string AttentionDecodeCacheArgs::text() const {
                      dtype_name(layout().shape().dtype));
 }
 
+Status AttentionDecodeTurnedArgs::check() const {
+  BALLAST_CHECK(attention.check());
+  if (turn.from_pairs) BALLAST_CHECK((PairsToHalvesArgs{attention.config, attention.qkv}.check()));
+  if (turn.rope == nullptr) return {};
+  return ApplyRopeQkvPackedArgs{attention.config, attention.qkv, *turn.rope}.check();
+}
+std::string AttentionDecodeTurnedArgs::text() const {
+  return fmt::format("{}{}{}", attention.text(), turn.from_pairs ? ", from pairs" : "",
+                     turn.rope != nullptr ? ", by " + typed(turn.rope->cosines) : "");
+}
+
+bool AttentionDecodeTurnedArgs::is_taken_apart(const Context& context) const {
+  const Registry& registry = context.registry();
+  return registry.is_overridden("attention_decode_cache") ||
+         (turn.from_pairs && registry.is_overridden("pairs_to_halves")) ||
+         (turn.rope != nullptr && registry.is_overridden("apply_rope_qkv_packed"));
+}
+
+Result<Tensor> AttentionDecodeTurnedArgs::run_in_steps(Context& context) const {
+  const AttentionConfig& config = attention.config;
+  Tensor qkv = attention.qkv;
+  if (turn.from_pairs) {
+    BALLAST_TRY(qkv, pairs_to_halves(context.at(turn.halves_label), config, qkv));
+  }
+  if (turn.rope != nullptr) {
+    BALLAST_TRY(qkv, apply_rope_qkv_packed(context.at(turn.rope_label), config, qkv, *turn.rope));
+  }
+  return attention_decode_cache(context.at(turn.label), config, qkv, attention.parts, attention.layer);
+}
+
 Result<Tensor> attention(Context& context, const AttentionConfig& config, const Tensor& qkv) {
   return context.registry().call(context, AttentionArgs{config, qkv});
 }
 Result<Tensor> attention_decode_cache(Context& context, const AttentionConfig& config, const Tensor& qkv,
                                       std::span<const KvRows> parts, uint64_t layer) {
   return context.registry().call(context, AttentionDecodeCacheArgs{config, qkv, parts, layer});
+}
+Result<Tensor> attention_decode_turned(Context& context, const AttentionConfig& config, const Tensor& qkv,
+                                       const TurnOptions& turn, std::span<const KvRows> parts, uint64_t layer) {
+  const AttentionDecodeTurnedArgs args{turn, {config, qkv, parts, layer}};
+  if (context.shows_steps()) return args.run_in_steps(context);
+  return context.at(turn.label).registry().call(context, args);
 }
 
 }  // namespace ballast::ops

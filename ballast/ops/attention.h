@@ -39,6 +39,17 @@ struct AttentionDecodeCacheArgs {
   Status check_part(const KvRows& part) const;
 };
 
+struct AttentionDecodeTurnedArgs {
+  static constexpr std::string_view kFunctional = "attention_decode_turned";
+  const TurnOptions& turn;
+  AttentionDecodeCacheArgs attention;  // of qkv as it is before it is turned
+
+  Status check() const;
+  std::string text() const;
+  bool is_taken_apart(const Context& context) const;
+  Result<Tensor> run_in_steps(Context& context) const;
+};
+
 template <typename T>
 T score_scale(const AttentionConfig& config) {
   return config.scale != 0 ? static_cast<T>(config.scale) : T{1} / std::sqrt(static_cast<T>(config.head_dim));

@@ -62,6 +62,9 @@ class Context {
   // Of products with weights in blocks or in bf16.
   Numerics numerics = Numerics::kFast;
 
+  // Somebody is shown what each functional computes, or goes back through it: what could be one is several then.
+  bool shows_steps() const { return trace != nullptr || profile != nullptr || tape != nullptr; }
+
   // Names what the next functional computes: ops::linear(context.at("attention.qkv"), ...). The text must live until
   // then. Costs nothing unless someone listens.
   Context& at(std::string_view label) {

@@ -1,6 +1,7 @@
 // Arguments of the matrix products, for those who add implementations.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -28,6 +29,18 @@ struct LinearArgs {
   Status check() const;
   std::string text() const;
   void record(Tape& tape, const Tensor& y) const;
+  bool is_taken_apart(const Context& context) const;
+  Result<Tensor> run_in_steps(Context& context) const;
+};
+
+struct LinearPartsArgs {
+  static constexpr std::string_view kFunctional = "linear_parts";
+  const Tensor& x;
+  std::span<const LinearPart> parts;
+  const LinearPartsOptions& options;
+
+  Status check() const;
+  std::string text() const;
   bool is_taken_apart(const Context& context) const;
   Result<Tensor> run_in_steps(Context& context) const;
 };

@@ -64,6 +64,31 @@ struct LinearOptions {
 // is overridden.
 Result<Tensor> linear(Context& context, const Tensor& x, const Param& weight, const LinearOptions& options = {});
 
+// A norm in front of products; without gamma there is none, without beta it is RMS.
+struct NormStep {
+  const Param* gamma = nullptr;
+  const Param* beta = nullptr;
+  float eps = 0;
+  float shift = 0;  // of gamma, of an RMS norm
+  std::string_view label{};
+};
+// One of several products of the same rows.
+struct LinearPart {
+  const Param& weight;
+  LinearOptions options{};  // without a residual
+  std::string_view label{};
+};
+struct LinearPartsOptions {
+  NormStep norm{};
+  // Of two parts, activation(first) * second; else all stand side by side in the last dimension.
+  bool is_gated = false;
+  Activation gate = Activation::kNone;
+  std::string_view label{};  // of what becomes of the parts
+};
+// Products of norm(x) in one sweep. Where the context shows steps they are taken one by one, under their labels.
+Result<Tensor> linear_parts(Context& context, const Tensor& x, std::span<const LinearPart> parts,
+                            const LinearPartsOptions& options = {});
+
 // ---------------------------------------------------------------- elementwise; same shapes, no broadcasting
 Result<Tensor> binary(Context& context, BinaryOp op, const Tensor& a, const Tensor& b);
 inline Result<Tensor> add(Context& context, const Tensor& a, const Tensor& b) {
@@ -187,6 +212,17 @@ Result<Tensor> apply_rope(Context& context, const Tensor& x, const RopeTables& t
 // The queries and keys of packed [t, q | k | v]; the tables are for the positions of one sequence.
 Result<Tensor> apply_rope_qkv_packed(Context& context, const AttentionConfig& config, const Tensor& qkv,
                                      const RopeTables& tables);
+
+// What happens to q and k before attention; in this order.
+struct TurnOptions {
+  bool from_pairs = false;           // pairs_to_halves
+  const RopeTables* rope = nullptr;  // apply_rope_qkv_packed; null: neither
+  std::string_view halves_label{}, rope_label{}, label{};
+};
+// attention_decode_cache of qkv that is turned first, in one sweep. Where the context shows steps they are taken one by
+// one, under their labels.
+Result<Tensor> attention_decode_turned(Context& context, const AttentionConfig& config, const Tensor& qkv,
+                                       const TurnOptions& turn, std::span<const KvRows> parts, uint64_t layer);
 
 // ---------------------------------------------------------------- mixture of experts
 // Of scores [t, experts] the softmax, of which the `used` largest of each row stay and the others become 0; of equal

@@ -144,6 +144,12 @@ class Registry {
   std::unique_ptr<State> state_;
 };
 
+// How a backend that has nothing better computes a functional that fuses others.
+template <typename Args>
+Result<Tensor> run_by_parts(Context& context, const Args& args) {
+  return args.run_in_steps(context);
+}
+
 template <typename Args>
 Status Registry::add(Implementation<Args> implementation) {
   AnyImplementation any;

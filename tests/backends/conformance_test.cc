@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 #include <set>
@@ -88,7 +89,8 @@ std::vector<Subject> subjects() {
       if (std::ranges::none_of(all_cases(), has_params)) continue;
       all.push_back({backend, std::string(info.name), DType::kF16});
       all.push_back({backend, std::string(info.name), DType::kBF16});
-      if (info.name != "linear" && info.name != "matmul" && info.name != "embedding_lookup") continue;
+      constexpr std::array kReadBlocks = {"linear", "linear_parts", "matmul", "embedding_lookup"};
+      if (std::ranges::find(kReadBlocks, info.name) == kReadBlocks.end()) continue;
       for (const DType dtype : testing::dequantizable_types()) all.push_back({backend, std::string(info.name), dtype});
     }
   }
@@ -193,6 +195,25 @@ TEST_P(Conformance, HasTheSameBitsForAnyNumberOfThreads) {
         many.context.numerics = numerics;
         ASSERT_NO_FATAL_FAILURE(expect_same_bits(alone, run_case(test, many, DType::kF32, *store)));
       }
+    }
+  });
+}
+
+struct Listener : TraceSink {
+  Status on_output(std::string_view, std::string_view, const Tensor&) override { return {}; }
+};
+
+// What is computed in one sweep is computed in steps then.
+TEST_P(Conformance, HasTheSameBitsWhereSomebodyListens) {
+  for_each_case([&](const ConformanceCase& test) {
+    const auto store = testing::make_store(make_params(test, param_dtype()));
+    for (const Numerics numerics : all_numerics()) {
+      Lab alone(backend()), watched(backend());
+      Listener listener;
+      watched.context.trace = &listener;
+      alone.context.numerics = watched.context.numerics = numerics;
+      const auto expected = run_case(test, watched, DType::kF32, *store);
+      ASSERT_NO_FATAL_FAILURE(expect_same_bits(expected, run_case(test, alone, DType::kF32, *store)));
     }
   });
 }

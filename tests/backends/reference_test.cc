@@ -179,6 +179,17 @@ TEST_P(Reference, Products) {
                      {.bias = &bias, .activation = Activation::kRelu, .residual = &residual}),
          {2, 2}, {100, 208, 307, 417});
   expect(ops::linear(context, tensor({1, 2, 3}, {3}), param({3, 2}, b)), {2}, {8, 7});
+  // Side by side, and with a gate.
+  const Param first = param({3, 2}, b), second = param({3, 1}, {1, 1, -1});
+  const ops::LinearPart beside[] = {{first, {.bias = &bias}, {}}, {second, {}, {}}};
+  expect(ops::linear_parts(context, a, beside), {2, 3}, {-2, 8, 0, 7, 17, 3});
+  const ops::LinearPart gate[] = {{first, {.bias = &bias}, {}}, {first, {}, {}}};
+  expect(ops::linear_parts(context, a, gate, {.is_gated = true, .gate = Activation::kRelu}), {2, 2}, {0, 56, 119, 272});
+  const Param gamma = param({3}, {1, 2, 3}), beta = param({3}, {0, 1, 0});
+  const ops::LinearPart one[] = {{second, {}, {}}};
+  const Tensor row = tensor({2, -2, 2}, {1, 3}), other = tensor({3, 0, -3}, {1, 3});
+  expect(ops::linear_parts(context, row, one, {.norm = {.gamma = &gamma, .shift = 1}}), {1, 1}, {-5});
+  expect(ops::linear_parts(context, other, one, {.norm = {.gamma = &gamma, .beta = &beta}}), {1, 1}, {5.898979486});
   expect(ops::linear(context, tensor({}, {2, 0}), param({0, 2}, {}), {.bias = &bias}), {2, 2}, {-10, 1, -10, 1});
   expect(ops::linear(context, tensor({}, {2, 0}), param({2, 0}, {}), {.bias = &bias, .layout = WeightLayout::kOutIn}),
          {2, 2}, {-10, 1, -10, 1});
@@ -270,6 +281,11 @@ TEST_P(Reference, Attention) {
   const Tensor second = tensor({kQkv.begin() + 16, kQkv.end()}, {1, 8});
   expect(ops::attention_decode_cache(context, config, second, std::span(&end, 1), 0), {1, 4},
          {kAttended.begin() + 8, kAttended.end()});
+
+  // Turned by a quarter, whatever the position, keys and queries meet as they were.
+  const ops::RopeTables quarter{tensor({0, 0}, {2, 1}), tensor({1, 1}, {2, 1})};
+  expect(ops::attention_decode_turned(context, config, first, {.rope = &quarter}, std::span(&begin, 1), 0), {2, 4},
+         {kAttended.begin(), kAttended.begin() + 8});
 }
 
 TEST_P(Reference, AttentionOfSeveralSequences) {

@@ -96,6 +96,11 @@ TEST_F(OpsErrors, RefuseParametersOfTheWrongTypeOrRank) {
   EXPECT_REFUSED(ops::linear(context(), zeros({3, 4}), param("b")),
                  "linear: weight \"b\" [8]: it must have 2 dimensions");
   EXPECT_REFUSED(ops::linear(context(), zeros({3, 4}), Param()), "linear: weight is no parameter");
+  const Param w = param("w");
+  const ops::LinearPart one[] = {{w, {}, {}}};
+  EXPECT_REFUSED(ops::linear_parts(context(), zeros({3, 4}), {}), "linear_parts: x [3, 4]: there must be a weight");
+  EXPECT_REFUSED(ops::linear_parts(context(), zeros({3, 4}), one, {.is_gated = true}),
+                 "linear_parts: x [3, 4]: a gate takes two weights, not 1");
   EXPECT_REFUSED(ops::relu(context(), zeros({2}, DType::kI32)),
                  "relu: x [2]: it is i32, and activations are f32 or f64");
 }

@@ -355,6 +355,32 @@ TEST_F(FusedLinear, TakesItselfApartToTheSameBits) {
                                              "ffn"}));
 }
 
+TEST_F(FusedLinear, OfSeveralWeightsShowsItsStepsAndUsesWhatAModelBrings) {
+  const ops::LinearPart parts[] = {{weight, {.bias = &bias}, "gate"}, {weight, {}, "up"}};
+  const auto run_parts = [&] {
+    return ops::linear_parts(lab.context, x, parts, {.is_gated = true, .gate = Activation::kSilu, .label = "hidden"});
+  };
+  const auto fused = run_parts();
+  ASSERT_TRUE(fused) << fused.error().message;
+  Recorder recorder;
+  lab.context.trace = &recorder;
+  const auto shown = run_parts();
+  ASSERT_TRUE(shown) << shown.error().message;
+  std::vector<std::string> names;
+  for (const Seen& seen : recorder.outputs) names.push_back(seen.name + " " + seen.functional);
+  EXPECT_EQ(names, (std::vector<std::string>{"gate linear", "up linear", "hidden swiglu"}));
+  EXPECT_EQ(std::memcmp(host_bytes(*fused).data(), host_bytes(*shown).data(), host_bytes(*fused).size()), 0);
+  lab.context.trace = nullptr;
+  int calls = 0;
+  ASSERT_TRUE(lab.registry.add(
+      Implementation<ops::SwigluArgs>{"mine", nullptr, [&](Context&, const ops::SwigluArgs& args) -> Result<Tensor> {
+                                        ++calls;
+                                        return args.gate;
+                                      }}));
+  ASSERT_TRUE(run_parts());
+  EXPECT_EQ(calls, 1);
+}
+
 TEST_F(FusedLinear, UsesTheMatmulThatAModelBrings) {
   int calls = 0;
   ASSERT_TRUE(lab.registry.add(

@@ -197,6 +197,68 @@ void add_block_products(Cases& cases) {
   }
 }
 
+// Rows of x, terms, outputs of each weight; some that a launch for few rows takes, and some that it does not.
+struct LinearParts {
+  uint64_t m, k;
+  std::vector<uint64_t> outputs;
+};
+const std::array<LinearParts, 10> kLinearParts = {{{0, 8, {4, 4}},
+                                                   {1, 8, {3}},
+                                                   {2, 7, {5, 5}},
+                                                   {1, 64, {48, 16, 16}},
+                                                   {4, 256, {40, 24}},
+                                                   {3, 200, {33}},
+                                                   {5, 96, {64, 64}},
+                                                   {2, 1032, {17, 5, 3}},
+                                                   {1, 2048, {32, 32}},
+                                                   {1, 512, {8, 8, 8, 8}}}};
+
+// Parameters: gamma, beta, the weights, a bias of the first.
+Result<Tensor> run_linear_parts(Trial& t, size_t weights, int norms, bool is_gated) {
+  std::vector<ops::LinearPart> parts;
+  for (size_t i = 0; i < weights; ++i) {
+    const Param* const bias = i == 0 ? &t.params[2 + weights] : nullptr;
+    const Activation activation = !is_gated && i == 0 ? Activation::kGeluTanh : Activation::kNone;
+    parts.push_back({t.params[2 + i], {.bias = bias, .activation = activation, .layout = WeightLayout::kOutIn}, {}});
+  }
+  const ops::NormStep norm{.gamma = norms > 0 ? &t.params[0] : nullptr,
+                           .beta = norms > 1 ? &t.params[1] : nullptr,
+                           .eps = 1e-3F,
+                           .shift = norms == 1 ? 0.5F : 0};
+  return ops::linear_parts(t.context, t.x[0], parts, {.norm = norm, .is_gated = is_gated, .gate = Activation::kSilu});
+}
+
+void add_linear_parts(Cases& cases) {
+  for (const LinearParts& shape : kLinearParts) {
+    const size_t weights = shape.outputs.size();
+    std::vector<Shape> params = {{shape.k}, {shape.k}};
+    for (const uint64_t n : shape.outputs) params.push_back({n, shape.k});
+    params.push_back({shape.outputs.front()});
+    const std::string name = fmt::format("{} x {} x {}", shape.m, shape.k, fmt::join(shape.outputs, " "));
+    // What a norm has rounded is multiplied by each weight.
+    const double tolerance = kFunction + 2 * sum_of(shape.k);
+    for (const int norms : {0, 1, 2}) {
+      cases.push_back({"linear_parts",
+                       fmt::format("{}, {} of a norm", name, norms),
+                       {{shape.m, shape.k}},
+                       params,
+                       [=](Trial& t) { return run_linear_parts(t, weights, norms, false); },
+                       norms == 0 ? tolerance : 8 * tolerance + 1e-4});
+      if (weights != 2 || shape.outputs[0] != shape.outputs[1]) continue;
+      // Two sums are multiplied: what one has rounded grows by the other, which is brought back to the size of 1.
+      cases.push_back({"linear_parts",
+                       fmt::format("{}, {} of a norm, gated", name, norms),
+                       {{shape.m, shape.k}},
+                       params,
+                       [=](Trial& t) -> Result<Tensor> {
+                         BALLAST_TRY(const Tensor y, run_linear_parts(t, weights, norms, true));
+                         return ops::unary(t.context, UnaryOp::kScale, y, 1.0 / 64);
+                       },
+                       8 * tolerance + 1e-4});
+    }
+  }
+}
+
 void add_embeddings(Cases& cases) {
   for (const uint64_t features : {0U, 1U, 7U, 33U, 768U}) {
     cases.push_back({"embedding_lookup",
@@ -302,6 +364,61 @@ void add_attention_variants(Cases& cases) {
                        [=](Trial& trial) { return run_cached(trial, config, DType::kF32); },
                        tolerance});
     }
+  }
+}
+
+// As run_cached, but turned on the way.
+Result<Tensor> run_turned(Trial& t, const ops::AttentionConfig& config, ops::RopeLayout layout, uint64_t rotary,
+                          bool from_pairs, DType cache_dtype) {
+  const uint64_t total = t.x[0].dims()[0];
+  if (t.dtype == DType::kF64) cache_dtype = DType::kF64;
+  const KvPast past = whole_past({.layers = 2,
+                                  .kv_heads = config.kv_heads,
+                                  .head_dim = config.head_dim,
+                                  .most_positions = 100,
+                                  .dtype = cache_dtype},
+                                 t.context.workspace().queue().device());
+  std::vector<Tensor> outputs;
+  for (uint64_t at = 0; at < total;) {
+    const uint64_t count = at == 0 ? total - 4 : std::min<uint64_t>(at == total - 4 ? 1 : 3, total - at);
+    BALLAST_TRY(const Tensor qkv, ops::slice_along_axis(t.context, t.x[0], 0, at, count));
+    BALLAST_TRY(const ops::RopeTables tables,
+                ops::rope_tables(t.context, {.rotary_dim = rotary, .layout = layout}, {at, count, 0}, t.dtype));
+    const KvRows rows{&past, at, count};
+    const ops::TurnOptions turn{.from_pairs = from_pairs, .rope = rotary != 0 ? &tables : nullptr};
+    BALLAST_TRY(outputs.emplace_back(),
+                ops::attention_decode_turned(t.context, config, qkv, turn, std::span(&rows, 1), 1));
+    at += count;
+  }
+  return ops::concat_along_axis(t.context, outputs, 0);
+}
+
+void add_turned_attention(Cases& cases) {
+  for (const ops::AttentionConfig& config : kHeads) {
+    if (config.head_dim % 2 != 0) continue;
+    const uint64_t width = config.q_width() + 2 * config.kv_width();
+    for (const uint64_t rotary : {config.head_dim, config.head_dim / 2 / 2 * 2}) {
+      for (const bool in_pairs : {false, true}) {
+        for (const bool from_pairs : {false, true}) {
+          const ops::RopeLayout layout = in_pairs ? ops::RopeLayout::kPairs : ops::RopeLayout::kHalves;
+          cases.push_back(
+              {"attention_decode_turned",
+               fmt::format("{} heads on {} of {}, {} turned{}{}", config.q_heads, config.kv_heads, config.head_dim,
+                           rotary, in_pairs ? " in pairs" : "", from_pairs ? ", from pairs" : ""),
+               {{66, width}},
+               {},
+               [=](Trial& t) { return run_turned(t, config, layout, rotary, from_pairs, DType::kF32); },
+               2 * kFunction + 4 * sum_of(config.head_dim)});
+        }
+      }
+    }
+    cases.push_back(
+        {"attention_decode_turned",
+         fmt::format("{} heads on {} of {}, f16", config.q_heads, config.kv_heads, config.head_dim),
+         {{66, width}},
+         {},
+         [=](Trial& t) { return run_turned(t, config, ops::RopeLayout::kHalves, config.head_dim, false, DType::kF16); },
+         4e-3});
   }
 }
 
@@ -556,9 +673,11 @@ std::vector<ConformanceCase> conformance_cases() {
   add_elementwise(cases);
   add_products(cases);
   add_block_products(cases);
+  add_linear_parts(cases);
   add_embeddings(cases);
   add_attention(cases);
   add_attention_variants(cases);
+  add_turned_attention(cases);
   add_rope(cases);
   add_interleaved_rope(cases);
   add_rotary_order(cases);

@@ -394,9 +394,14 @@ std::vector<ConformanceCase> gradient_cases() {
 }
 
 std::span<const std::string_view> functionals_without_gradient() {
-  // Statistics have one through batch_norm_training; a cache and experts are for models that only run.
-  static constexpr std::array<std::string_view, 4> kNames = {"attention_decode_cache", "batch_statistics",
-                                                             "expert_gates", "expert_mlp"};
+  // Statistics have one through batch_norm_training; a cache and experts are for models that only run; a tape is shown
+  // the steps of what is fused.
+  static constexpr std::array<std::string_view, 6> kNames = {"attention_decode_cache",
+                                                             "attention_decode_turned",
+                                                             "batch_statistics",
+                                                             "expert_gates",
+                                                             "expert_mlp",
+                                                             "linear_parts"};
   return kNames;
 }
 

@@ -215,7 +215,29 @@ void add_pages(Plan& plan, std::span<const KvPage> pages, const KvRows& rows) {
   }
 }
 
-Result<Tensor> run_decode(Context& context, const AttentionDecodeCacheArgs& args) {
+// Keys and values of the rows go into their pages. With `turn` they are turned on the way, and so are the queries,
+// which attention then finds in `queries`.
+Status store_rows(Context& context, Plan& plan, const TurnOptions* turn, Tensor& queries) {
+  Attention& kernel = plan.kernel;
+  if (turn == nullptr) {
+    return launch(context, Kernel::store_past, grid_over(kernel.rows * 2 * kernel.kv_heads * kernel.head_dim), kernel);
+  }
+  const uint64_t q_width = kernel.q_heads * kernel.head_dim;
+  BALLAST_TRY(queries, context.workspace().make({kernel.rows, q_width}));
+  const Turning turning{.cosines = address_of(device_address(turn->rope->cosines)),
+                        .sines = address_of(device_address(turn->rope->sines)),
+                        .queries = address_of(device_address(queries)),
+                        .half = turn->rope->cosines.dims()[1],
+                        .in_pairs = static_cast<uint32_t>(turn->rope->layout == RopeLayout::kPairs),
+                        .from_pairs = static_cast<uint32_t>(turn->from_pairs)};
+  const Grid grid{.grid = {static_cast<uint32_t>(kernel.rows), blocks_for(kernel.width, 256)}, .block = {256}};
+  BALLAST_CHECK(launch(context, Kernel::turn_and_store, grid, kernel, turning));
+  kernel.qkv = turning.queries;
+  kernel.width = q_width;
+  return {};
+}
+
+Result<Tensor> decode(Context& context, const AttentionDecodeCacheArgs& args, const TurnOptions* turn) {
   BALLAST_TRY(Tensor out, context.workspace().make({args.qkv.dims()[0], args.config.q_width()}, args.qkv.dtype()));
   if (out.count() == 0) return out;
   Plan plan = make_plan(args.config, args.qkv, out);
@@ -232,9 +254,21 @@ Result<Tensor> run_decode(Context& context, const AttentionDecodeCacheArgs& args
   }
   divide_queries(context, plan);
   BALLAST_TRY(Tables tables, place_tables(context, plan));
-  BALLAST_CHECK(launch(context, Kernel::store_past, grid_over(row * 2 * args.config.kv_width()), plan.kernel));
+  Tensor queries;
+  BALLAST_CHECK(store_rows(context, plan, turn, queries));
   BALLAST_CHECK(launch_attention(context, plan, tables));
   return out;
+}
+
+Result<Tensor> run_decode(Context& context, const AttentionDecodeCacheArgs& args) {
+  return decode(context, args, nullptr);
+}
+
+Result<Tensor> run_decode_turned(Context& context, const AttentionDecodeTurnedArgs& args) {
+  const bool is_one = args.turn.rope != nullptr && is_f32(args.turn.rope->cosines) &&
+                      args.attention.qkv.dims()[1] <= uint64_t{kMostOfGridSide} * 256;
+  if (!is_one || !supports_decode(context, args.attention)) return args.run_in_steps(context);
+  return decode(context, args.attention, &args.turn);
 }
 
 }  // namespace
@@ -242,6 +276,7 @@ Result<Tensor> run_decode(Context& context, const AttentionDecodeCacheArgs& args
 void add_attention(Registry& registry) {
   add_functional<AttentionArgs, run_attention, supports_attention>(registry);
   add_functional<AttentionDecodeCacheArgs, run_decode, supports_decode>(registry);
+  add_functional<AttentionDecodeTurnedArgs, run_decode_turned>(registry);
 }
 
 }  // namespace ballast::cuda

@@ -120,11 +120,16 @@ void list(Copies& c, const AttentionDecodeCacheArgs& a) {
     }
   }
 }
+void list(Copies& c, const AttentionDecodeTurnedArgs& a) {
+  list(c, a.attention);
+  if (a.turn.rope != nullptr) c.add(a.turn.rope->cosines, a.turn.rope->sines);
+}
 void list(Copies& c, const ApplyRopeArgs& a) { c.add(a.x, a.tables.cosines, a.tables.sines); }
 void list(Copies& c, const ApplyRopeQkvPackedArgs& a) { c.add(a.qkv, a.tables.cosines, a.tables.sines); }
 void list(Copies& c, const PairsToHalvesArgs& a) { c.add(a.qkv); }
 void list(Copies& c, const MatmulArgs& a) { c.add(a.a, a.b); }
 void list(Copies& c, const LinearArgs& a) { c.add(a.x, a.options.residual); }
+void list(Copies& c, const LinearPartsArgs& a) { c.add(a.x); }
 void list(Copies& c, const AddBiasArgs& a) { c.add(a.x, a.bias); }
 void list(Copies& c, const BinaryArgs& a) { c.add(a.a, a.b); }
 void list(Copies& c, const UnaryArgs& a) { c.add(a.x); }
@@ -249,9 +254,9 @@ Status run_routine_on_host(Context& context, const Args& args) {
 // clang-format off
 #define FOR_EACH_FUNCTIONAL(X) \
   X(ReluArgs) X(Relu6Args) X(SiluArgs) X(SoftmaxLastDimArgs) X(GeluArgs) X(SwigluArgs) X(PreluArgs) X(AttentionArgs) \
-  X(AttentionDecodeCacheArgs) X(ApplyRopeArgs) X(ApplyRopeQkvPackedArgs) X(PairsToHalvesArgs) X(MatmulArgs) \
-  X(LinearArgs) X(AddBiasArgs) X(BinaryArgs) X(UnaryArgs) X(ClampArgs) X(DropoutArgs) X(ReshapeArgs) \
-  X(TransposeArgs) X(SliceAlongAxisArgs) X(ConcatAlongAxisArgs) X(SumAllArgs) X(MeanAllArgs) X(SumLastDimArgs) \
+  X(AttentionDecodeCacheArgs) X(AttentionDecodeTurnedArgs) X(ApplyRopeArgs) X(ApplyRopeQkvPackedArgs) \
+  X(PairsToHalvesArgs) X(MatmulArgs) X(LinearArgs) X(LinearPartsArgs) X(AddBiasArgs) X(BinaryArgs) X(UnaryArgs) \
+  X(ClampArgs) X(DropoutArgs) X(ReshapeArgs) X(TransposeArgs) X(SliceAlongAxisArgs) X(ConcatAlongAxisArgs) X(SumAllArgs) X(MeanAllArgs) X(SumLastDimArgs) \
   X(ScaleRowsArgs) X(LayerNormArgs) X(RmsNormArgs) X(BatchStatisticsArgs) X(BatchNormTrainingArgs) X(BatchNormArgs) \
   X(GroupNormArgs) X(EmbeddingLookupArgs) X(ExpertGatesArgs) X(ExpertMlpArgs) X(Conv2dArgs) X(ConvTranspose2dArgs) \
   X(MaxPool2dNhwcArgs) X(MaxPool2dArgs) X(AvgPool2dNhwcArgs) X(GlobalMeanPoolNhwcArgs) X(Upsample2dArgs) \

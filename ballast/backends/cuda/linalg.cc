@@ -19,7 +19,7 @@ using namespace ops;  // NOLINT: implementations speak of functionals and little
 // ---------------------------------------------------------------- kernels by type
 
 struct ProductKernels {
-  Kernel row, tile, wide;  // for 4 rows of x, 16, and more
+  Kernel row, tile, wide;  // for kRowsOfRow rows of x, kRowsOfTile, and more
   Kernel split;
   uint32_t parts;  // that x is split into
   Kernel repack;   // of blocks alone
@@ -55,7 +55,7 @@ ProductKernels kernels_for(WeightType type, Numerics numerics) {
 #undef BALLAST_PRODUCT_KERNELS
 }
 
-constexpr bool is_plain(WeightType type) { return type <= WeightType::kBF16; }
+constexpr bool is_plain(std::optional<WeightType> type) { return type && *type <= WeightType::kBF16; }
 
 // ---------------------------------------------------------------- weights as the kernels read them
 
@@ -96,15 +96,17 @@ Result<FastWeight> repacked_weight(Context& context, const Param& weight, uint64
   return FastWeight{address + rows.first / kTileRows * tile, 0};
 }
 
+bool is_plain_or_absent(const Param* vector) { return vector == nullptr || is_plain(weight_type_of(vector->dtype())); }
+
 // Whether there is such a form: shapes and types alone tell, because other kernels have other bits.
 bool has_fast_weight(const Param& weight, uint64_t k, const LinearOptions& options) {
-  if (k == 0) return false;
-  if (is_plain(*weight_type_of(weight.dtype()))) return k % 8 == 0;
+  if (k == 0 || !is_plain_or_absent(options.bias)) return false;
+  if (is_plain(weight_type_of(weight.dtype()))) return k % 8 == 0;
   return options.layout == WeightLayout::kOutIn && k % 32 == 0 && options.rows.first % kTileRows == 0;
 }
 
 Result<FastWeight> fast_weight(Context& context, const Param& weight, uint64_t k, const LinearOptions& options) {
-  if (!is_plain(*weight_type_of(weight.dtype()))) return repacked_weight(context, weight, k, options.rows);
+  if (!is_plain(weight_type_of(weight.dtype()))) return repacked_weight(context, weight, k, options.rows);
   if (options.layout == WeightLayout::kInOut) return transposed_weight(context, weight);
   BALLAST_TRY(const WeightSpan span, weights(context, weight, options.rows));
   return FastWeight{span.address, span.row_bytes};
@@ -113,31 +115,13 @@ Result<FastWeight> fast_weight(Context& context, const Param& weight, uint64_t k
 // ---------------------------------------------------------------- on tensor cores
 
 constexpr uint64_t kRowsOfRow = 4, kRowsOfTile = 16, kRowsOfWide = 32;
-constexpr uint64_t kStagedBytes = 40 << 10;
 
 uint64_t groups_of(uint64_t k) { return (k + kGroupTerms - 1) / kGroupTerms; }
 uint64_t segments_of(uint64_t k) { return (k + kSegmentTerms - 1) / kSegmentTerms; }
 
-// Warps that share the segments of an output. Few, so that a block splits x for many outputs and goes on reading; but
-// enough to have two blocks for each multiprocessor, and no more than there are segments.
-uint32_t spread_for(const Context& context, const Product& p) {
-  const uint64_t tiles = (p.n + kTileRows - 1) / kTileRows, blocks = 2 * uint64_t{facts(context).multiprocessors};
-  uint32_t spread = 1;
-  while (spread < kProductWarps && spread < segments_of(p.k) && tiles * spread < blocks * kProductWarps) spread *= 2;
-  return spread;
-}
-
-// Few rows: each block splits them.
-Status launch_row(Context& context, const ProductKernels& kernels, Product& p) {
-  p.spread = spread_for(context, p);
-  const uint64_t round = p.spread * (kSegmentTerms * kernels.parts * 2 * p.m + 8 * sizeof(float));
-  const uint64_t rounds = (segments_of(p.k) + p.spread - 1) / p.spread;
-  p.stage_rounds = static_cast<uint32_t>(std::clamp<uint64_t>(kStagedBytes / round, 1, rounds));
-  const Grid grid{.grid = {blocks_for(p.n, kTileRows * (kProductWarps / p.spread))},
-                  .block = {static_cast<uint32_t>(32 * kProductWarps)},
-                  .shared_bytes = static_cast<uint32_t>(p.stage_rounds * round)};
-  return launch(context, kernels.row, grid, p);
-}
+// Kernels are given an activation as its number.
+static_assert(static_cast<uint32_t>(Bend::kSilu) == static_cast<uint32_t>(Activation::kSilu) &&
+              static_cast<uint32_t>(Bend::kGeluErf) == static_cast<uint32_t>(Activation::kGeluErf));
 
 Status launch_tiles(Context& context, const ProductKernels& kernels, Product& p) {
   const uint64_t tiles = (p.m + 7) / 8, segments = segments_of(p.k);
@@ -154,10 +138,66 @@ Status launch_tiles(Context& context, const ProductKernels& kernels, Product& p)
   return launch(context, is_wide ? kernels.wide : kernels.tile, grid, p);
 }
 
-// Kernels are given an activation as its number.
-static_assert(static_cast<uint32_t>(Bend::kSilu) == static_cast<uint32_t>(Activation::kSilu) &&
-              static_cast<uint32_t>(Bend::kGeluErf) == static_cast<uint32_t>(Activation::kGeluErf));
+// ---------------------------------------------------------------- of a few rows
+constexpr uint64_t kStagedBytes = 44 << 10;
 
+RowPart row_part(const FastWeight& weight, const VectorWeight& bias, uint64_t n, Activation activation) {
+  return {.weights = address_of(weight.address),
+          .bias = address_of(bias.address),
+          .n = n,
+          .row_bytes = weight.row_bytes,
+          .bias_type = bias.type,
+          .bend = static_cast<uint32_t>(activation)};
+}
+
+uint64_t tiles_of(uint64_t n) { return (n + kTileRows - 1) / kTileRows; }
+
+// Warps that share the segments of an output. Few, so that a block splits x for many outputs and goes on reading; but
+// enough to have a block for each multiprocessor, and no more than there are segments.
+uint32_t spread_for(const Context& context, const RowProduct& p) {
+  uint64_t tiles = 0;
+  for (uint32_t i = 0; i < p.part_count; ++i) tiles += tiles_of(p.parts[i].n);
+  const uint64_t blocks = facts(context).multiprocessors;
+  const uint64_t most = p.is_gated != 0 ? kProductWarps / 2 : kProductWarps;  // a block has both tiles of a gate
+  uint32_t spread = 1;
+  while (spread < most && spread < segments_of(p.k) && tiles * spread < blocks * kProductWarps) spread *= 2;
+  return spread;
+}
+
+// Which blocks and columns each part has; the number of blocks.
+uint32_t place_parts(RowProduct& p) {
+  const uint64_t slots = kProductWarps / p.spread;
+  if (p.is_gated != 0) {
+    p.n = p.parts[0].n;
+    return blocks_for(tiles_of(p.n), slots / 2);
+  }
+  uint32_t blocks = 0;
+  for (uint32_t i = 0; i < p.part_count; ++i) {
+    p.parts[i].column = p.n;
+    p.parts[i].first_block = blocks;
+    p.n += p.parts[i].n;
+    blocks += blocks_for(tiles_of(p.parts[i].n), slots);
+  }
+  return blocks;
+}
+
+// Each block normalises and splits the rows by itself. `p` has everything but how the work is divided.
+Status launch_row(Context& context, const ProductKernels& kernels, RowProduct& p) {
+  p.spread = spread_for(context, p);
+  const uint32_t blocks = place_parts(p);
+  const uint64_t parts = kSegmentTerms * kernels.parts * 2 * p.m, scales = 8 * sizeof(float);
+  const uint64_t sums = kProductWarps / p.spread * p.m * kTileRows * sizeof(float);
+  const uint64_t round = p.spread * (parts + scales + sums);
+  const uint64_t rounds = (segments_of(p.k) + p.spread - 1) / p.spread;
+  const uint64_t staged = std::clamp<uint64_t>(kStagedBytes / round, 1, rounds);
+  p.stage_segments = static_cast<uint32_t>(staged * p.spread);
+  const Grid grid{.grid = {blocks},
+                  .block = {static_cast<uint32_t>(32 * kProductWarps)},
+                  .shared_bytes = static_cast<uint32_t>(staged * round + sums)};
+  return launch(context, kernels.row, grid, p);
+}
+
+// ---------------------------------------------------------------- of any number of rows
 struct Ends {
   VectorWeight bias;
   DeviceAddress residual;
@@ -167,19 +207,30 @@ Status multiply_fast(Context& context, const Tensor& x, const Param& weight, con
                      const Ends& ends, const Tensor& y) {
   const auto [k, n] = size_of(weight, options.layout, options.rows);
   BALLAST_TRY(const FastWeight fast, fast_weight(context, weight, k, options));
+  const ProductKernels kernels = kernels_for(*weight_type_of(weight.dtype()), context.numerics);
+  const uint64_t m = y.count() / n;
+  if (m <= kRowsOfRow) {
+    RowProduct row{.x = address_of(device_address(x)),
+                   .y = address_of(device_address(y)),
+                   .residual = ends.residual,
+                   .m = m,
+                   .k = k,
+                   .part_count = 1};
+    row.parts[0] = row_part(fast, ends.bias, n, options.activation);
+    return launch_row(context, kernels, row);
+  }
   Product p{.x = address_of(device_address(x)),
             .weights = address_of(fast.address),
             .bias = address_of(ends.bias.address),
             .residual = ends.residual,
             .y = address_of(device_address(y)),
-            .m = y.count() / n,
+            .m = m,
             .n = n,
             .k = k,
             .row_bytes = fast.row_bytes,
             .bias_type = ends.bias.type,
             .bend = static_cast<uint32_t>(options.activation)};
-  const ProductKernels kernels = kernels_for(*weight_type_of(weight.dtype()), context.numerics);
-  return p.m <= kRowsOfRow ? launch_row(context, kernels, p) : launch_tiles(context, kernels, p);
+  return launch_tiles(context, kernels, p);
 }
 
 // ---------------------------------------------------------------- term by term
@@ -259,6 +310,69 @@ Result<Tensor> run_matmul(Context& context, const MatmulArgs& args) {
   return c;
 }
 
+// ---------------------------------------------------------------- several weights, a norm in front, a gate behind
+
+bool reads_norm(const NormStep& norm) { return is_plain_or_absent(norm.gamma) && is_plain_or_absent(norm.beta); }
+
+// Whether one launch computes them: of few rows, from weights of one type that are there in the form that it reads.
+bool is_one_launch(const Context& context, const LinearPartsArgs& args) {
+  const LinearPart& first = args.parts.front();
+  const uint64_t k = args.x.dims().back(), rows = args.x.dims().leading();
+  if (!is_f32(args.x) || rows == 0 || rows > kRowsOfRow || args.parts.size() > RowProduct::kParts) return false;
+  return reads_norm(args.options.norm) && std::ranges::all_of(args.parts, [&](const LinearPart& part) {
+           return part.weight.dtype() == first.weight.dtype() && supports_product(context, part.weight, part.options) &&
+                  has_fast_weight(part.weight, k, part.options);
+         });
+}
+
+Status set_norm(Context& context, const NormStep& norm, RowProduct& p) {
+  if (norm.gamma == nullptr) return {};
+  BALLAST_TRY(const VectorWeight gamma, vector_weight(context, norm.gamma));
+  BALLAST_TRY(const VectorWeight beta, vector_weight(context, norm.beta));
+  p.gamma = address_of(gamma.address);
+  p.beta = address_of(beta.address);
+  p.gamma_type = gamma.type;
+  p.beta_type = beta.type;
+  p.eps = norm.eps;
+  p.shift = norm.shift;
+  p.norm = norm.beta != nullptr ? NormOfRow::kLayer : NormOfRow::kRms;
+  p.norm_threads = threads_for_row(p.k);
+  return {};
+}
+
+Dims dims_of_parts(const LinearPartsArgs& args) {
+  Dims dims = args.x.dims();
+  uint64_t& width = dims[dims.rank() - 1];
+  width = 0;
+  for (const LinearPart& part : args.parts) {
+    const uint64_t n = size_of(part.weight, part.options.layout, part.options.rows).n;
+    width = args.options.is_gated ? n : width + n;
+  }
+  return dims;
+}
+
+Result<Tensor> run_linear_parts(Context& context, const LinearPartsArgs& args) {
+  if (!is_one_launch(context, args)) return args.run_in_steps(context);
+  BALLAST_TRY(Tensor y, context.workspace().make(dims_of_parts(args), args.x.dtype()));
+  if (y.count() == 0) return y;
+  RowProduct p{.x = address_of(device_address(args.x)),
+               .y = address_of(device_address(y)),
+               .m = args.x.dims().leading(),
+               .k = args.x.dims().back(),
+               .is_gated = static_cast<uint32_t>(args.options.is_gated),
+               .gate_bend = static_cast<uint32_t>(args.options.gate)};
+  BALLAST_CHECK(set_norm(context, args.options.norm, p));
+  for (const LinearPart& part : args.parts) {
+    BALLAST_TRY(const FastWeight fast, fast_weight(context, part.weight, p.k, part.options));
+    BALLAST_TRY(const VectorWeight bias, vector_weight(context, part.options.bias));
+    const uint64_t n = size_of(part.weight, part.options.layout, part.options.rows).n;
+    p.parts[p.part_count++] = row_part(fast, bias, n, part.options.activation);
+  }
+  const WeightType type = *weight_type_of(args.parts.front().weight.dtype());
+  BALLAST_CHECK(launch_row(context, kernels_for(type, context.numerics), p));
+  return y;
+}
+
 }  // namespace
 
 bool supports_product(const Context& context, const Param& weight, const LinearOptions& options) {
@@ -281,6 +395,7 @@ Result<Tensor> product(Context& context, const Tensor& x, const Param& weight, c
 
 void add_linalg(Registry& registry) {
   add_functional<LinearArgs, run_linear, supports_linear>(registry);
+  add_functional<LinearPartsArgs, run_linear_parts>(registry);
   add_functional<MatmulArgs, run_matmul, supports_matmul>(registry);
 }
 

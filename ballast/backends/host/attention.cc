@@ -197,6 +197,7 @@ Status run_attention_gradient(Context& context, const AttentionGradientArgs& arg
 void add_attention(Registry& registry) {
   registry.add_builtin(supports_attention, run_attention);
   registry.add_builtin(supports_decode, run_decode);
+  registry.add_builtin<AttentionDecodeTurnedArgs>(nullptr, run_by_parts<AttentionDecodeTurnedArgs>);
   registry.add_routine(run_attention_gradient);
 }
 

@@ -224,6 +224,7 @@ Result<Tensor> product(Context& context, const Tensor& x, const Param& weight, c
 void add_linalg(Registry& registry) {
   registry.add_builtin(supports_matmul, run_matmul);
   registry.add_builtin(supports_linear, run_linear);
+  registry.add_builtin<LinearPartsArgs>(nullptr, run_by_parts<LinearPartsArgs>);
   registry.add_routine(run_transposed_product);
 }
 

@@ -279,6 +279,7 @@ Status run_attention_gradient(Context& context, const AttentionGradientArgs& arg
 void add_attention(Registry& registry) {
   registry.add_builtin<AttentionArgs>(nullptr, run_attention);
   registry.add_builtin<AttentionDecodeCacheArgs>(nullptr, run_decode);
+  registry.add_builtin<AttentionDecodeTurnedArgs>(nullptr, run_by_parts<AttentionDecodeTurnedArgs>);
   registry.add_routine(run_attention_gradient);
 }
 

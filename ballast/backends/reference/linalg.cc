@@ -96,6 +96,7 @@ Result<Tensor> weighted_product(Context& context, const Tensor& x, const Param& 
 
 void add_linalg(Registry& registry) {
   registry.add_builtin<LinearArgs>(nullptr, run_linear);
+  registry.add_builtin<LinearPartsArgs>(nullptr, run_by_parts<LinearPartsArgs>);
   registry.add_builtin<MatmulArgs>(nullptr, run_matmul);
   registry.add_routine(run_transposed_product);
 }

@@ -38,9 +38,39 @@ struct Product {
   uint64_t m = 0, n = 0, k = 0;
   uint64_t row_bytes = 0;
   uint32_t bias_type = 0, bend = 0;
-  // Where the kernel splits x itself: warps that share the segments of an output, and how many rounds of as many
-  // segments shared memory holds the activations of.
-  uint32_t spread = 0, stage_rounds = 0;
+};
+
+// One of the products of a RowProduct: n outputs, from column `column` of y on, by the blocks from first_block on.
+struct RowPart {
+  DeviceAddress weights = 0, bias = 0;  // as of Product
+  uint64_t n = 0, row_bytes = 0;
+  uint64_t column = 0;
+  uint32_t first_block = 0;
+  uint32_t bias_type = 0, bend = 0;
+  uint32_t padding = 0;
+};
+
+enum class NormOfRow : uint32_t { kNone, kRms, kLayer };
+
+// Products of the same few rows of x, by product_<type>_row (products_row.cu): side by side in y[m, n], or two of which
+// y has bent(first) * second. Each block normalises x, if it is to be, and splits it.
+struct RowProduct {
+  static constexpr uint32_t kParts = 3;
+  DeviceAddress x = 0, y = 0;         // f32
+  DeviceAddress residual = 0;         // f32 [m, n]; 0: none
+  DeviceAddress gamma = 0, beta = 0;  // of the norm
+  uint64_t m = 0, n = 0, k = 0;
+  uint32_t gamma_type = 0, beta_type = 0;
+  float eps = 0, shift = 0;
+  NormOfRow norm = NormOfRow::kNone;
+  uint32_t norm_threads = 0;  // of a block that would compute the norm by itself
+  // Warps that share the segments of an output, and how many segments shared memory holds the activations of, as many
+  // of each such warp.
+  uint32_t spread = 0, stage_segments = 0;
+  uint32_t part_count = 0;
+  uint32_t is_gated = 0, gate_bend = 0;
+  uint32_t padding = 0;
+  RowPart parts[kParts] = {};
 };
 
 // The same for weights of any type and layout, one after the other: weight [n, k], or [k, n] where in_out is not 0.
@@ -94,6 +124,15 @@ struct Attention {
   uint32_t padding = 0;
   AttentionPart few_parts[kParts] = {};
   DeviceAddress few_pages[kPages] = {};
+};
+
+// How rows are turned on their way into the past.
+struct Turning {
+  DeviceAddress cosines = 0, sines = 0;  // f32 [rows, half]
+  DeviceAddress queries = 0;             // f32 [rows, q_heads * head_dim]: where turned queries go
+  uint64_t half = 0;
+  uint32_t in_pairs = 0;    // channels that turn together are side by side
+  uint32_t from_pairs = 0;  // channels that are side by side in qkv are to be a half apart
 };
 
 // Positions whose keys are weighed against each other before they are merged with those before them. A page has as

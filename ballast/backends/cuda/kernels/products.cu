@@ -7,135 +7,18 @@
 //                    whole numbers of 16 or 32 terms, times their scale, added up with fused multiply-add)
 //   the element      the sums of segments, added in ascending order
 // A warp computes a segment for 16 outputs and 8 rows of x or more. Columns of a tensor core's operand do not meet, so
-// how many rows there are, and which, changes nothing. A block has 8 warps; as many of them as share an output's
-// segments take so many at a time, a round, and how many those are changes nothing either.
+// how many rows there are, and which, changes nothing. The 8 warps of a block share an output's segments, so many at a
+// time, a round; where rows are few (products_row.cu), fewer of them do, which changes nothing either.
 //
 // Each warp has the next four groups of 64 terms of its weights under way; the first are asked for before the kernel
 // waits for those that compute x.
-#include "products_formats.cuh"
+#include "products_sums.cuh"
 
 using namespace ballast::cuda;
 
 namespace {
 
-constexpr int kThreads = 32 * kProductWarps;
-constexpr int kGroupsOfSegment = kSegmentTerms / kGroupTerms;
-constexpr int kOutputStride = kTileRows + 4;  // of a column in shared memory: no bank is asked twice
-
-// ---------------------------------------------------------------- tensor cores
-template <bool kHalf>
-__device__ __forceinline__ void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  if constexpr (kHalf) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-        "%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  } else {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, "
-        "%2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  }
-}
-
 // ---------------------------------------------------------------- activations in parts
-// f16 has few exponents: the terms of a segment are scaled by a power of two that brings the largest near the end of
-// its range. Terms that are 2^39 times smaller are lost then, and of others no more than 2^-22 of themselves.
-__device__ __forceinline__ int exponent_shift(float largest) {
-  const int exponent = static_cast<int>(__float_as_uint(largest) >> 23 & 255U);
-  if (largest == 0 || exponent == 255) return 0;
-  const int shift = 14 - (exponent - 127);
-  return shift > 100 ? 100 : shift;
-}
-__device__ __forceinline__ float power_of_two(int exponent) {
-  return __uint_as_float(static_cast<uint32_t>(127 + exponent) << 23);
-}
-
-// Two numbers of the parts that x and y are the sums of.
-template <typename Format>
-__device__ __forceinline__ uint32_t take_part(float& x, float& y) {
-  if constexpr (Format::kHalf) {
-    const __half2 pair = __floats2half2_rn(x, y);
-    x -= __low2float(pair);
-    y -= __high2float(pair);
-    return bits_of(pair);
-  } else {
-    const __nv_bfloat162 pair = __floats2bfloat162_rn(x, y);
-    x -= __low2float(pair);
-    y -= __high2float(pair);
-    return bits_of(pair);
-  }
-}
-
-// The eight terms of this lane in one segment of a row of x: those of group lane / 8, half lane / 4 % 2, as t = lane
-// % 4.
-template <typename Format>
-struct SegmentTerms {
-  float x[8];
-  float scale;  // what sums of the parts are to be multiplied by
-
-  __device__ __forceinline__ SegmentTerms(const float* row, uint64_t segment, uint64_t k) : scale(1) {
-    const uint32_t lane = threadIdx.x % 32, t = lane % 4;
-    const uint64_t half = segment * kSegmentTerms + lane / 4 * 32;
-    const uint64_t first = half + (Format::kBlock == 0 ? t * 8 : t * 4);
-    const uint64_t second = first + (Format::kBlock == 0 ? 4 : 16);
-    const bool is_there = first < k;
-    const float4 zero = make_float4(0, 0, 0, 0);
-    const float4 a = is_there ? *reinterpret_cast<const float4*>(row + first) : zero;
-    const float4 b = is_there ? *reinterpret_cast<const float4*>(row + second) : zero;
-    x[0] = a.x, x[1] = a.y, x[2] = a.z, x[3] = a.w;
-    x[4] = b.x, x[5] = b.y, x[6] = b.z, x[7] = b.w;
-    if constexpr (Format::kHalf) {
-      float largest = 0;
-#pragma unroll
-      for (const float value : x) largest = fmaxf(largest, fabsf(value));
-#pragma unroll
-      for (int offset = 16; offset > 0; offset /= 2) {
-        largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFU, largest, offset));
-      }
-      const int shift = exponent_shift(largest);
-      const float factor = power_of_two(shift);
-      scale = power_of_two(-shift);
-#pragma unroll
-      for (float& value : x) value *= factor;
-    }
-  }
-
-  // Part after part: words of eight terms.
-  __device__ __forceinline__ uint4 take() {
-    uint4 part;
-    part.x = take_part<Format>(x[0], x[1]);
-    part.y = take_part<Format>(x[2], x[3]);
-    part.z = take_part<Format>(x[4], x[5]);
-    part.w = take_part<Format>(x[6], x[7]);
-    return part;
-  }
-};
-
-// Where part p of half h of a group lies, for t = 0: `columns` times 4 runs of 16 bytes for each.
-template <typename Format>
-__device__ __forceinline__ uint64_t parts_at(uint64_t group, int p, int h, uint64_t columns) {
-  return ((group * Format::kActivationParts + p) * 2 + h) * columns * 4;
-}
-
-// The parts of one segment of one row.
-template <typename Format>
-__device__ __forceinline__ void split_segment(const float* row, uint64_t segment, uint64_t k, uint64_t first_group,
-                                              uint64_t columns, uint64_t column, uint4* parts, float* scale) {
-  const Lane lane;
-  SegmentTerms<Format> terms(row, segment, k);
-  const uint64_t group = first_group + lane.index / 8;
-  if (segment * kSegmentTerms + lane.index / 8 * kGroupTerms < k) {
-#pragma unroll
-    for (int p = 0; p < Format::kActivationParts; ++p) {
-      parts[parts_at<Format>(group, p, lane.index / 4 % 2, columns) + column * 4 + lane.t] = terms.take();
-    }
-  }
-  if (lane.index == 0) *scale = terms.scale;
-}
-
 // A warp a segment of a row, for products of many rows: [tiles of 8 rows][groups][parts, halves][8][4][16 bytes].
 template <typename Format>
 __device__ void split_rows(const float* x, uint4* parts, float* scales, uint64_t m, uint64_t k) {
@@ -144,116 +27,44 @@ __device__ void split_rows(const float* x, uint4* parts, float* scales, uint64_t
   const uint64_t index = first_index() / 32;
   if (index >= m * segments) return;
   const uint64_t row = index / segments, segment = index % segments, tile = row / 8, column = row % 8;
+  const TermPlace<Format> place(static_cast<uint32_t>(segment), k);
+  const float* from = x + row * k;
+  const float4 zero = make_float4(0, 0, 0, 0);
+  const float4 a = place.is_there ? *reinterpret_cast<const float4*>(from + place.first) : zero;
+  const float4 b = place.is_there ? *reinterpret_cast<const float4*>(from + place.second) : zero;
   uint4* tile_parts = parts + tile * parts_at<Format>(groups, 0, 0, 8);
-  split_segment<Format>(x + row * k, segment, k, segment * kGroupsOfSegment, 8, column, tile_parts,
+  split_segment<Format>(a, b, segment, k, segment * kGroupsOfSegment, 8, column, tile_parts,
                         scales + (tile * segments + segment) * 8 + column);
 }
 
-// ---------------------------------------------------------------- a warp's sums
-template <typename Format>
-__device__ __forceinline__ void multiply_parts(float (&c)[4], const uint32_t (&a)[Format::kWeightParts][4],
-                                               const uint4 (&b)[Format::kActivationParts], int q) {
-  // The smallest products first.
-#pragma unroll
-  for (int order = Format::kActivationParts - 1; order >= 0; --order) {
-#pragma unroll
-    for (int w = Format::kWeightParts - 1; w >= 0; --w) {
-      const int p = order - w;
-      if (p >= 0) multiply<Format::kHalf>(c, a[w], word_of(b[p], 2 * q), word_of(b[p], 2 * q + 1));
-    }
-  }
-}
-
-// sums += scale * c + offset * (the sum of the activations), for the rows g and g + 8.
-template <typename Format>
-__device__ __forceinline__ void add_block(float (&sums)[4], const float (&c)[4], const float (&total)[4],
-                                          const typename Format::Group& group, int h, int q) {
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    sums[i] = fmaf(Format::scale(group, h, q, i / 2), c[i], sums[i]);
-    if constexpr (Format::kHasOffsets) sums[i] = fmaf(Format::offset(group, h, q, i / 2), total[i], sums[i]);
-  }
-}
-
-// One half of a group for one tile of 8 rows of x.
-template <typename Format>
-__device__ __forceinline__ void multiply_half(float (&sums)[4], const typename Format::Group& group,
-                                              const uint32_t (&a)[2][Format::kWeightParts][4],
-                                              const uint4 (&b)[Format::kActivationParts], int h) {
-  if constexpr (Format::kBlock == 0) {
-    multiply_parts<Format>(sums, a[0], b, 0);
-    multiply_parts<Format>(sums, a[1], b, 1);
-  } else {
-    const uint32_t ones[1][4] = {{0x3C003C00U, 0x3C003C00U, 0x3C003C00U, 0x3C003C00U}};
-    float c[4] = {}, total[4] = {};
-#pragma unroll
-    for (int q = 0; q < 2; ++q) {
-      multiply_parts<Format>(c, a[q], b, q);
-      if constexpr (Format::kHasOffsets) multiply_parts<Format>(total, ones, b, q);
-      if (Format::kBlock == 32 && q == 0) continue;
-      add_block<Format>(sums, c, total, group, h, q);
-      if constexpr (Format::kBlock == 16) {
-#pragma unroll
-        for (int i = 0; i < 4; ++i) c[i] = total[i] = 0;
-      }
-    }
-  }
-}
-
 // ---------------------------------------------------------------- the kernel
-// kTiles: tiles of 8 rows of x that a block takes. kSplits: x is split by the block itself, for 8 rows at most, into
-// shared memory; else split_rows has done it.
-template <typename Format, int kTiles, bool kSplits>
+// kTiles: tiles of 8 rows of x that a block takes.
+template <typename Format, int kTiles>
 struct Multiplier {
   const Product& p;
   const Lane lane;
-  const uint32_t warp;
-  const uint32_t spread;  // warps that share the segments of one tile of outputs
+  const uint32_t warp;  // the segment of a round that it takes
   const uint64_t segments, groups, rounds;
   const uint64_t first_column;  // row of x
-  uint4* staged;                // activations in shared memory, with their scales behind them
-  float* staged_scales;
-  uint64_t first_segment = 0;  // of those staged
   typename Format::Group ring[Format::kRing];
   float sums[kTiles][4];
 
-  __device__ __forceinline__ explicit Multiplier(const Product& product, uint4* shared)
+  __device__ __forceinline__ explicit Multiplier(const Product& product)
       : p(product),
         warp(threadIdx.x / 32),
-        spread(kSplits ? product.spread : static_cast<uint32_t>(kProductWarps)),
         segments((product.k + kSegmentTerms - 1) / kSegmentTerms),
         groups((product.k + kGroupTerms - 1) / kGroupTerms),
-        rounds((segments + spread - 1) / spread),
-        first_column(blockIdx.y * (8ULL * kTiles)),
-        staged(shared),
-        staged_scales(reinterpret_cast<float*>(
-            shared + parts_at<Format>(product.stage_rounds * spread * kGroupsOfSegment, 0, 0, product.m))) {}
+        rounds((segments + kProductWarps - 1) / kProductWarps),
+        first_column(blockIdx.y * (8ULL * kTiles)) {}
 
   __device__ __forceinline__ auto rows_of_weights() const {
-    const uint64_t tile = first_tile() + warp / spread;
-    if constexpr (Format::kBlock == 0) return typename Format::Rows(p, tile, lane);
-    else return PackedRows::of<Format>(p, tile);
+    if constexpr (Format::kBlock == 0) return typename Format::Rows(p, blockIdx.x, lane);
+    else return PackedRows::of<Format>(p, blockIdx.x);
   }
-  __device__ __forceinline__ uint32_t tiles() const { return static_cast<uint32_t>(kProductWarps) / spread; }
-  __device__ __forceinline__ uint64_t first_tile() const { return static_cast<uint64_t>(blockIdx.x) * tiles(); }
-  // The segment of a round that this warp takes.
-  __device__ __forceinline__ uint64_t segment_at(uint64_t round) const { return round * spread + warp % spread; }
+  __device__ __forceinline__ uint64_t segment_at(uint64_t round) const { return round * kProductWarps + warp; }
   // The i-th group that this warp takes.
   __device__ __forceinline__ uint64_t group_at(uint64_t i) const {
     return segment_at(i / kGroupsOfSegment) * kGroupsOfSegment + i % kGroupsOfSegment;
-  }
-
-  // Rounds [round, round + stage_rounds) of all rows.
-  __device__ __forceinline__ void stage(uint64_t round) {
-    first_segment = round * spread;
-    const uint64_t left = segments - first_segment, room = static_cast<uint64_t>(p.stage_rounds) * spread;
-    const uint64_t count = left < room ? left : room;
-    const float* x = reinterpret_cast<const float*>(p.x);
-    for (uint64_t i = warp; i < count * p.m; i += kProductWarps) {
-      const uint64_t segment = i % count, column = i / count;
-      split_segment<Format>(x + column * p.k, first_segment + segment, p.k, segment * kGroupsOfSegment, p.m, column,
-                            staged, staged_scales + segment * 8 + column);
-    }
   }
 
   __device__ __forceinline__ bool has_tile(int tile) const { return first_column + 8 * tile < p.m; }
@@ -266,13 +77,8 @@ struct Multiplier {
     for (int part = 0; part < Format::kActivationParts; ++part) {
       b[part] = make_uint4(0, 0, 0, 0);
       if (column >= p.m) continue;
-      if constexpr (kSplits) {
-        const uint64_t at = parts_at<Format>(group - first_segment * kGroupsOfSegment, part, h, p.m);
-        b[part] = staged[at + column * 4 + lane.t];
-      } else {
-        const uint4* from = reinterpret_cast<const uint4*>(p.parts) + column / 8 * parts_at<Format>(groups, 0, 0, 8);
-        b[part] = from[parts_at<Format>(group, part, h, 8) + lane.index];
-      }
+      const uint4* from = reinterpret_cast<const uint4*>(p.parts) + column / 8 * parts_at<Format>(groups, 0, 0, 8);
+      b[part] = from[parts_at<Format>(group, part, h, 8) + lane.index];
     }
   }
 
@@ -284,7 +90,7 @@ struct Multiplier {
       Format::fragments(weights, h, 1, a[1]);
 #pragma unroll
       for (int tile = 0; tile < kTiles; ++tile) {
-        if (kTiles > 1 && !has_tile(tile)) continue;
+        if (!has_tile(tile)) continue;
         uint4 b[Format::kActivationParts];
         activations(group, tile, h, b);
         multiply_half<Format>(sums[tile], weights, a, b, h);
@@ -295,7 +101,6 @@ struct Multiplier {
   __device__ __forceinline__ float scale_of(uint64_t segment, int tile, uint64_t column_of_tile) const {
     if constexpr (!Format::kHalf) return 1;
     if (first_column + 8 * tile + column_of_tile >= p.m) return 1;
-    if constexpr (kSplits) return staged_scales[(segment - first_segment) * 8 + column_of_tile];
     const float* scales = reinterpret_cast<const float*>(p.scales);
     return scales[((first_column / 8 + tile) * segments + segment) * 8 + column_of_tile];
   }
@@ -304,7 +109,7 @@ struct Multiplier {
   __device__ __forceinline__ void put_sums(uint64_t segment, float* to) const {
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
-      if (kTiles > 1 && !has_tile(tile)) continue;
+      if (!has_tile(tile)) continue;
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         const uint32_t column = 2 * lane.t + i % 2, row = lane.g + i / 2 * 8;
@@ -324,16 +129,13 @@ __device__ __forceinline__ void finish_output(const Product& p, uint64_t column,
   reinterpret_cast<float*>(p.y)[at] = sum;
 }
 
-template <typename Format, int kTiles, bool kSplits>
+template <typename Format, int kTiles>
 __device__ __forceinline__ void run_product(const Product& p) {
-  extern __shared__ uint4 shared[];
-  constexpr int kColumns = 8 * kTiles, kOfTile = kColumns * static_cast<int>(kTileRows);
-  constexpr int kMostOutputs = kSplits ? kOfTile * static_cast<int>(kProductWarps) : kOfTile;
-  constexpr int kOfThread = (kMostOutputs + kThreads - 1) / kThreads;
+  constexpr int kColumns = 8 * kTiles, kOutputs = kColumns * static_cast<int>(kTileRows);
+  constexpr int kOfThread = (kOutputs + kThreads - 1) / kThreads;
   __shared__ float partial[kProductWarps][kColumns * kOutputStride];
-  Multiplier<Format, kTiles, kSplits> multiplier(p, shared);
+  Multiplier<Format, kTiles> multiplier(p);
   const auto rows = multiplier.rows_of_weights();
-  const int all_outputs = kOfTile * static_cast<int>(multiplier.tiles());
 #pragma unroll
   for (int i = 0; i < Format::kRing; ++i)
     Format::load(multiplier.ring[i], rows, multiplier.group_at(i), multiplier.lane);
@@ -341,11 +143,6 @@ __device__ __forceinline__ void run_product(const Product& p) {
 
   float outputs[kOfThread] = {};
   for (uint64_t round = 0; round < multiplier.rounds; ++round) {
-    if (kSplits && round % p.stage_rounds == 0) {
-      __syncthreads();  // what was staged before is not read any more
-      multiplier.stage(round);
-      __syncthreads();
-    }
     const uint64_t segment = multiplier.segment_at(round);
 #pragma unroll
     for (int tile = 0; tile < kTiles; ++tile) {
@@ -361,24 +158,22 @@ __device__ __forceinline__ void run_product(const Product& p) {
     }
     if (segment < multiplier.segments) multiplier.put_sums(segment, partial[multiplier.warp]);
     __syncthreads();
-    const uint64_t left = multiplier.segments - round * multiplier.spread;
-    const int count = static_cast<int>(left < multiplier.spread ? left : multiplier.spread);
+    const uint64_t left = multiplier.segments - round * kProductWarps;
+    const int count = static_cast<int>(left < kProductWarps ? left : kProductWarps);
 #pragma unroll
     for (int j = 0; j < kOfThread; ++j) {
       const int output = static_cast<int>(threadIdx.x) + j * kThreads;
-      if (output >= all_outputs) continue;
-      const int first = output / kOfTile * static_cast<int>(multiplier.spread), of_tile = output % kOfTile;
-      const int at = of_tile / static_cast<int>(kTileRows) * kOutputStride + of_tile % static_cast<int>(kTileRows);
-      for (int warp = first; warp < first + count; ++warp) outputs[j] += partial[warp][at];
+      if (output >= kOutputs) continue;
+      const int at = output / static_cast<int>(kTileRows) * kOutputStride + output % static_cast<int>(kTileRows);
+      for (int warp = 0; warp < count; ++warp) outputs[j] += partial[warp][at];
     }
     __syncthreads();
   }
 #pragma unroll
   for (int j = 0; j < kOfThread; ++j) {
     const int output = static_cast<int>(threadIdx.x) + j * kThreads;
-    if (output >= all_outputs) continue;
-    const uint64_t tile = multiplier.first_tile() + output / kOfTile;
-    finish_output(p, multiplier.first_column + output % kOfTile / kTileRows, tile * kTileRows + output % kTileRows,
+    if (output >= kOutputs) continue;
+    finish_output(p, multiplier.first_column + output / kTileRows, blockIdx.x * kTileRows + output % kTileRows,
                   outputs[j]);
   }
 }
@@ -539,17 +334,13 @@ __device__ __forceinline__ void transpose(const T* from, T* to, uint64_t rows, u
 
 extern "C" {
 
-// _row: x of 4 rows at most, split by each block. _tile and _wide: x as split_activations_* left it, 16 or 32 rows a
-// block.
+// x as split_activations_* left it, 16 or 32 rows a block.
 #define BALLAST_PRODUCT(name, Format)                                                                             \
-  __global__ void __launch_bounds__(kThreads, 2) product_##name##_row(const __grid_constant__ Product product) {  \
-    run_product<Format, 1, true>(product);                                                                        \
-  }                                                                                                               \
   __global__ void __launch_bounds__(kThreads, 2) product_##name##_tile(const __grid_constant__ Product product) { \
-    run_product<Format, 2, false>(product);                                                                       \
+    run_product<Format, 2>(product);                                                                              \
   }                                                                                                               \
   __global__ void __launch_bounds__(kThreads, 2) product_##name##_wide(const __grid_constant__ Product product) { \
-    run_product<Format, 4, false>(product);                                                                       \
+    run_product<Format, 4>(product);                                                                              \
   }
 #define BALLAST_BLOCK_PRODUCT(name, Format)                                                                     \
   BALLAST_PRODUCT(name, Format)                                                                                 \

@@ -39,6 +39,31 @@ __device__ __forceinline__ uint32_t load_once_4(const uint8_t* from) {
   return v;
 }
 
+// The same where `is_there`, and else nothing: what was there stays. One instruction without a branch, so that nobody
+// waits for it but who uses what it brings.
+__device__ __forceinline__ void fetch_16(uint4& v, const uint8_t* from, bool is_there) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.u32 p, %5, 0;\n@p ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
+      : "+r"(v.x), "+r"(v.y), "+r"(v.z), "+r"(v.w)
+      : "l"(from), "r"(static_cast<uint32_t>(is_there)));
+}
+__device__ __forceinline__ void fetch_16(uint32_t* v, const uint8_t* from, bool is_there) {
+  asm volatile(
+      "{\n.reg .pred p;\nsetp.ne.u32 p, %5, 0;\n@p ld.global.nc.L1::no_allocate.v4.u32 {%0, %1, %2, %3}, [%4];\n}"
+      : "+r"(v[0]), "+r"(v[1]), "+r"(v[2]), "+r"(v[3])
+      : "l"(from), "r"(static_cast<uint32_t>(is_there)));
+}
+__device__ __forceinline__ void fetch_8(uint32_t* v, const uint8_t* from, bool is_there) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %3, 0;\n@p ld.global.nc.L1::no_allocate.v2.u32 {%0, %1}, [%2];\n}"
+               : "+r"(v[0]), "+r"(v[1])
+               : "l"(from), "r"(static_cast<uint32_t>(is_there)));
+}
+__device__ __forceinline__ void fetch_4(uint32_t* v, const uint8_t* from, bool is_there) {
+  asm volatile("{\n.reg .pred p;\nsetp.ne.u32 p, %2, 0;\n@p ld.global.nc.L1::no_allocate.u32 %0, [%1];\n}"
+               : "+r"(v[0])
+               : "l"(from), "r"(static_cast<uint32_t>(is_there)));
+}
+
 __device__ __forceinline__ uint32_t word_of(const uint4& v, int i) {
   return i == 0 ? v.x : i == 1 ? v.y : i == 2 ? v.z : v.w;
 }
@@ -108,6 +133,27 @@ struct SmallFloatFormat {
       }
     }
   }
+  // Group `index` where `is_wanted`. What lies behind the last term or row is left as it was: clear_behind.
+  __device__ static __forceinline__ void fetch(Group& group, const Rows& rows, uint64_t index, bool is_wanted,
+                                               const Lane& lane) {
+    const uint64_t term = index * kGroupTerms + lane.t * 8;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        fetch_16(group.v[h][r], rows.row[r] + term * 2 + h * 64,
+                 is_wanted && rows.is_there[r] && term + h * 32 < rows.k);
+      }
+    }
+  }
+  __device__ static __forceinline__ void clear_behind(Group& group, const Rows& rows, uint64_t index,
+                                                      const Lane& lane) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      if (index * kGroupTerms + h * 32 + lane.t * 8 < rows.k) continue;
+      group.v[h][0] = group.v[h][1] = make_uint4(0, 0, 0, 0);
+    }
+  }
   __device__ static __forceinline__ void fragments(const Group& group, int h, int q, uint32_t (&a)[1][4]) {
     a[0][0] = word_of(group.v[h][0], 2 * q);
     a[0][1] = word_of(group.v[h][1], 2 * q);
@@ -152,6 +198,27 @@ struct F32Format {
         group.v[h][r][q] =
             rows.is_there[r] && term < rows.k ? load_once_16(rows.row[r] + (term + 4 * q) * 4) : make_uint4(0, 0, 0, 0);
       }
+    }
+  }
+  __device__ static __forceinline__ void fetch(Group& group, const Rows& rows, uint64_t index, bool is_wanted,
+                                               const Lane& lane) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      const uint64_t term = index * kGroupTerms + h * 32 + lane.t * 8;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        const int r = i / 2, q = i % 2;
+        fetch_16(group.v[h][r][q], rows.row[r] + (term + 4 * q) * 4, is_wanted && rows.is_there[r] && term < rows.k);
+      }
+    }
+  }
+  __device__ static __forceinline__ void clear_behind(Group& group, const Rows& rows, uint64_t index,
+                                                      const Lane& lane) {
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+      if (index * kGroupTerms + h * 32 + lane.t * 8 < rows.k) continue;
+#pragma unroll
+      for (int i = 0; i < 4; ++i) group.v[h][i / 2][i % 2] = make_uint4(0, 0, 0, 0);
     }
   }
   __device__ static __forceinline__ void fragments(const Group& group, int h, int q, uint32_t (&a)[3][4]) {
@@ -240,6 +307,29 @@ struct PackedFormat {
       }
     }
   }
+
+  __device__ static __forceinline__ void fetch(Group& group, const Rows& rows, uint64_t index, bool is_wanted,
+                                               const Lane& lane) {
+    const uint8_t* from = rows.tile + index * kGroupBytes;
+    const bool is_there = is_wanted && index < rows.groups;
+    if constexpr (kLow == 2) {
+      fetch_8(group.low, from + lane.index * 8, is_there);
+    } else {
+#pragma unroll
+      for (int i = 0; i < kLow / 4; ++i) fetch_16(group.low + 4 * i, from + i * 512 + lane.index * 16, is_there);
+    }
+    from += 32 * kLowBytes;
+    if constexpr (kHigh == 1) fetch_4(group.high, from + lane.index * 4, is_there);
+    if constexpr (kHigh == 2) fetch_8(group.high, from + lane.index * 8, is_there);
+    from += 32 * kHighBytes;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      if constexpr (kMeta == 4) fetch_4(group.meta[r], from + (lane.g + 8 * r) * 4, is_there);
+      else fetch_8(group.meta[r], from + (lane.g + 8 * r) * 8, is_there);
+    }
+  }
+  // Groups are whole: what is behind the matrix is 0.
+  __device__ static __forceinline__ void clear_behind(Group&, const Rows&, uint64_t, const Lane&) {}
 
   // Pair kP of the eight terms of row kR in half kH: two codes as f16.
   template <int kH, int kR, int kP>

@@ -1,6 +1,6 @@
 // Rows by themselves: norms, softmax, sums, rows of tables, rotary embeddings, the choice of experts. A block or a warp
 // has a row, with as many threads as its width asks for; so what is computed of a row does not depend on other rows.
-#include "weight_values.cuh"
+#include "norms.cuh"
 
 using namespace ballast::cuda;
 
@@ -31,12 +31,12 @@ __global__ void layer_norm_f32(const float* x, const uint8_t* gamma, uint32_t ga
   begin_kernel();
   x += blockIdx.x * features;
   y += blockIdx.x * features;
-  const float share = 1 / static_cast<float>(features);
-  const float mean = sum_over_row(features, [&](uint64_t i) { return x[i]; }) * share;
-  const float squares = sum_over_row(features, [&](uint64_t i) { return (x[i] - mean) * (x[i] - mean); });
-  const float inverse = 1 / sqrtf(squares * share + eps);
+  const auto sum_of_terms = [&](const auto& term) {
+    return sum_over_row(features, [&](uint64_t i) { return term(x[i]); });
+  };
+  const RowNorm norm = deviation_of_row(features, eps, sum_of_terms);
   for (uint64_t i = threadIdx.x; i < features; i += blockDim.x) {
-    y[i] = (x[i] - mean) * inverse * value_or(gamma, gamma_type, i, 1) + value_or(beta, beta_type, i, 0);
+    y[i] = layer_normed(norm, x[i], value_or(gamma, gamma_type, i, 1), value_or(beta, beta_type, i, 0));
   }
 }
 
@@ -45,10 +45,12 @@ __global__ void rms_norm_f32(const float* x, const uint8_t* gamma, uint32_t gamm
   begin_kernel();
   x += blockIdx.x * features;
   y += blockIdx.x * features;
-  const float squares = sum_over_row(features, [&](uint64_t i) { return x[i] * x[i]; });
-  const float inverse = 1 / sqrtf(squares / static_cast<float>(features) + eps);
+  const auto sum_of_terms = [&](const auto& term) {
+    return sum_over_row(features, [&](uint64_t i) { return term(x[i]); });
+  };
+  const RowNorm norm = rms_of_row(features, eps, sum_of_terms);
   for (uint64_t i = threadIdx.x; i < features; i += blockDim.x) {
-    y[i] = x[i] * inverse * (value_or(gamma, gamma_type, i, 1) + shift);
+    y[i] = rms_normed(norm, x[i], value_or(gamma, gamma_type, i, 1), shift);
   }
 }
 
