@@ -158,26 +158,26 @@ Status launch_tiles(Context& context, const ProductKernels& kernels, Product& p)
 static_assert(static_cast<uint32_t>(Bend::kSilu) == static_cast<uint32_t>(Activation::kSilu) &&
               static_cast<uint32_t>(Bend::kGeluErf) == static_cast<uint32_t>(Activation::kGeluErf));
 
-struct Ends {
-  VectorWeight bias;
-  DeviceAddress residual;
-};
+Result<ProductEnds> ends_of(Context& context, const Param& weight, const LinearOptions& options, const Tensor& y) {
+  BALLAST_TRY(const VectorWeight bias, vector_weight(context, options.bias));
+  const auto [k, n] = size_of(weight, options.layout, options.rows);
+  return ProductEnds{.bias = address_of(bias.address),
+                     .residual = address_of(device_address_or_null(options.residual)),
+                     .y = address_of(device_address(y)),
+                     .m = y.count() / n,
+                     .n = n,
+                     .k = k,
+                     .bias_type = bias.type,
+                     .bend = static_cast<uint32_t>(options.activation)};
+}
 
 Status multiply_fast(Context& context, const Tensor& x, const Param& weight, const LinearOptions& options,
-                     const Ends& ends, const Tensor& y) {
-  const auto [k, n] = size_of(weight, options.layout, options.rows);
-  BALLAST_TRY(const FastWeight fast, fast_weight(context, weight, k, options));
-  Product p{.x = address_of(device_address(x)),
-            .weights = address_of(fast.address),
-            .bias = address_of(ends.bias.address),
-            .residual = ends.residual,
-            .y = address_of(device_address(y)),
-            .m = y.count() / n,
-            .n = n,
-            .k = k,
-            .row_bytes = fast.row_bytes,
-            .bias_type = ends.bias.type,
-            .bend = static_cast<uint32_t>(options.activation)};
+                     const ProductEnds& ends) {
+  BALLAST_TRY(const FastWeight fast, fast_weight(context, weight, ends.k, options));
+  Product p{ends};
+  p.x = address_of(device_address(x));
+  p.weights = address_of(fast.address);
+  p.row_bytes = fast.row_bytes;
   const ProductKernels kernels = kernels_for(*weight_type_of(weight.dtype()), context.numerics);
   return p.m <= kRowsOfRow ? launch_row(context, kernels, p) : launch_tiles(context, kernels, p);
 }
@@ -194,26 +194,19 @@ Status launch_plain(Context& context, const PlainProduct& p) {
 }
 
 Status multiply_plain(Context& context, const Tensor& x, const Param& weight, const LinearOptions& options,
-                      const Ends& ends, const Tensor& y) {
-  const auto [k, n] = size_of(weight, options.layout, options.rows);
+                      const ProductEnds& ends) {
   WeightSpan span;
-  if (k != 0) {
+  if (ends.k != 0) {
     BALLAST_TRY(span, weights(context, weight, options.rows));
   }
-  return launch_plain(context, {.x = address_of(device_address(x)),
-                                .weights = address_of(span.address),
-                                .bias = address_of(ends.bias.address),
-                                .residual = ends.residual,
-                                .y = address_of(device_address(y)),
-                                .m = y.count() / n,
-                                .n = n,
-                                .k = k,
-                                .row_bytes = span.row_bytes,
-                                .batch = 1,
-                                .weight_type = static_cast<uint32_t>(*weight_type_of(weight.dtype())),
-                                .bias_type = ends.bias.type,
-                                .bend = static_cast<uint32_t>(options.activation),
-                                .in_out = static_cast<uint32_t>(options.layout == WeightLayout::kInOut)});
+  PlainProduct p{ends};
+  p.x = address_of(device_address(x));
+  p.weights = address_of(span.address);
+  p.row_bytes = span.row_bytes;
+  p.batch = 1;
+  p.weight_type = static_cast<uint32_t>(*weight_type_of(weight.dtype()));
+  p.in_out = static_cast<uint32_t>(options.layout == WeightLayout::kInOut);
+  return launch_plain(context, p);
 }
 
 // ---------------------------------------------------------------- functionals
@@ -243,19 +236,17 @@ Result<Tensor> run_matmul(Context& context, const MatmulArgs& args) {
   BALLAST_TRY(Tensor c, context.workspace().make(dims, args.a.dtype()));
   if (c.count() == 0) return c;
   const uint64_t m = args.a.dims().back(1), k = args.a.dims().back(), n = b.dims().back();
-  BALLAST_CHECK(launch_plain(context, {.x = address_of(device_address(args.a)),
-                                       .weights = address_of(device_address(b)),
-                                       .y = address_of(device_address(c)),
-                                       .m = m,
-                                       .n = n,
-                                       .k = k,
-                                       .row_bytes = n * sizeof(float),
-                                       .x_batch = m * k,
-                                       .weight_batch = k * n * sizeof(float),
-                                       .y_batch = m * n,
-                                       .batch = c.count() / (m * n),
-                                       .weight_type = static_cast<uint32_t>(WeightType::kF32),
-                                       .in_out = 1}));
+  PlainProduct p{{.y = address_of(device_address(c)), .m = m, .n = n, .k = k}};
+  p.x = address_of(device_address(args.a));
+  p.weights = address_of(device_address(b));
+  p.row_bytes = n * sizeof(float);
+  p.x_batch = m * k;
+  p.weight_batch = k * n * sizeof(float);
+  p.y_batch = m * n;
+  p.batch = c.count() / (m * n);
+  p.weight_type = static_cast<uint32_t>(WeightType::kF32);
+  p.in_out = 1;
+  BALLAST_CHECK(launch_plain(context, p));
   return c;
 }
 
@@ -268,13 +259,11 @@ bool supports_product(const Context& context, const Param& weight, const LinearO
 Result<Tensor> product(Context& context, const Tensor& x, const Param& weight, const LinearOptions& options) {
   BALLAST_TRY(Tensor y, context.workspace().make(product_dims(x, weight, options.layout, options.rows), x.dtype()));
   if (y.count() == 0) return y;
-  BALLAST_TRY(const VectorWeight bias, vector_weight(context, options.bias));
-  const Ends ends{bias, address_of(device_address_or_null(options.residual))};
-  const uint64_t k = size_of(weight, options.layout, options.rows).k;
-  if (has_fast_weight(weight, k, options)) {
-    BALLAST_CHECK(multiply_fast(context, x, weight, options, ends, y));
+  BALLAST_TRY(const ProductEnds ends, ends_of(context, weight, options, y));
+  if (has_fast_weight(weight, ends.k, options)) {
+    BALLAST_CHECK(multiply_fast(context, x, weight, options, ends));
   } else {
-    BALLAST_CHECK(multiply_plain(context, x, weight, options, ends, y));
+    BALLAST_CHECK(multiply_plain(context, x, weight, options, ends));
   }
   return y;
 }

@@ -26,32 +26,35 @@ struct Columns {
   uint32_t padding = 0;
 };
 
-// y[m, n] = bend(x[m, k] * weights + bias) + residual, by product_<type>_<how> (products.cu).
-struct Product {
-  DeviceAddress x = 0;         // f32
-  DeviceAddress parts = 0;     // of x: see split_activations_*; 0 where the kernel splits x itself
-  DeviceAddress scales = 0;    // of those parts
-  DeviceAddress weights = 0;   // plain types: [n, row_bytes]; blocks: as repack_<type> writes them
+// y[m, n] = bend(x[m, k] * weights + bias) + residual: what all products of activations with weights have.
+struct ProductEnds {
   DeviceAddress bias = 0;      // n values of bias_type; 0: none
   DeviceAddress residual = 0;  // f32 [m, n]; 0: none
   DeviceAddress y = 0;         // f32
   uint64_t m = 0, n = 0, k = 0;
-  uint64_t row_bytes = 0;
   uint32_t bias_type = 0, bend = 0;
+};
+
+// By product_<type>_<how> (products.cu).
+struct Product : ProductEnds {
+  DeviceAddress x = 0;        // f32
+  DeviceAddress parts = 0;    // of x: see split_activations_*; 0 where the kernel splits x itself
+  DeviceAddress scales = 0;   // of those parts
+  DeviceAddress weights = 0;  // plain types: [n, row_bytes]; blocks: as repack_<type> writes them
+  uint64_t row_bytes = 0;
   // Where the kernel splits x itself: warps that share the segments of an output, and how many rounds of as many
   // segments shared memory holds the activations of.
   uint32_t spread = 0, stage_rounds = 0;
 };
 
 // The same for weights of any type and layout, one after the other: weight [n, k], or [k, n] where in_out is not 0.
-struct PlainProduct {
-  DeviceAddress x = 0, weights = 0, bias = 0, residual = 0, y = 0;
-  uint64_t m = 0, n = 0, k = 0;
+struct PlainProduct : ProductEnds {
+  DeviceAddress x = 0, weights = 0;
   uint64_t row_bytes = 0;  // of a weight
   uint64_t x_batch = 0, weight_batch = 0,
            y_batch = 0;  // elements, bytes, elements from one product of a batch to the next
   uint64_t batch = 0;
-  uint32_t weight_type = 0, bias_type = 0, bend = 0, in_out = 0;
+  uint32_t weight_type = 0, in_out = 0;
 };
 
 // What products agree on: bits depend on all of these.
