@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ballast/backends/cuda/families.h"
+#include "ballast/backends/cuda/kernel_image.h"
 #include "ballast/backends/cuda/kernels/arguments.h"
 #include "ballast/backends/cuda/product.h"
 
@@ -19,38 +20,43 @@ using namespace ops;  // NOLINT: implementations speak of functionals and little
 // ---------------------------------------------------------------- kernels by type
 
 struct ProductKernels {
-  Kernel row, tile, wide;  // for 4 rows of x, 16, and more
+  Kernel row, tile, wide;     // for 4 rows of x, 16, and more
+  Kernel many_64, many_most;  // for more rows, 64 or `most` rows a block
+  uint32_t most;
   Kernel split;
-  uint32_t parts;  // that x is split into
-  Kernel repack;   // of blocks alone
+  uint32_t parts;   // that x is split into
+  uint32_t totals;  // sums of those parts that split makes for each group of terms
+  Kernel repack;    // of blocks alone
 };
 
 ProductKernels kernels_for(WeightType type, Numerics numerics) {
-#define BALLAST_PRODUCT_KERNELS(name, split, parts, repack)                                                           \
-  {                                                                                                                   \
-    Kernel::product_##name##_row, Kernel::product_##name##_tile, Kernel::product_##name##_wide, Kernel::split, parts, \
-        Kernel::repack                                                                                                \
+#define BALLAST_PRODUCT_KERNELS(name, most, split, parts, totals, repack)                       \
+  {                                                                                             \
+    Kernel::product_##name##_row, Kernel::product_##name##_tile, Kernel::product_##name##_wide, \
+        Kernel::product_##name##_many_64, Kernel::product_##name##_many_##most, most,           \
+        Kernel::split_activations_##split, parts, totals, Kernel::repack                        \
   }
-#define BALLAST_BLOCK_KERNELS(name) BALLAST_PRODUCT_KERNELS(name, split_activations_blocks, 2, repack_##name)
+#define BALLAST_BLOCK_KERNELS(name) BALLAST_PRODUCT_KERNELS(name, 128, blocks, 2, 0, repack_##name)
+#define BALLAST_OFFSET_KERNELS(name) BALLAST_PRODUCT_KERNELS(name, 128, blocks_32, 2, 2, repack_##name)
   switch (type) {
-    case WeightType::kF32: return BALLAST_PRODUCT_KERNELS(f32, split_activations_bf16_3, 3, fill_f32);
-    case WeightType::kF16: return BALLAST_PRODUCT_KERNELS(f16, split_activations_f16, 2, fill_f32);
+    case WeightType::kF32: return BALLAST_PRODUCT_KERNELS(f32, 64, bf16_3, 3, 0, fill_f32);
+    case WeightType::kF16: return BALLAST_PRODUCT_KERNELS(f16, 128, f16, 2, 0, fill_f32);
     case WeightType::kBF16:
-      if (numerics == Numerics::kExact)
-        return BALLAST_PRODUCT_KERNELS(bf16_exact, split_activations_bf16_3, 3, fill_f32);
-      return BALLAST_PRODUCT_KERNELS(bf16_fast, split_activations_bf16_2, 2, fill_f32);
+      if (numerics == Numerics::kExact) return BALLAST_PRODUCT_KERNELS(bf16_exact, 128, bf16_3, 3, 0, fill_f32);
+      return BALLAST_PRODUCT_KERNELS(bf16_fast, 128, bf16_2, 2, 0, fill_f32);
     case WeightType::kQ8_0: return BALLAST_BLOCK_KERNELS(q8_0);
     case WeightType::kQ4_0: return BALLAST_BLOCK_KERNELS(q4_0);
-    case WeightType::kQ4_1: return BALLAST_BLOCK_KERNELS(q4_1);
+    case WeightType::kQ4_1: return BALLAST_OFFSET_KERNELS(q4_1);
     case WeightType::kQ5_0: return BALLAST_BLOCK_KERNELS(q5_0);
-    case WeightType::kQ5_1: return BALLAST_BLOCK_KERNELS(q5_1);
-    case WeightType::kQ2K: return BALLAST_BLOCK_KERNELS(q2_k);
+    case WeightType::kQ5_1: return BALLAST_OFFSET_KERNELS(q5_1);
+    case WeightType::kQ2K: return BALLAST_PRODUCT_KERNELS(q2_k, 128, blocks_16, 2, 4, repack_q2_k);
     case WeightType::kQ3K: return BALLAST_BLOCK_KERNELS(q3_k);
-    case WeightType::kQ4K: return BALLAST_BLOCK_KERNELS(q4_k);
-    case WeightType::kQ5K: return BALLAST_BLOCK_KERNELS(q5_k);
+    case WeightType::kQ4K: return BALLAST_OFFSET_KERNELS(q4_k);
+    case WeightType::kQ5K: return BALLAST_OFFSET_KERNELS(q5_k);
     case WeightType::kQ6K: break;
   }
   return BALLAST_BLOCK_KERNELS(q6_k);
+#undef BALLAST_OFFSET_KERNELS
 #undef BALLAST_BLOCK_KERNELS
 #undef BALLAST_PRODUCT_KERNELS
 }
@@ -113,6 +119,8 @@ Result<FastWeight> fast_weight(Context& context, const Param& weight, uint64_t k
 // ---------------------------------------------------------------- on tensor cores
 
 constexpr uint64_t kRowsOfRow = 4, kRowsOfTile = 16, kRowsOfWide = 32;
+// From so many outputs on, blocks of 64 rows of x and more are faster.
+constexpr uint64_t kOutputsOfMany = 150'000;
 constexpr uint64_t kStagedBytes = 40 << 10;
 
 uint64_t groups_of(uint64_t k) { return (k + kGroupTerms - 1) / kGroupTerms; }
@@ -139,16 +147,42 @@ Status launch_row(Context& context, const ProductKernels& kernels, Product& p) {
   return launch(context, kernels.row, grid, p);
 }
 
-Status launch_tiles(Context& context, const ProductKernels& kernels, Product& p) {
-  const uint64_t tiles = (p.m + 7) / 8, segments = segments_of(p.k);
+// Instructions of 64 outputs and many rows: Hopper's alone, and of code that is for it alone.
+bool has_warpgroups(const Context& context) {
+  return facts(context).major == 9 && facts(context).minor == 0 &&
+         kernel_architectures().find("sm_90a") != std::string_view::npos;
+}
+
+// Blocks of 64 rows of x where larger ones would leave multiprocessors without work for longer.
+Status launch_many(Context& context, const ProductKernels& kernels, const Product& p) {
+  const uint64_t across = (p.n + kManyOutputs - 1) / kManyOutputs;
+  const auto blocks = [&](uint64_t rows) { return across * ((p.m + rows - 1) / rows); };
+  const auto time = [&](uint64_t rows) {
+    return (blocks(rows) + facts(context).multiprocessors - 1) / facts(context).multiprocessors * rows;
+  };
+  const bool is_small = time(64) < time(kernels.most);
+  const uint32_t rows = is_small ? 64 : kernels.most;
+  const Grid grid{.grid = {blocks_for(blocks(rows), 1)},
+                  .block = {kManyThreads},
+                  .shared_bytes = many_shared_bytes(rows, kernels.parts, kernels.totals)};
+  return launch(context, is_small ? kernels.many_64 : kernels.many_most, grid, p);
+}
+
+// The parts of x, which must live until the launch.
+Result<Tensor> split_activations(Context& context, const ProductKernels& kernels, Product& p) {
+  const uint64_t sets = (p.m + kPartsRows - 1) / kPartsRows * groups_of(p.k), tiles = (p.m + 7) / 8;
   BALLAST_TRY(const Tensor parts,
-              context.workspace().make({tiles * 8 * groups_of(p.k) * kGroupTerms * kernels.parts * 2}, DType::kU8));
-  BALLAST_TRY(const Tensor scales, context.workspace().make({tiles * 8 * segments}, DType::kF32));
-  BALLAST_CHECK(launch(context, kernels.split, grid_over(p.m * segments * 32), CudaPointer{p.x}, device_address(parts),
-                       device_address(scales), p.m, p.k));
+              context.workspace().make({sets * parts_bytes(kernels.parts, kernels.totals)}, DType::kU8));
+  BALLAST_CHECK(launch(context, kernels.split, {.grid = {blocks_for(tiles * segments_of(p.k), 1)}, .block = {256}},
+                       CudaPointer{p.x}, device_address(parts), p.m, p.k));
   p.parts = address_of(device_address(parts));
-  p.scales = address_of(device_address(scales));
+  return parts;
+}
+
+Status launch_tiles(Context& context, const ProductKernels& kernels, Product& p) {
+  BALLAST_TRY(const Tensor parts, split_activations(context, kernels, p));
   const bool is_wide = p.m > kRowsOfTile;
+  if (is_wide && p.m * p.n >= kOutputsOfMany && has_warpgroups(context)) return launch_many(context, kernels, p);
   const Grid grid{.grid = {blocks_for(p.n, kTileRows), blocks_for(p.m, is_wide ? kRowsOfWide : kRowsOfTile)},
                   .block = {static_cast<uint32_t>(32 * kProductWarps)}};
   return launch(context, is_wide ? kernels.wide : kernels.tile, grid, p);

@@ -2,119 +2,28 @@
 //
 // One element of y is one chain of operations, whatever else is computed in the same pass:
 //   a term           x and the weight as one to three numbers of 16 bits each, whose products are exact in f32
-//   a segment        256 terms: fragments of 16 terms in ascending order, added up by tensor cores (of blocks: the sums
-//   of
-//                    whole numbers of 16 or 32 terms, times their scale, added up with fused multiply-add)
+//   a segment        256 terms: fragments of 16 terms in ascending order, added up by tensor cores (of blocks: the
+//                    sums of whole numbers of 16 or 32 terms, times their scale, added up with fused multiply-add)
 //   the element      the sums of segments, added in ascending order
 // A warp computes a segment for 16 outputs and 8 rows of x or more. Columns of a tensor core's operand do not meet, so
 // how many rows there are, and which, changes nothing. A block has 8 warps; as many of them as share an output's
-// segments take so many at a time, a round, and how many those are changes nothing either.
+// segments take so many at a time, a round, and how many those are changes nothing either. Products of many rows have
+// the same chains by other instructions, where there are such (products_many.cu).
 //
 // Each warp has the next four groups of 64 terms of its weights under way; the first are asked for before the kernel
 // waits for those that compute x.
-#include "products_formats.cuh"
+#include "products_parts.cuh"
 
 using namespace ballast::cuda;
 
 namespace {
 
 constexpr int kThreads = 32 * kProductWarps;
-constexpr int kGroupsOfSegment = kSegmentTerms / kGroupTerms;
 constexpr int kOutputStride = kTileRows + 4;  // of a column in shared memory: no bank is asked twice
 
-// ---------------------------------------------------------------- tensor cores
-template <bool kHalf>
-__device__ __forceinline__ void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  if constexpr (kHalf) {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, "
-        "%3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  } else {
-    asm volatile(
-        "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, "
-        "%2, %3};"
-        : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  }
-}
-
 // ---------------------------------------------------------------- activations in parts
-// f16 has few exponents: the terms of a segment are scaled by a power of two that brings the largest near the end of
-// its range. Terms that are 2^39 times smaller are lost then, and of others no more than 2^-22 of themselves.
-__device__ __forceinline__ int exponent_shift(float largest) {
-  const int exponent = static_cast<int>(__float_as_uint(largest) >> 23 & 255U);
-  if (largest == 0 || exponent == 255) return 0;
-  const int shift = 14 - (exponent - 127);
-  return shift > 100 ? 100 : shift;
-}
-__device__ __forceinline__ float power_of_two(int exponent) {
-  return __uint_as_float(static_cast<uint32_t>(127 + exponent) << 23);
-}
-
-// Two numbers of the parts that x and y are the sums of.
-template <typename Format>
-__device__ __forceinline__ uint32_t take_part(float& x, float& y) {
-  if constexpr (Format::kHalf) {
-    const __half2 pair = __floats2half2_rn(x, y);
-    x -= __low2float(pair);
-    y -= __high2float(pair);
-    return bits_of(pair);
-  } else {
-    const __nv_bfloat162 pair = __floats2bfloat162_rn(x, y);
-    x -= __low2float(pair);
-    y -= __high2float(pair);
-    return bits_of(pair);
-  }
-}
-
-// The eight terms of this lane in one segment of a row of x: those of group lane / 8, half lane / 4 % 2, as t = lane
-// % 4.
-template <typename Format>
-struct SegmentTerms {
-  float x[8];
-  float scale;  // what sums of the parts are to be multiplied by
-
-  __device__ __forceinline__ SegmentTerms(const float* row, uint64_t segment, uint64_t k) : scale(1) {
-    const uint32_t lane = threadIdx.x % 32, t = lane % 4;
-    const uint64_t half = segment * kSegmentTerms + lane / 4 * 32;
-    const uint64_t first = half + (Format::kBlock == 0 ? t * 8 : t * 4);
-    const uint64_t second = first + (Format::kBlock == 0 ? 4 : 16);
-    const bool is_there = first < k;
-    const float4 zero = make_float4(0, 0, 0, 0);
-    const float4 a = is_there ? *reinterpret_cast<const float4*>(row + first) : zero;
-    const float4 b = is_there ? *reinterpret_cast<const float4*>(row + second) : zero;
-    x[0] = a.x, x[1] = a.y, x[2] = a.z, x[3] = a.w;
-    x[4] = b.x, x[5] = b.y, x[6] = b.z, x[7] = b.w;
-    if constexpr (Format::kHalf) {
-      float largest = 0;
-#pragma unroll
-      for (const float value : x) largest = fmaxf(largest, fabsf(value));
-#pragma unroll
-      for (int offset = 16; offset > 0; offset /= 2) {
-        largest = fmaxf(largest, __shfl_xor_sync(0xFFFFFFFFU, largest, offset));
-      }
-      const int shift = exponent_shift(largest);
-      const float factor = power_of_two(shift);
-      scale = power_of_two(-shift);
-#pragma unroll
-      for (float& value : x) value *= factor;
-    }
-  }
-
-  // Part after part: words of eight terms.
-  __device__ __forceinline__ uint4 take() {
-    uint4 part;
-    part.x = take_part<Format>(x[0], x[1]);
-    part.y = take_part<Format>(x[2], x[3]);
-    part.z = take_part<Format>(x[4], x[5]);
-    part.w = take_part<Format>(x[6], x[7]);
-    return part;
-  }
-};
-
-// Where part p of half h of a group lies, for t = 0: `columns` times 4 runs of 16 bytes for each.
+// Of few rows, in shared memory: where part p of half h of a group lies, for t = 0, `columns` times 4 runs of 16 bytes
+// for each.
 template <typename Format>
 __device__ __forceinline__ uint64_t parts_at(uint64_t group, int p, int h, uint64_t columns) {
   return ((group * Format::kActivationParts + p) * 2 + h) * columns * 4;
@@ -136,34 +45,60 @@ __device__ __forceinline__ void split_segment(const float* row, uint64_t segment
   if (lane.index == 0) *scale = terms.scale;
 }
 
-// A warp a segment of a row, for products of many rows: [tiles of 8 rows][groups][parts, halves][8][4][16 bytes].
-template <typename Format>
-__device__ void split_rows(const float* x, uint4* parts, float* scales, uint64_t m, uint64_t k) {
-  begin_kernel();
-  const uint64_t segments = (k + kSegmentTerms - 1) / kSegmentTerms, groups = (k + kGroupTerms - 1) / kGroupTerms;
-  const uint64_t index = first_index() / 32;
-  if (index >= m * segments) return;
-  const uint64_t row = index / segments, segment = index % segments, tile = row / 8, column = row % 8;
-  uint4* tile_parts = parts + tile * parts_at<Format>(groups, 0, 0, 8);
-  split_segment<Format>(x + row * k, segment, k, segment * kGroupsOfSegment, 8, column, tile_parts,
-                        scales + (tile * segments + segment) * 8 + column);
+// The sums of the parts of a lane's eight terms with the three lanes beside it: of 32 terms, or two of 16. As products
+// with ones, in the order that products have. Lane t < 4 has those of group t of the segment, half h in c[..][h].
+template <typename Format, int kTotals>
+__device__ __forceinline__ void sum_parts(const uint4 (&words)[Format::kActivationParts], float (&c)[2][4]) {
+  const uint32_t ones[1][4] = {{0x3C003C00U, 0x3C003C00U, 0x3C003C00U, 0x3C003C00U}};
+  multiply_parts<Format>(c[0], ones, words, 0);
+  multiply_parts<Format>(c[kTotals == 4 ? 1 : 0], ones, words, 1);
 }
 
-// ---------------------------------------------------------------- a warp's sums
-template <typename Format>
-__device__ __forceinline__ void multiply_parts(float (&c)[4], const uint32_t (&a)[Format::kWeightParts][4],
-                                               const uint4 (&b)[Format::kActivationParts], int q) {
-  // The smallest products first.
+// A block a segment of 8 rows, to what products_parts.cuh describes; behind the last row of a tile there are zeros.
+// kTotals: sums of parts that are wanted for each group.
+template <typename Format, int kTotals>
+__device__ __forceinline__ void split_rows(const float* x, uint8_t* parts, uint64_t m, uint64_t k) {
+  using Layout = PartsLayout<Format::kActivationParts, kTotals>;
+  constexpr uint32_t kHalves = Format::kActivationParts * 2;
+  // Each half with 16 bytes to spare: no bank is asked more than twice.
+  __shared__ uint4 staged[kGroupsOfSegment * kHalves][Layout::kHalfBytes / 16 + 1];
+  begin_kernel();
+  const Lane lane;
+  const uint64_t segments = (k + kSegmentTerms - 1) / kSegmentTerms, groups = (k + kGroupTerms - 1) / kGroupTerms;
+  const uint64_t segment = blockIdx.x % segments, first_row = blockIdx.x / segments * 8;
+  const uint32_t tile = first_row % kPartsRows / 8, column = threadIdx.x / 32;
+  const uint64_t row = first_row + column, first_group = segment * kGroupsOfSegment, left = groups - first_group;
+  const uint32_t count = left < kGroupsOfSegment ? static_cast<uint32_t>(left) : kGroupsOfSegment;
+  SegmentTerms<Format> terms(x + row * k, segment, row < m ? k : 0);
+  uint4 words[Format::kActivationParts];
 #pragma unroll
-  for (int order = Format::kActivationParts - 1; order >= 0; --order) {
+  for (int p = 0; p < Format::kActivationParts; ++p) {
+    words[p] = terms.take();
+    uint32_t* to = reinterpret_cast<uint32_t*>(staged[lane.index / 8 * kHalves + p * 2 + lane.index / 4 % 2]);
 #pragma unroll
-    for (int w = Format::kWeightParts - 1; w >= 0; --w) {
-      const int p = order - w;
-      if (p >= 0) multiply<Format::kHalf>(c, a[w], word_of(b[p], 2 * q), word_of(b[p], 2 * q + 1));
+    for (int i = 0; i < 4; ++i) to[i * 32 + column * 4 + lane.t] = word_of(words[p], i);
+  }
+  uint8_t* const to = parts + Layout::at(first_row, groups, first_group);
+  float totals[2][4] = {};
+  if constexpr (kTotals != 0) sum_parts<Format, kTotals>(words, totals);
+  if (lane.index < count) {
+    uint8_t* const of_group = to + lane.index * Layout::kBytes;
+    reinterpret_cast<float*>(of_group + Layout::kScalesAt)[tile * 8 + column] = terms.scale;
+#pragma unroll
+    for (int i = 0; i < kTotals; ++i) {
+      const float total = kTotals == 4 ? totals[i % 2][i / 2] : totals[0][i];
+      reinterpret_cast<float*>(of_group + Layout::kTotalsAt)[(tile * kTotals + i) * 8 + column] = total;
     }
+  }
+  __syncthreads();
+  constexpr uint32_t kOfGroup = Layout::kTileBytes / 16, kOfHalf = Layout::kHalfBytes / 16;
+  for (uint32_t i = threadIdx.x; i < count * kOfGroup; i += kThreads) {
+    uint8_t* const of_group = to + i / kOfGroup * Layout::kBytes + tile * Layout::kTileBytes;
+    reinterpret_cast<uint4*>(of_group)[i % kOfGroup] = staged[i / kOfHalf][i % kOfHalf];
   }
 }
 
+// ---------------------------------------------------------------- a warp's sums
 // sums += scale * c + offset * (the sum of the activations), for the rows g and g + 8.
 template <typename Format>
 __device__ __forceinline__ void add_block(float (&sums)[4], const float (&c)[4], const float (&total)[4],
@@ -270,8 +205,11 @@ struct Multiplier {
         const uint64_t at = parts_at<Format>(group - first_segment * kGroupsOfSegment, part, h, p.m);
         b[part] = staged[at + column * 4 + lane.t];
       } else {
-        const uint4* from = reinterpret_cast<const uint4*>(p.parts) + column / 8 * parts_at<Format>(groups, 0, 0, 8);
-        b[part] = from[parts_at<Format>(group, part, h, 8) + lane.index];
+        using Layout = PartsOf<Format>;
+        const uint32_t at = column % kPartsRows / 8 * Layout::kTileBytes + (part * 2 + h) * Layout::kHalfBytes;
+        const uint8_t* from = reinterpret_cast<const uint8_t*>(p.parts) + Layout::at(column, groups, group) + at;
+        const uint32_t* words = reinterpret_cast<const uint32_t*>(from) + lane.index;
+        b[part] = make_uint4(words[0], words[32], words[64], words[96]);
       }
     }
   }
@@ -296,8 +234,11 @@ struct Multiplier {
     if constexpr (!Format::kHalf) return 1;
     if (first_column + 8 * tile + column_of_tile >= p.m) return 1;
     if constexpr (kSplits) return staged_scales[(segment - first_segment) * 8 + column_of_tile];
-    const float* scales = reinterpret_cast<const float*>(p.scales);
-    return scales[((first_column / 8 + tile) * segments + segment) * 8 + column_of_tile];
+    using Layout = PartsOf<Format>;
+    const uint64_t column = first_column + 8 * tile + column_of_tile;
+    const uint8_t* from = reinterpret_cast<const uint8_t*>(p.parts) + Layout::kScalesAt;
+    from += Layout::at(column, groups, segment * kGroupsOfSegment);
+    return reinterpret_cast<const float*>(from)[column % kPartsRows];
   }
 
   // [8 * kTiles columns][kOutputStride] of this warp's segment.
@@ -313,16 +254,6 @@ struct Multiplier {
     }
   }
 };
-
-// Element `i` of the block's [columns, 16 rows].
-__device__ __forceinline__ void finish_output(const Product& p, uint64_t column, uint64_t row, float sum) {
-  if (column >= p.m || row >= p.n) return;
-  const uint64_t at = column * p.n + row;
-  sum += value_or(reinterpret_cast<const uint8_t*>(p.bias), p.bias_type, row, 0);
-  sum = bent(p.bend, sum);
-  if (p.residual != 0) sum += reinterpret_cast<const float*>(p.residual)[at];
-  reinterpret_cast<float*>(p.y)[at] = sum;
-}
 
 template <typename Format, int kTiles, bool kSplits>
 __device__ __forceinline__ void run_product(const Product& p) {
@@ -575,19 +506,20 @@ BALLAST_BLOCK_PRODUCT(q6_k, Q6KFormat)
 #undef BALLAST_BLOCK_PRODUCT
 #undef BALLAST_PRODUCT
 
-// By how operands are split, not by type: blocks, f16, bf16 in two and in three parts (f32 too).
-__global__ void split_activations_blocks(const float* x, uint4* parts, float* scales, uint64_t m, uint64_t k) {
-  split_rows<Q8_0Format>(x, parts, scales, m, k);
-}
-__global__ void split_activations_f16(const float* x, uint4* parts, float* scales, uint64_t m, uint64_t k) {
-  split_rows<F16Format>(x, parts, scales, m, k);
-}
-__global__ void split_activations_bf16_2(const float* x, uint4* parts, float* scales, uint64_t m, uint64_t k) {
-  split_rows<BF16FastFormat>(x, parts, scales, m, k);
-}
-__global__ void split_activations_bf16_3(const float* x, uint4* parts, float* scales, uint64_t m, uint64_t k) {
-  split_rows<BF16ExactFormat>(x, parts, scales, m, k);
-}
+// By how operands are split, not by type: blocks, without sums and with those of 32 and of 16 terms, f16, bf16 in two
+// and in three parts (f32 too).
+#define BALLAST_SPLIT(name, Format, totals)                                              \
+  __global__ void __launch_bounds__(kThreads)                                            \
+      split_activations_##name(const float* x, uint8_t* parts, uint64_t m, uint64_t k) { \
+    split_rows<Format, totals>(x, parts, m, k);                                          \
+  }
+BALLAST_SPLIT(blocks, Q8_0Format, 0)
+BALLAST_SPLIT(blocks_32, Q8_0Format, 2)
+BALLAST_SPLIT(blocks_16, Q8_0Format, 4)
+BALLAST_SPLIT(f16, F16Format, 0)
+BALLAST_SPLIT(bf16_2, BF16FastFormat, 0)
+BALLAST_SPLIT(bf16_3, BF16ExactFormat, 0)
+#undef BALLAST_SPLIT
 
 // One thread an output: terms in ascending order, f32 with fused multiply-add.
 __global__ void product_plain(const __grid_constant__ PlainProduct p) {
