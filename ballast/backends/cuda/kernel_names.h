@@ -43,10 +43,16 @@
   X(products_many, product_f32_many_64) X(products_many, product_f16_many_64) X(products_many, product_f16_many_128) \
   X(products_many, product_bf16_fast_many_64) X(products_many, product_bf16_fast_many_128) \
   X(products_many, product_bf16_exact_many_64) X(products_many, product_bf16_exact_many_128) \
-  X(products_many, product_q8_0_many_64) X(products_many, product_q4_0_many_64) X(products_many, product_q4_1_many_64) \
-  X(products_many, product_q5_0_many_64) X(products_many, product_q5_1_many_64) X(products_many, product_q2_k_many_64) \
-  X(products_many, product_q3_k_many_64) X(products_many, product_q4_k_many_64) X(products_many, product_q5_k_many_64) \
-  X(products_many, product_q6_k_many_64)
+  X(products_many, product_q8_0_many_64) X(products_many, product_q8_0_many_128) \
+  X(products_many, product_q4_0_many_64) X(products_many, product_q4_0_many_128) \
+  X(products_many, product_q4_1_many_64) X(products_many, product_q4_1_many_128) \
+  X(products_many, product_q5_0_many_64) X(products_many, product_q5_0_many_128) \
+  X(products_many, product_q5_1_many_64) X(products_many, product_q5_1_many_128) \
+  X(products_many, product_q2_k_many_64) X(products_many, product_q2_k_many_128) \
+  X(products_many, product_q3_k_many_64) X(products_many, product_q3_k_many_128) \
+  X(products_many, product_q4_k_many_64) X(products_many, product_q4_k_many_128) \
+  X(products_many, product_q5_k_many_64) X(products_many, product_q5_k_many_128) \
+  X(products_many, product_q6_k_many_64) X(products_many, product_q6_k_many_128)
 // clang-format on
 
 namespace ballast::cuda {

@@ -36,8 +36,8 @@ ProductKernels kernels_for(WeightType type, Numerics numerics) {
         Kernel::product_##name##_many_64, Kernel::product_##name##_many_##most, most,           \
         Kernel::split_activations_##split, parts, totals, Kernel::repack                        \
   }
-#define BALLAST_BLOCK_KERNELS(name) BALLAST_PRODUCT_KERNELS(name, 64, blocks, 2, 0, repack_##name)
-#define BALLAST_OFFSET_KERNELS(name) BALLAST_PRODUCT_KERNELS(name, 64, blocks_32, 2, 2, repack_##name)
+#define BALLAST_BLOCK_KERNELS(name) BALLAST_PRODUCT_KERNELS(name, 128, blocks, 2, 0, repack_##name)
+#define BALLAST_OFFSET_KERNELS(name) BALLAST_PRODUCT_KERNELS(name, 128, blocks_32, 2, 2, repack_##name)
   switch (type) {
     case WeightType::kF32: return BALLAST_PRODUCT_KERNELS(f32, 64, bf16_3, 3, 0, fill_f32);
     case WeightType::kF16: return BALLAST_PRODUCT_KERNELS(f16, 128, f16, 2, 0, fill_f32);
@@ -49,7 +49,7 @@ ProductKernels kernels_for(WeightType type, Numerics numerics) {
     case WeightType::kQ4_1: return BALLAST_OFFSET_KERNELS(q4_1);
     case WeightType::kQ5_0: return BALLAST_BLOCK_KERNELS(q5_0);
     case WeightType::kQ5_1: return BALLAST_OFFSET_KERNELS(q5_1);
-    case WeightType::kQ2K: return BALLAST_PRODUCT_KERNELS(q2_k, 64, blocks_16, 2, 4, repack_q2_k);
+    case WeightType::kQ2K: return BALLAST_PRODUCT_KERNELS(q2_k, 128, blocks_16, 2, 4, repack_q2_k);
     case WeightType::kQ3K: return BALLAST_BLOCK_KERNELS(q3_k);
     case WeightType::kQ4K: return BALLAST_OFFSET_KERNELS(q4_k);
     case WeightType::kQ5K: return BALLAST_OFFSET_KERNELS(q5_k);
