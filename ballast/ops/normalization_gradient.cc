@@ -6,7 +6,7 @@ namespace ballast::ops {
 namespace {
 
 // Layer norm, or with `beta` invalid and `is_rms` the RMS form.
-struct NormStep {
+struct NormGradient {
   Param gamma, beta;
   bool is_rms, to_gamma, to_beta;
   float eps, shift;
@@ -28,12 +28,12 @@ struct NormStep {
 
 void LayerNormArgs::record(Tape& tape, const Tensor& y) const {
   if (!tape.follows(x) && !tape.follows(gamma) && !tape.follows(beta)) return;
-  tape.record(y, NormStep{gamma, beta, false, tape.follows(gamma), tape.follows(beta), eps, 0, x, tape.input(x)});
+  tape.record(y, NormGradient{gamma, beta, false, tape.follows(gamma), tape.follows(beta), eps, 0, x, tape.input(x)});
 }
 
 void RmsNormArgs::record(Tape& tape, const Tensor& y) const {
   if (!tape.follows(x) && !tape.follows(gamma)) return;
-  tape.record(y, NormStep{gamma, Param(), true, tape.follows(gamma), false, eps, shift, x, tape.input(x)});
+  tape.record(y, NormGradient{gamma, Param(), true, tape.follows(gamma), false, eps, shift, x, tape.input(x)});
 }
 
 }  // namespace ballast::ops

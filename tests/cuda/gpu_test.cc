@@ -4,16 +4,21 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <limits>
 #include <span>
+#include <utility>
+#include <vector>
 
 #include "ballast/backends/cuda/launch.h"
 #include "ballast/device/host_values.h"
 #include "tests/support/ops_testing.h"
+#include "tests/support/random_blocks.h"
 #include "tests/support/recorded_models.h"
+#include "tests/support/same_bits.h"
 #include "tests/support/whole_past.h"
 
 namespace ballast::testing {
@@ -218,6 +223,80 @@ TEST_F(Gpu, HasParametersOnceForAllQueues) {
   ASSERT_TRUE(a) << a.error().message;
   ASSERT_TRUE(b) << b.error().message;
   EXPECT_EQ(a->address + 4096, b->address);
+}
+
+// ---------------------------------------------------------------- products
+MemoryParam random_weight(DType dtype, uint64_t n, uint64_t k) {
+  if (!is_block(dtype)) return make_param("w", dtype, {n, k}, random_values(3, n * k));
+  MemoryParam param;
+  param.info.name = "w";
+  param.info.dtype = dtype;
+  param.info.shape = {n, k};
+  param.payload = random_blocks(dtype, n * k, 3);
+  param.info.byte_size = param.payload.size();
+  return param;
+}
+
+struct ProductShape {
+  uint64_t k, n;
+  bool has_ends;  // bias, activation, residual
+};
+
+// Rows [first, first + count) of values that have `width` of them in each.
+Tensor some_rows(Lab& lab, const std::vector<double>& values, uint64_t first, uint64_t count, uint64_t width) {
+  const auto begin = values.begin() + static_cast<std::ptrdiff_t>(first * width);
+  return lab.tensor({begin, begin + static_cast<std::ptrdiff_t>(count * width)}, {count, width});
+}
+
+// Numbers of rows have kernels of their own, down to other instructions of the tensor cores: all must agree.
+void expect_rows_as_alone(DType dtype, Numerics numerics, const ProductShape& shape) {
+  constexpr uint64_t kRows = 301;
+  const auto& [k, n, has_ends] = shape;
+  Lab lab(*find_backend("cuda"));
+  lab.context.numerics = numerics;
+  const auto store =
+      make_store({random_weight(dtype, n, k), make_param("bias", DType::kF32, {n}, random_values(5, n))});
+  const Param weight = param_of(*store, "w"), bias = param_of(*store, "bias");
+  std::vector<double> x = random_values(7, kRows * k);
+  for (size_t i = 0; i < x.size(); ++i) x[i] = std::ldexp(x[i], static_cast<int>(i * 7919 % 13) - 6);
+  const std::vector<double> residual = random_values(9, kRows * n);
+  const auto products = [&](uint64_t first, uint64_t count) {
+    const Tensor added = some_rows(lab, residual, first, count, n);
+    ops::LinearOptions options{.layout = WeightLayout::kOutIn};
+    if (shape.has_ends) {
+      options.bias = &bias;
+      options.activation = Activation::kSilu;
+      options.residual = &added;
+    }
+    const auto y = ops::linear(lab.context, some_rows(lab, x, first, count, k), weight, options);
+    EXPECT_TRUE(y) << y.error().message;
+    const auto values = HostValues<float>::of(*y);
+    EXPECT_TRUE(values) << values.error().message;
+    return std::vector<float>(values->begin(), values->end());
+  };
+  const std::vector<float> all = products(0, kRows);
+  const std::pair<uint64_t, uint64_t> some[] = {{0, 1},  {300, 1},  {7, 3},   {40, 4},    {13, 16},
+                                                {9, 17}, {100, 64}, {33, 65}, {200, 101}, {1, 300}};
+  for (const auto& [first, count] : some) {
+    const std::span<const float> among(all.data() + first * shape.n, count * shape.n);
+    EXPECT_TRUE(same_bits(products(first, count), among)) << count << " rows from " << first << " on, of " << shape.k;
+  }
+}
+
+TEST_F(Gpu, GivesARowTheSameBitsAloneAndAmongOthers) {
+  std::vector<DType> types = dequantizable_types();
+  types.insert(types.end(), {DType::kF32, DType::kF16, DType::kBF16});
+  for (const DType dtype : types) {
+    SCOPED_TRACE(dtype_name(dtype));
+    const uint64_t block = is_block(dtype) ? dtype_info(dtype).block_elements : 1;
+    // Whole segments of 256 terms and many outputs; less, and a number of outputs that is odd.
+    const ProductShape shapes[] = {{1280, 3500, false}, {1000 - 1000 % block, 603, true}};
+    for (const ProductShape& shape : shapes) {
+      for (const Numerics numerics : {Numerics::kFast, Numerics::kExact}) {
+        expect_rows_as_alone(dtype, numerics, shape);
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -92,7 +92,7 @@ void add_elementwise(Cases& cases) {
 struct Product {
   uint64_t m, k, n;
 };
-constexpr std::array<Product, 14> kProducts = {{{0, 3, 4},
+constexpr std::array<Product, 15> kProducts = {{{0, 3, 4},
                                                 {3, 4, 0},
                                                 {3, 0, 5},
                                                 {1, 1, 1},
@@ -105,7 +105,8 @@ constexpr std::array<Product, 14> kProducts = {{{0, 3, 4},
                                                 {7, 33, 15},
                                                 {13, 48, 1},
                                                 {17, 31, 129},
-                                                {33, 300, 47}}};
+                                                {33, 300, 47},
+                                                {133, 264, 70}}};
 
 struct Epilogue {
   std::string_view name;
@@ -164,8 +165,8 @@ void add_products(Cases& cases) {
 }
 
 // Shapes whose rows can be whole blocks.
-constexpr std::array<Product, 7> kOutInBlocks = {
-    {{1, 256, 1}, {1, 768, 33}, {3, 512, 17}, {19, 256, 40}, {1, 160, 21}, {9, 32, 7}, {5, 96, 64}}};
+constexpr std::array<Product, 8> kOutInBlocks = {
+    {{1, 256, 1}, {1, 768, 33}, {3, 512, 17}, {19, 256, 40}, {1, 160, 21}, {9, 32, 7}, {5, 96, 64}, {133, 512, 70}}};
 constexpr std::array<Product, 3> kInOutBlocks = {{{1, 7, 256}, {3, 40, 512}, {9, 5, 96}}};
 
 void add_block_products(Cases& cases) {

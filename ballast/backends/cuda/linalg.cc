@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ballast/backends/cuda/families.h"
+#include "ballast/backends/cuda/kernel_image.h"
 #include "ballast/backends/cuda/kernels/arguments.h"
 #include "ballast/backends/cuda/product.h"
 
@@ -19,38 +20,43 @@ using namespace ops;  // NOLINT: implementations speak of functionals and little
 // ---------------------------------------------------------------- kernels by type
 
 struct ProductKernels {
-  Kernel row, tile, wide;  // for kRowsOfRow rows of x, kRowsOfTile, and more
+  Kernel row, tile, wide;     // for kRowsOfRow rows of x, kRowsOfTile, and more
+  Kernel many_64, many_most;  // for more rows, 64 or `most` rows a block
+  uint32_t most;
   Kernel split;
-  uint32_t parts;  // that x is split into
-  Kernel repack;   // of blocks alone
+  uint32_t parts;   // that x is split into
+  uint32_t totals;  // sums of those parts that split makes for each group of terms
+  Kernel repack;    // of blocks alone
 };
 
 ProductKernels kernels_for(WeightType type, Numerics numerics) {
-#define BALLAST_PRODUCT_KERNELS(name, split, parts, repack)                                                           \
-  {                                                                                                                   \
-    Kernel::product_##name##_row, Kernel::product_##name##_tile, Kernel::product_##name##_wide, Kernel::split, parts, \
-        Kernel::repack                                                                                                \
+#define BALLAST_PRODUCT_KERNELS(name, most, split, parts, totals, repack)                       \
+  {                                                                                             \
+    Kernel::product_##name##_row, Kernel::product_##name##_tile, Kernel::product_##name##_wide, \
+        Kernel::product_##name##_many_64, Kernel::product_##name##_many_##most, most,           \
+        Kernel::split_activations_##split, parts, totals, Kernel::repack                        \
   }
-#define BALLAST_BLOCK_KERNELS(name) BALLAST_PRODUCT_KERNELS(name, split_activations_blocks, 2, repack_##name)
+#define BALLAST_BLOCK_KERNELS(name) BALLAST_PRODUCT_KERNELS(name, 128, blocks, 2, 0, repack_##name)
+#define BALLAST_OFFSET_KERNELS(name) BALLAST_PRODUCT_KERNELS(name, 128, blocks_32, 2, 2, repack_##name)
   switch (type) {
-    case WeightType::kF32: return BALLAST_PRODUCT_KERNELS(f32, split_activations_bf16_3, 3, fill_f32);
-    case WeightType::kF16: return BALLAST_PRODUCT_KERNELS(f16, split_activations_f16, 2, fill_f32);
+    case WeightType::kF32: return BALLAST_PRODUCT_KERNELS(f32, 64, bf16_3, 3, 0, fill_f32);
+    case WeightType::kF16: return BALLAST_PRODUCT_KERNELS(f16, 128, f16, 2, 0, fill_f32);
     case WeightType::kBF16:
-      if (numerics == Numerics::kExact)
-        return BALLAST_PRODUCT_KERNELS(bf16_exact, split_activations_bf16_3, 3, fill_f32);
-      return BALLAST_PRODUCT_KERNELS(bf16_fast, split_activations_bf16_2, 2, fill_f32);
+      if (numerics == Numerics::kExact) return BALLAST_PRODUCT_KERNELS(bf16_exact, 128, bf16_3, 3, 0, fill_f32);
+      return BALLAST_PRODUCT_KERNELS(bf16_fast, 128, bf16_2, 2, 0, fill_f32);
     case WeightType::kQ8_0: return BALLAST_BLOCK_KERNELS(q8_0);
     case WeightType::kQ4_0: return BALLAST_BLOCK_KERNELS(q4_0);
-    case WeightType::kQ4_1: return BALLAST_BLOCK_KERNELS(q4_1);
+    case WeightType::kQ4_1: return BALLAST_OFFSET_KERNELS(q4_1);
     case WeightType::kQ5_0: return BALLAST_BLOCK_KERNELS(q5_0);
-    case WeightType::kQ5_1: return BALLAST_BLOCK_KERNELS(q5_1);
-    case WeightType::kQ2K: return BALLAST_BLOCK_KERNELS(q2_k);
+    case WeightType::kQ5_1: return BALLAST_OFFSET_KERNELS(q5_1);
+    case WeightType::kQ2K: return BALLAST_PRODUCT_KERNELS(q2_k, 128, blocks_16, 2, 4, repack_q2_k);
     case WeightType::kQ3K: return BALLAST_BLOCK_KERNELS(q3_k);
-    case WeightType::kQ4K: return BALLAST_BLOCK_KERNELS(q4_k);
-    case WeightType::kQ5K: return BALLAST_BLOCK_KERNELS(q5_k);
+    case WeightType::kQ4K: return BALLAST_OFFSET_KERNELS(q4_k);
+    case WeightType::kQ5K: return BALLAST_OFFSET_KERNELS(q5_k);
     case WeightType::kQ6K: break;
   }
   return BALLAST_BLOCK_KERNELS(q6_k);
+#undef BALLAST_OFFSET_KERNELS
 #undef BALLAST_BLOCK_KERNELS
 #undef BALLAST_PRODUCT_KERNELS
 }
@@ -115,6 +121,8 @@ Result<FastWeight> fast_weight(Context& context, const Param& weight, uint64_t k
 // ---------------------------------------------------------------- on tensor cores
 
 constexpr uint64_t kRowsOfRow = 4, kRowsOfTile = 16, kRowsOfWide = 32;
+// From so many outputs on, blocks of 64 rows of x and more are faster.
+constexpr uint64_t kOutputsOfMany = 150'000;
 
 uint64_t groups_of(uint64_t k) { return (k + kGroupTerms - 1) / kGroupTerms; }
 uint64_t segments_of(uint64_t k) { return (k + kSegmentTerms - 1) / kSegmentTerms; }
@@ -123,16 +131,43 @@ uint64_t segments_of(uint64_t k) { return (k + kSegmentTerms - 1) / kSegmentTerm
 static_assert(static_cast<uint32_t>(Bend::kSilu) == static_cast<uint32_t>(Activation::kSilu) &&
               static_cast<uint32_t>(Bend::kGeluErf) == static_cast<uint32_t>(Activation::kGeluErf));
 
-Status launch_tiles(Context& context, const ProductKernels& kernels, Product& p) {
-  const uint64_t tiles = (p.m + 7) / 8, segments = segments_of(p.k);
+// Instructions of 64 outputs and many rows: Hopper's alone, and of code that is for it alone.
+bool has_warpgroups(const Context& context) {
+  return facts(context).major == 9 && facts(context).minor == 0 &&
+         kernel_architectures().find("sm_90a") != std::string_view::npos;
+}
+
+// Blocks of 64 rows of x where larger ones would leave multiprocessors without work for longer; a small one takes three
+// quarters of a large one's time.
+Status launch_many(Context& context, const ProductKernels& kernels, const Product& p) {
+  const uint64_t across = (p.n + kManyOutputs - 1) / kManyOutputs;
+  const auto blocks = [&](uint64_t rows) { return across * ((p.m + rows - 1) / rows); };
+  const auto rounds = [&](uint64_t rows) {
+    return (blocks(rows) + facts(context).multiprocessors - 1) / facts(context).multiprocessors;
+  };
+  const bool is_small = 3 * rounds(64) < 4 * rounds(kernels.most);
+  const uint32_t rows = is_small ? 64 : kernels.most;
+  const Grid grid{.grid = {blocks_for(blocks(rows), 1)},
+                  .block = {kManyThreads},
+                  .shared_bytes = many_shared_bytes(rows, kernels.parts, kernels.totals)};
+  return launch(context, is_small ? kernels.many_64 : kernels.many_most, grid, p);
+}
+
+// The parts of x, which must live until the launch.
+Result<Tensor> split_activations(Context& context, const ProductKernels& kernels, Product& p) {
+  const uint64_t sets = (p.m + kPartsRows - 1) / kPartsRows * groups_of(p.k), tiles = (p.m + 7) / 8;
   BALLAST_TRY(const Tensor parts,
-              context.workspace().make({tiles * 8 * groups_of(p.k) * kGroupTerms * kernels.parts * 2}, DType::kU8));
-  BALLAST_TRY(const Tensor scales, context.workspace().make({tiles * 8 * segments}, DType::kF32));
-  BALLAST_CHECK(launch(context, kernels.split, grid_over(p.m * segments * 32), CudaPointer{p.x}, device_address(parts),
-                       device_address(scales), p.m, p.k));
+              context.workspace().make({sets * parts_bytes(kernels.parts, kernels.totals)}, DType::kU8));
+  BALLAST_CHECK(launch(context, kernels.split, {.grid = {blocks_for(tiles * segments_of(p.k), 1)}, .block = {256}},
+                       CudaPointer{p.x}, device_address(parts), p.m, p.k));
   p.parts = address_of(device_address(parts));
-  p.scales = address_of(device_address(scales));
+  return parts;
+}
+
+Status launch_tiles(Context& context, const ProductKernels& kernels, Product& p) {
+  BALLAST_TRY(const Tensor parts, split_activations(context, kernels, p));
   const bool is_wide = p.m > kRowsOfTile;
+  if (is_wide && p.m * p.n >= kOutputsOfMany && has_warpgroups(context)) return launch_many(context, kernels, p);
   const Grid grid{.grid = {blocks_for(p.n, kTileRows), blocks_for(p.m, is_wide ? kRowsOfWide : kRowsOfTile)},
                   .block = {static_cast<uint32_t>(32 * kProductWarps)}};
   return launch(context, is_wide ? kernels.wide : kernels.tile, grid, p);
@@ -198,38 +233,45 @@ Status launch_row(Context& context, const ProductKernels& kernels, RowProduct& p
 }
 
 // ---------------------------------------------------------------- of any number of rows
-struct Ends {
-  VectorWeight bias;
-  DeviceAddress residual;
-};
+Result<ProductEnds> ends_of(Context& context, const Param& weight, const LinearOptions& options, const Tensor& y) {
+  BALLAST_TRY(const VectorWeight bias, vector_weight(context, options.bias));
+  const auto [k, n] = size_of(weight, options.layout, options.rows);
+  return ProductEnds{.bias = address_of(bias.address),
+                     .residual = address_of(device_address_or_null(options.residual)),
+                     .y = address_of(device_address(y)),
+                     .m = y.count() / n,
+                     .n = n,
+                     .k = k,
+                     .bias_type = bias.type,
+                     .bend = static_cast<uint32_t>(options.activation)};
+}
+
+Status multiply_row(Context& context, const ProductKernels& kernels, const Tensor& x, const FastWeight& weight,
+                    const ProductEnds& ends) {
+  RowProduct p{.x = address_of(device_address(x)),
+               .y = ends.y,
+               .residual = ends.residual,
+               .m = ends.m,
+               .k = ends.k,
+               .part_count = 1};
+  p.parts[0] = {.weights = address_of(weight.address),
+                .bias = ends.bias,
+                .n = ends.n,
+                .row_bytes = weight.row_bytes,
+                .bias_type = ends.bias_type,
+                .bend = ends.bend};
+  return launch_row(context, kernels, p);
+}
 
 Status multiply_fast(Context& context, const Tensor& x, const Param& weight, const LinearOptions& options,
-                     const Ends& ends, const Tensor& y) {
-  const auto [k, n] = size_of(weight, options.layout, options.rows);
-  BALLAST_TRY(const FastWeight fast, fast_weight(context, weight, k, options));
+                     const ProductEnds& ends) {
+  BALLAST_TRY(const FastWeight fast, fast_weight(context, weight, ends.k, options));
   const ProductKernels kernels = kernels_for(*weight_type_of(weight.dtype()), context.numerics);
-  const uint64_t m = y.count() / n;
-  if (m <= kRowsOfRow) {
-    RowProduct row{.x = address_of(device_address(x)),
-                   .y = address_of(device_address(y)),
-                   .residual = ends.residual,
-                   .m = m,
-                   .k = k,
-                   .part_count = 1};
-    row.parts[0] = row_part(fast, ends.bias, n, options.activation);
-    return launch_row(context, kernels, row);
-  }
-  Product p{.x = address_of(device_address(x)),
-            .weights = address_of(fast.address),
-            .bias = address_of(ends.bias.address),
-            .residual = ends.residual,
-            .y = address_of(device_address(y)),
-            .m = m,
-            .n = n,
-            .k = k,
-            .row_bytes = fast.row_bytes,
-            .bias_type = ends.bias.type,
-            .bend = static_cast<uint32_t>(options.activation)};
+  if (ends.m <= kRowsOfRow) return multiply_row(context, kernels, x, fast, ends);
+  Product p{ends};
+  p.x = address_of(device_address(x));
+  p.weights = address_of(fast.address);
+  p.row_bytes = fast.row_bytes;
   return launch_tiles(context, kernels, p);
 }
 
@@ -245,26 +287,19 @@ Status launch_plain(Context& context, const PlainProduct& p) {
 }
 
 Status multiply_plain(Context& context, const Tensor& x, const Param& weight, const LinearOptions& options,
-                      const Ends& ends, const Tensor& y) {
-  const auto [k, n] = size_of(weight, options.layout, options.rows);
+                      const ProductEnds& ends) {
   WeightSpan span;
-  if (k != 0) {
+  if (ends.k != 0) {
     BALLAST_TRY(span, weights(context, weight, options.rows));
   }
-  return launch_plain(context, {.x = address_of(device_address(x)),
-                                .weights = address_of(span.address),
-                                .bias = address_of(ends.bias.address),
-                                .residual = ends.residual,
-                                .y = address_of(device_address(y)),
-                                .m = y.count() / n,
-                                .n = n,
-                                .k = k,
-                                .row_bytes = span.row_bytes,
-                                .batch = 1,
-                                .weight_type = static_cast<uint32_t>(*weight_type_of(weight.dtype())),
-                                .bias_type = ends.bias.type,
-                                .bend = static_cast<uint32_t>(options.activation),
-                                .in_out = static_cast<uint32_t>(options.layout == WeightLayout::kInOut)});
+  PlainProduct p{ends};
+  p.x = address_of(device_address(x));
+  p.weights = address_of(span.address);
+  p.row_bytes = span.row_bytes;
+  p.batch = 1;
+  p.weight_type = static_cast<uint32_t>(*weight_type_of(weight.dtype()));
+  p.in_out = static_cast<uint32_t>(options.layout == WeightLayout::kInOut);
+  return launch_plain(context, p);
 }
 
 // ---------------------------------------------------------------- functionals
@@ -294,19 +329,17 @@ Result<Tensor> run_matmul(Context& context, const MatmulArgs& args) {
   BALLAST_TRY(Tensor c, context.workspace().make(dims, args.a.dtype()));
   if (c.count() == 0) return c;
   const uint64_t m = args.a.dims().back(1), k = args.a.dims().back(), n = b.dims().back();
-  BALLAST_CHECK(launch_plain(context, {.x = address_of(device_address(args.a)),
-                                       .weights = address_of(device_address(b)),
-                                       .y = address_of(device_address(c)),
-                                       .m = m,
-                                       .n = n,
-                                       .k = k,
-                                       .row_bytes = n * sizeof(float),
-                                       .x_batch = m * k,
-                                       .weight_batch = k * n * sizeof(float),
-                                       .y_batch = m * n,
-                                       .batch = c.count() / (m * n),
-                                       .weight_type = static_cast<uint32_t>(WeightType::kF32),
-                                       .in_out = 1}));
+  PlainProduct p{{.y = address_of(device_address(c)), .m = m, .n = n, .k = k}};
+  p.x = address_of(device_address(args.a));
+  p.weights = address_of(device_address(b));
+  p.row_bytes = n * sizeof(float);
+  p.x_batch = m * k;
+  p.weight_batch = k * n * sizeof(float);
+  p.y_batch = m * n;
+  p.batch = c.count() / (m * n);
+  p.weight_type = static_cast<uint32_t>(WeightType::kF32);
+  p.in_out = 1;
+  BALLAST_CHECK(launch_plain(context, p));
   return c;
 }
 
@@ -382,13 +415,11 @@ bool supports_product(const Context& context, const Param& weight, const LinearO
 Result<Tensor> product(Context& context, const Tensor& x, const Param& weight, const LinearOptions& options) {
   BALLAST_TRY(Tensor y, context.workspace().make(product_dims(x, weight, options.layout, options.rows), x.dtype()));
   if (y.count() == 0) return y;
-  BALLAST_TRY(const VectorWeight bias, vector_weight(context, options.bias));
-  const Ends ends{bias, address_of(device_address_or_null(options.residual))};
-  const uint64_t k = size_of(weight, options.layout, options.rows).k;
-  if (has_fast_weight(weight, k, options)) {
-    BALLAST_CHECK(multiply_fast(context, x, weight, options, ends, y));
+  BALLAST_TRY(const ProductEnds ends, ends_of(context, weight, options, y));
+  if (has_fast_weight(weight, ends.k, options)) {
+    BALLAST_CHECK(multiply_fast(context, x, weight, options, ends));
   } else {
-    BALLAST_CHECK(multiply_plain(context, x, weight, options, ends, y));
+    BALLAST_CHECK(multiply_plain(context, x, weight, options, ends));
   }
   return y;
 }

@@ -26,18 +26,31 @@ struct Columns {
   uint32_t padding = 0;
 };
 
-// y[m, n] = bend(x[m, k] * weights + bias) + residual, by product_<type>_<how> (products.cu).
-struct Product {
-  DeviceAddress x = 0;         // f32
-  DeviceAddress parts = 0;     // of x: see split_activations_*; 0 where the kernel splits x itself
-  DeviceAddress scales = 0;    // of those parts
-  DeviceAddress weights = 0;   // plain types: [n, row_bytes]; blocks: as repack_<type> writes them
+// y[m, n] = bend(x[m, k] * weights + bias) + residual: what all products of activations with weights have.
+struct ProductEnds {
   DeviceAddress bias = 0;      // n values of bias_type; 0: none
   DeviceAddress residual = 0;  // f32 [m, n]; 0: none
   DeviceAddress y = 0;         // f32
   uint64_t m = 0, n = 0, k = 0;
-  uint64_t row_bytes = 0;
   uint32_t bias_type = 0, bend = 0;
+};
+
+// By product_<type>_<how> (products.cu, products_many.cu).
+struct Product : ProductEnds {
+  DeviceAddress x = 0;        // f32
+  DeviceAddress parts = 0;    // of x, as split_activations_* writes them
+  DeviceAddress weights = 0;  // plain types: [n, row_bytes]; blocks: as repack_<type> writes them
+  uint64_t row_bytes = 0;
+};
+
+// The same for weights of any type and layout, one after the other: weight [n, k], or [k, n] where in_out is not 0.
+struct PlainProduct : ProductEnds {
+  DeviceAddress x = 0, weights = 0;
+  uint64_t row_bytes = 0;  // of a weight
+  uint64_t x_batch = 0, weight_batch = 0,
+           y_batch = 0;  // elements, bytes, elements from one product of a batch to the next
+  uint64_t batch = 0;
+  uint32_t weight_type = 0, in_out = 0;
 };
 
 // One of the products of a RowProduct: n outputs, from column `column` of y on, by the blocks from first_block on.
@@ -73,17 +86,6 @@ struct RowProduct {
   RowPart parts[kParts] = {};
 };
 
-// The same for weights of any type and layout, one after the other: weight [n, k], or [k, n] where in_out is not 0.
-struct PlainProduct {
-  DeviceAddress x = 0, weights = 0, bias = 0, residual = 0, y = 0;
-  uint64_t m = 0, n = 0, k = 0;
-  uint64_t row_bytes = 0;  // of a weight
-  uint64_t x_batch = 0, weight_batch = 0,
-           y_batch = 0;  // elements, bytes, elements from one product of a batch to the next
-  uint64_t batch = 0;
-  uint32_t weight_type = 0, bias_type = 0, bend = 0, in_out = 0;
-};
-
 // What products agree on: bits depend on all of these.
 inline constexpr uint64_t kTileRows = 16;       // weights' rows that a warp multiplies
 inline constexpr uint64_t kGroupTerms = 64;     // terms that are loaded at once
@@ -94,6 +96,26 @@ inline constexpr uint64_t kProductWarps = 8;    // of a block
 constexpr uint64_t packed_group_bytes(uint32_t type) {
   constexpr uint64_t kBytes[] = {0, 0, 0, 1088, 576, 640, 704, 768, 384, 512, 640, 768, 896};
   return kBytes[type];
+}
+
+// Of 64 rows of x and one group of terms, what split_activations_* writes: parts, of which there are 2 or 3, then
+// scales, then the sums of parts of 16 or 32 terms each where weights have offsets.
+inline constexpr uint32_t kPartsRows = 64;
+constexpr uint32_t parts_bytes(uint32_t parts, uint32_t totals) {
+  return kPartsRows * (kGroupTerms * 2 * parts + 4 + 4 * totals);
+}
+
+// How a block of products of many rows works (products_many.cu): two groups of four warps multiply 64 outputs each with
+// 64 or 128 rows of x, and a third copies parts of x into one stage of shared memory after the other.
+inline constexpr uint32_t kManyThreads = 3 * 128;
+inline constexpr uint32_t kManyOutputs = 128;
+constexpr uint32_t many_stages(uint32_t rows, uint32_t parts, uint32_t totals) {
+  const uint32_t fitting = (200 << 10) / (rows / kPartsRows * parts_bytes(parts, totals));
+  return fitting < 8 ? fitting : 8;
+}
+// Stages, and their barriers.
+constexpr uint32_t many_shared_bytes(uint32_t rows, uint32_t parts, uint32_t totals) {
+  return many_stages(rows, parts, totals) * (rows / kPartsRows * parts_bytes(parts, totals) + 16);
 }
 
 // ---------------------------------------------------------------- attention

@@ -2,39 +2,78 @@
 //
 // One element of y is one chain of operations, whatever else is computed in the same pass:
 //   a term           x and the weight as one to three numbers of 16 bits each, whose products are exact in f32
-//   a segment        256 terms: fragments of 16 terms in ascending order, added up by tensor cores (of blocks: the sums
-//   of
-//                    whole numbers of 16 or 32 terms, times their scale, added up with fused multiply-add)
+//   a segment        256 terms: fragments of 16 terms in ascending order, added up by tensor cores (of blocks: the
+//                    sums of whole numbers of 16 or 32 terms, times their scale, added up with fused multiply-add)
 //   the element      the sums of segments, added in ascending order
 // A warp computes a segment for 16 outputs and 8 rows of x or more. Columns of a tensor core's operand do not meet, so
 // how many rows there are, and which, changes nothing. The 8 warps of a block share an output's segments, so many at a
-// time, a round; where rows are few (products_row.cu), fewer of them do, which changes nothing either.
+// time, a round; where rows are few (products_row.cu), fewer of them do, which changes nothing either. Products of many
+// rows have the same chains by other instructions, where there are such (products_many.cu).
 //
 // Each warp has the next four groups of 64 terms of its weights under way; the first are asked for before the kernel
 // waits for those that compute x.
-#include "products_sums.cuh"
+#include "products_parts.cuh"
 
 using namespace ballast::cuda;
 
 namespace {
 
 // ---------------------------------------------------------------- activations in parts
-// A warp a segment of a row, for products of many rows: [tiles of 8 rows][groups][parts, halves][8][4][16 bytes].
-template <typename Format>
-__device__ void split_rows(const float* x, uint4* parts, float* scales, uint64_t m, uint64_t k) {
+// The sums of the parts of a lane's eight terms with the three lanes beside it: of 32 terms, or two of 16. As products
+// with ones, in the order that products have. Lane t < 4 has those of group t of the segment, half h in c[..][h].
+template <typename Format, int kTotals>
+__device__ __forceinline__ void sum_parts(const uint4 (&words)[Format::kActivationParts], float (&c)[2][4]) {
+  const uint32_t ones[1][4] = {{0x3C003C00U, 0x3C003C00U, 0x3C003C00U, 0x3C003C00U}};
+  multiply_parts<Format>(c[0], ones, words, 0);
+  multiply_parts<Format>(c[kTotals == 4 ? 1 : 0], ones, words, 1);
+}
+
+// A block a segment of 8 rows, to what products_parts.cuh describes; behind the last row of a tile there are zeros.
+// kTotals: sums of parts that are wanted for each group.
+template <typename Format, int kTotals>
+__device__ __forceinline__ void split_rows(const float* x, uint8_t* parts, uint64_t m, uint64_t k) {
+  using Layout = PartsLayout<Format::kActivationParts, kTotals>;
+  constexpr uint32_t kHalves = Format::kActivationParts * 2;
+  // Each half with 16 bytes to spare: no bank is asked more than twice.
+  __shared__ uint4 staged[kGroupsOfSegment * kHalves][Layout::kHalfBytes / 16 + 1];
   begin_kernel();
+  const Lane lane;
   const uint64_t segments = (k + kSegmentTerms - 1) / kSegmentTerms, groups = (k + kGroupTerms - 1) / kGroupTerms;
-  const uint64_t index = first_index() / 32;
-  if (index >= m * segments) return;
-  const uint64_t row = index / segments, segment = index % segments, tile = row / 8, column = row % 8;
-  const TermPlace<Format> place(static_cast<uint32_t>(segment), k);
+  const uint64_t segment = blockIdx.x % segments, first_row = blockIdx.x / segments * 8;
+  const uint32_t tile = first_row % kPartsRows / 8, column = threadIdx.x / 32;
+  const uint64_t row = first_row + column, first_group = segment * kGroupsOfSegment, left = groups - first_group;
+  const uint32_t count = left < kGroupsOfSegment ? static_cast<uint32_t>(left) : kGroupsOfSegment;
+  const TermPlace<Format> place(static_cast<uint32_t>(segment), row < m ? k : 0);
   const float* from = x + row * k;
   const float4 zero = make_float4(0, 0, 0, 0);
-  const float4 a = place.is_there ? *reinterpret_cast<const float4*>(from + place.first) : zero;
-  const float4 b = place.is_there ? *reinterpret_cast<const float4*>(from + place.second) : zero;
-  uint4* tile_parts = parts + tile * parts_at<Format>(groups, 0, 0, 8);
-  split_segment<Format>(a, b, segment, k, segment * kGroupsOfSegment, 8, column, tile_parts,
-                        scales + (tile * segments + segment) * 8 + column);
+  SegmentTerms<Format> terms(place.is_there ? *reinterpret_cast<const float4*>(from + place.first) : zero,
+                             place.is_there ? *reinterpret_cast<const float4*>(from + place.second) : zero);
+  uint4 words[Format::kActivationParts];
+#pragma unroll
+  for (int p = 0; p < Format::kActivationParts; ++p) {
+    words[p] = terms.take();
+    uint32_t* to = reinterpret_cast<uint32_t*>(staged[lane.index / 8 * kHalves + p * 2 + lane.index / 4 % 2]);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) to[i * 32 + column * 4 + lane.t] = word_of(words[p], i);
+  }
+  uint8_t* const to = parts + Layout::at(first_row, groups, first_group);
+  float totals[2][4] = {};
+  if constexpr (kTotals != 0) sum_parts<Format, kTotals>(words, totals);
+  if (lane.index < count) {
+    uint8_t* const of_group = to + lane.index * Layout::kBytes;
+    reinterpret_cast<float*>(of_group + Layout::kScalesAt)[tile * 8 + column] = terms.scale;
+#pragma unroll
+    for (int i = 0; i < kTotals; ++i) {
+      const float total = kTotals == 4 ? totals[i % 2][i / 2] : totals[0][i];
+      reinterpret_cast<float*>(of_group + Layout::kTotalsAt)[(tile * kTotals + i) * 8 + column] = total;
+    }
+  }
+  __syncthreads();
+  constexpr uint32_t kOfGroup = Layout::kTileBytes / 16, kOfHalf = Layout::kHalfBytes / 16;
+  for (uint32_t i = threadIdx.x; i < count * kOfGroup; i += kThreads) {
+    uint8_t* const of_group = to + i / kOfGroup * Layout::kBytes + tile * Layout::kTileBytes;
+    reinterpret_cast<uint4*>(of_group)[i % kOfGroup] = staged[i / kOfHalf][i % kOfHalf];
+  }
 }
 
 // ---------------------------------------------------------------- the kernel
@@ -77,8 +116,11 @@ struct Multiplier {
     for (int part = 0; part < Format::kActivationParts; ++part) {
       b[part] = make_uint4(0, 0, 0, 0);
       if (column >= p.m) continue;
-      const uint4* from = reinterpret_cast<const uint4*>(p.parts) + column / 8 * parts_at<Format>(groups, 0, 0, 8);
-      b[part] = from[parts_at<Format>(group, part, h, 8) + lane.index];
+      using Layout = PartsOf<Format>;
+      const uint32_t at = column % kPartsRows / 8 * Layout::kTileBytes + (part * 2 + h) * Layout::kHalfBytes;
+      const uint8_t* from = reinterpret_cast<const uint8_t*>(p.parts) + Layout::at(column, groups, group) + at;
+      const uint32_t* words = reinterpret_cast<const uint32_t*>(from) + lane.index;
+      b[part] = make_uint4(words[0], words[32], words[64], words[96]);
     }
   }
 
@@ -101,8 +143,11 @@ struct Multiplier {
   __device__ __forceinline__ float scale_of(uint64_t segment, int tile, uint64_t column_of_tile) const {
     if constexpr (!Format::kHalf) return 1;
     if (first_column + 8 * tile + column_of_tile >= p.m) return 1;
-    const float* scales = reinterpret_cast<const float*>(p.scales);
-    return scales[((first_column / 8 + tile) * segments + segment) * 8 + column_of_tile];
+    using Layout = PartsOf<Format>;
+    const uint64_t column = first_column + 8 * tile + column_of_tile;
+    const uint8_t* from = reinterpret_cast<const uint8_t*>(p.parts) + Layout::kScalesAt;
+    from += Layout::at(column, groups, segment * kGroupsOfSegment);
+    return reinterpret_cast<const float*>(from)[column % kPartsRows];
   }
 
   // [8 * kTiles columns][kOutputStride] of this warp's segment.
@@ -118,16 +163,6 @@ struct Multiplier {
     }
   }
 };
-
-// Element `i` of the block's [columns, 16 rows].
-__device__ __forceinline__ void finish_output(const Product& p, uint64_t column, uint64_t row, float sum) {
-  if (column >= p.m || row >= p.n) return;
-  const uint64_t at = column * p.n + row;
-  sum += value_or(reinterpret_cast<const uint8_t*>(p.bias), p.bias_type, row, 0);
-  sum = bent(p.bend, sum);
-  if (p.residual != 0) sum += reinterpret_cast<const float*>(p.residual)[at];
-  reinterpret_cast<float*>(p.y)[at] = sum;
-}
 
 template <typename Format, int kTiles>
 __device__ __forceinline__ void run_product(const Product& p) {
@@ -366,19 +401,20 @@ BALLAST_BLOCK_PRODUCT(q6_k, Q6KFormat)
 #undef BALLAST_BLOCK_PRODUCT
 #undef BALLAST_PRODUCT
 
-// By how operands are split, not by type: blocks, f16, bf16 in two and in three parts (f32 too).
-__global__ void split_activations_blocks(const float* x, uint4* parts, float* scales, uint64_t m, uint64_t k) {
-  split_rows<Q8_0Format>(x, parts, scales, m, k);
-}
-__global__ void split_activations_f16(const float* x, uint4* parts, float* scales, uint64_t m, uint64_t k) {
-  split_rows<F16Format>(x, parts, scales, m, k);
-}
-__global__ void split_activations_bf16_2(const float* x, uint4* parts, float* scales, uint64_t m, uint64_t k) {
-  split_rows<BF16FastFormat>(x, parts, scales, m, k);
-}
-__global__ void split_activations_bf16_3(const float* x, uint4* parts, float* scales, uint64_t m, uint64_t k) {
-  split_rows<BF16ExactFormat>(x, parts, scales, m, k);
-}
+// By how operands are split, not by type: blocks, without sums and with those of 32 and of 16 terms, f16, bf16 in two
+// and in three parts (f32 too).
+#define BALLAST_SPLIT(name, Format, totals)                                              \
+  __global__ void __launch_bounds__(kThreads)                                            \
+      split_activations_##name(const float* x, uint8_t* parts, uint64_t m, uint64_t k) { \
+    split_rows<Format, totals>(x, parts, m, k);                                          \
+  }
+BALLAST_SPLIT(blocks, Q8_0Format, 0)
+BALLAST_SPLIT(blocks_32, Q8_0Format, 2)
+BALLAST_SPLIT(blocks_16, Q8_0Format, 4)
+BALLAST_SPLIT(f16, F16Format, 0)
+BALLAST_SPLIT(bf16_2, BF16FastFormat, 0)
+BALLAST_SPLIT(bf16_3, BF16ExactFormat, 0)
+#undef BALLAST_SPLIT
 
 // One thread an output: terms in ascending order, f32 with fused multiply-add.
 __global__ void product_plain(const __grid_constant__ PlainProduct p) {

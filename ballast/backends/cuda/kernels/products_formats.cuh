@@ -116,7 +116,7 @@ struct SmallFloatFormat {
   static constexpr int kActivationParts = kActivations, kWeightParts = 1;
   static constexpr int kBlock = 0;
   static constexpr bool kHasOffsets = false;
-  static constexpr int kRing = 4;  // groups in flight
+  static constexpr int kRing = 4, kManyRing = 4;  // groups in flight
   using Rows = PlainRows;
   struct Group {
     uint4 v[2][2];  // half, row
@@ -182,7 +182,7 @@ struct F32Format {
   static constexpr int kActivationParts = 3, kWeightParts = 3;
   static constexpr int kBlock = 0;
   static constexpr bool kHasOffsets = false;
-  static constexpr int kRing = 2;
+  static constexpr int kRing = 2, kManyRing = 1;
   using Rows = PlainRows;
   struct Group {
     uint4 v[2][2][2];  // half, row, fragment
@@ -256,7 +256,7 @@ struct PackedFormat {
   static constexpr int kActivationParts = 2, kWeightParts = 1;
   static constexpr int kBlock = kBlockOf;
   static constexpr bool kHasOffsets = kOffsets;
-  static constexpr int kRing = 4;
+  static constexpr int kRing = 4, kManyRing = 3;
   static constexpr int kLowBytes = kLow * 4, kHighBytes = kHigh * 4;  // of a lane: 32 codes
   static constexpr int kMetaBytes = kMeta;
   static constexpr uint64_t kGroupBytes = 32 * (kLowBytes + kHighBytes) + 16 * kMeta;
