@@ -234,6 +234,27 @@ TEST(ServerKeys, OfAFileThatOthersCanReadAreNoticed) {
 
 // ---------------------------------------------------------------- what bodies may not be
 
+TEST(ServerBodies, AreForRequestsThatNeedOne) {
+  const Gate gate({.open_paths = {"/health", "/"}});
+  RequestHead head = plain_head("POST", "/v1/chat/completions");
+  head.content_length = uint64_t{1} << 30U;  // the parser has a limit of its own
+  EXPECT_EQ(status_at(gate, head), 0);
+  for (const auto& [method, path] : std::vector<std::pair<std::string, std::string>>{
+           {"OPTIONS", "/v1/chat/completions"}, {"POST", "/health"}, {"POST", "/"}, {"GET", "/v1/models"}}) {
+    RequestHead other = plain_head(method, path);
+    other.content_length = 4097;
+    EXPECT_EQ(status_at(gate, other), 413) << method << " " << path;
+    other.content_length = 2;
+    EXPECT_EQ(status_at(gate, other), 0) << method << " " << path;
+  }
+}
+
+TEST(ServerBodies, OfAPreflightAreNoExceptions) {
+  RequestHead head = plain_head("OPTIONS");
+  head.transfer_encoding = "gzip, chunked";
+  EXPECT_EQ(status_at(Gate(GateOptions{}), head), 501);
+}
+
 TEST(ServerBodies, ThatAreEncodedAreRefusedByTheHead) {
   const Gate gate(GateOptions{});
   RequestHead head = plain_head("POST", "/v1/completions");

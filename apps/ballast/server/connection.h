@@ -62,13 +62,16 @@ class Connection final : public AnswerReceiver, public std::enable_shared_from_t
 
   // Reading.
   void wait_readable();
+  size_t room_to_read() const;
   void read();
   void end_of_input(const Code& code);
   void start_request(std::chrono::milliseconds time);
   void advance();
   bool parse_some();
+  bool skip_empty_lines();
   void on_head();
   void on_request();
+  uint64_t body_limit() const;
   bool count_body();
   void refuse_malformed(const Code& code);
 
@@ -107,7 +110,8 @@ class Connection final : public AnswerReceiver, public std::enable_shared_from_t
   // The request.
   std::string inbox_;  // bytes that are not parsed yet
   std::optional<Parser> parser_;
-  bool began_ = false;  // a byte of the request is there
+  size_t empty_lines_ = 0;  // before the request
+  bool began_ = false;      // a byte of the request is there
   Admission admission_;
   std::string method_, if_none_match_;
   uint64_t counted_body_ = 0;
