@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "ballast/serve/prepare.h"
+#include "ballast/serve/read_sampling.h"
 #include "ballast/serve/writer.h"
 
 namespace ballast::serve {
@@ -71,6 +73,11 @@ std::variant<HttpAnswer, Refusal> embed_for(OpenModel& model, const EmbeddingAsk
     return Refusal{.message = fmt::format("\"dimensions\" is {}: the vectors of this model have {}", *ask.width,
                                           model.embedder->width()),
                    .param = "dimensions"};
+  }
+  for (size_t i = 0; i < ask.texts.size(); ++i) {
+    const std::string what = fmt::format("text {}", i + 1);
+    if (auto refusal = check_text_bytes(what, ask.texts[i].size(), model.embedder->max_length(), "input"))
+      return std::move(*refusal);
   }
   const auto is_late = [&] { return ask.deadline && std::chrono::steady_clock::now() >= *ask.deadline; };
   if (is_late()) return late_refusal();

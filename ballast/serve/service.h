@@ -51,6 +51,8 @@ class Service : public Answerer {
   // From now on new requests are answered with 503; those that run or wait go on.
   virtual void refuse_new() = 0;
   virtual bool is_idle() = 0;
+  // Of a request that whoever listens has answered with an error of its own: /metrics tells how many there were.
+  virtual void count_refusal(int status) = 0;
 };
 
 }  // namespace ballast::serve

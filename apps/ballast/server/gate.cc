@@ -153,9 +153,9 @@ std::optional<Refusal> Gate::check_body(const RequestHead& head) const {
 std::optional<Refusal> Gate::check_length(const RequestHead& head, Admission& admission) const {
   admission.may_have_body = head.method == "POST" && !is_open(admission.path);
   if (admission.may_have_body || head.content_length.value_or(0) <= kMostUnaskedBody) return std::nullopt;
-  return Refusal{413, kInvalid, "request_too_large",
-                 fmt::format("{} {} takes no body of {} bytes", head.method, shown(admission.path),
-                             *head.content_length)};
+  return Refusal{
+      413, kInvalid, "request_too_large",
+      fmt::format("{} {} takes no body of {} bytes", head.method, shown(admission.path), *head.content_length)};
 }
 
 bool Gate::is_open(const std::string& path) const {
