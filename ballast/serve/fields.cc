@@ -13,13 +13,7 @@ constexpr JsonRules kRequestRules = {JsonReader::Dialect::kStrict, ErrorCode::kI
                                      ErrorCode::kInvalidArgument};
 constexpr size_t kShownBytes = 40;
 
-// What a client sent, short enough for a message and cut between characters.
-std::string shown(std::string_view raw) {
-  if (raw.size() <= kShownBytes) return std::string(raw);
-  size_t end = kShownBytes;
-  while (end > 0 && (static_cast<unsigned char>(raw[end]) & 0xC0U) == 0x80U) --end;
-  return std::string(raw.substr(0, end)) + "...";
-}
+std::string shown(std::string_view raw) { return shortened(raw, kShownBytes); }
 
 bool begins_with(std::string_view raw, char mark) { return !raw.empty() && raw.front() == mark; }
 

@@ -64,6 +64,21 @@ void append_ollama_calls(JsonWriter& json, const std::vector<AnswerCall>& calls)
   json.end_array();
 }
 
+JsonWriter begin_ollama_line(const std::string& model, OllamaForm form, const AnswerPiece& piece) {
+  JsonWriter json;
+  json.begin_object().key("model").string(model).key("created_at").string(timestamp_now());
+  if (form == OllamaForm::kChat) {
+    json.key("message").begin_object().key("role").string("assistant").key("content").string(piece.content);
+    if (!piece.reasoning.empty()) json.key("thinking").string(piece.reasoning);
+    if (!piece.calls.empty()) append_ollama_calls(json, piece.calls);
+    json.end_object();
+    return json;
+  }
+  json.key("response").string(piece.content);
+  if (!piece.reasoning.empty()) json.key("thinking").string(piece.reasoning);
+  return json;
+}
+
 class OllamaWriter : public TextWriter {
  public:
   OllamaWriter(std::shared_ptr<AnswerSink> sink, bool is_stream, OllamaForm form, std::string model)
@@ -111,20 +126,7 @@ class OllamaWriter : public TextWriter {
   }
 
  private:
-  JsonWriter begin_line(const AnswerPiece& piece) const {
-    JsonWriter json;
-    json.begin_object().key("model").string(model_).key("created_at").string(timestamp_now());
-    if (form_ == OllamaForm::kChat) {
-      json.key("message").begin_object().key("role").string("assistant").key("content").string(piece.content);
-      if (!piece.reasoning.empty()) json.key("thinking").string(piece.reasoning);
-      if (!piece.calls.empty()) append_ollama_calls(json, piece.calls);
-      json.end_object();
-      return json;
-    }
-    json.key("response").string(piece.content);
-    if (!piece.reasoning.empty()) json.key("thinking").string(piece.reasoning);
-    return json;
-  }
+  JsonWriter begin_line(const AnswerPiece& piece) const { return begin_ollama_line(model_, form_, piece); }
 
   std::shared_ptr<AnswerSink> sink_;
   PieceStream stream_;
@@ -136,6 +138,11 @@ class OllamaWriter : public TextWriter {
 };
 
 }  // namespace
+
+std::string ollama_load_answer(const std::string& model, OllamaForm form) {
+  JsonWriter json = begin_ollama_line(model, form, {});
+  return json.key("done").boolean(true).key("done_reason").string("load").end_object().take();
+}
 
 std::string to_ollama_line(std::string json) {
   // U+2028, U+2029 and U+0085, which can only stand inside of strings.

@@ -21,12 +21,6 @@ constexpr size_t kReadAtOnce = size_t{16} << 10U;
 // Paths are part of messages, which are JSON: what is no UTF-8 must not get there, nor very much.
 std::string shown_path(std::string_view path) { return to_utf8(path.substr(0, 200)); }
 
-Dialect dialect_of(std::string_view path) {
-  if (path.starts_with("/api/")) return Dialect::kOllama;
-  if (path.starts_with("/v1/messages") || path.starts_with("/messages")) return Dialect::kAnthropic;
-  return Dialect::kOpenAi;
-}
-
 struct FoundEndpoint {
   const Endpoint* endpoint = nullptr;
   std::string_view other_method{};  // that the path has, where the endpoint is null

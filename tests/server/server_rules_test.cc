@@ -234,6 +234,14 @@ TEST(ServerKeys, OfAFileThatOthersCanReadAreNoticed) {
 
 // ---------------------------------------------------------------- what bodies may not be
 
+TEST(ServerErrors, OfAnthropicsInterfaceHaveItsShapeWithAndWithoutAVersion) {
+  const Refusal refusal{401, "authentication_error", "missing_api_key", "a key"};
+  for (const char* path : {"/v1/messages", "/messages", "/messages/count_tokens"})
+    EXPECT_THAT(error_answer(refusal, path).body, StartsWith(R"({"type":"error","error":{)")) << path;
+  EXPECT_THAT(error_answer(refusal, "/v1/models").body, StartsWith(R"({"error":{"message")"));
+  EXPECT_EQ(error_answer(refusal, "/api/chat").body, R"({"error":"a key"})");
+}
+
 TEST(ServerBodies, AreForRequestsThatNeedOne) {
   const Gate gate({.open_paths = {"/health", "/"}});
   RequestHead head = plain_head("POST", "/v1/chat/completions");

@@ -10,6 +10,7 @@
 
 #include "apps/ballast/output/text.h"
 #include "apps/ballast/server/page_files.h"
+#include "ballast/serve/refusal.h"
 
 namespace ballast::cli {
 
@@ -278,6 +279,7 @@ void Connection::begin_answer() {
 
 // Of a body that was not read, nobody knows where the next request begins.
 void Connection::refuse(const Refusal& refusal) {
+  if (hub_.on_refusal) hub_.on_refusal(refusal.status);
   keep_alive_ = keep_alive_ && parser_->is_done() && !hub_.draining && !is_extra_;
   answer_now(error_answer(refusal, admission_.path));
 }
@@ -329,7 +331,8 @@ void Connection::put_head(serve::HttpAnswer& answer, Framing framing) {
   status_ = answer.status;
   if (hub_.draining || framing == Framing::kClosing) keep_alive_ = false;
   if (admission_.origin) add_cors_headers(answer.headers, *admission_.origin);
-  if (admission_.path.starts_with("/v1/messages")) answer.headers.emplace_back("request-id", request_id_);
+  if (serve::dialect_of(admission_.path) == serve::Dialect::kAnthropic)
+    answer.headers.emplace_back("request-id", request_id_);
   put(head_text(answer, {.framing = framing, .keep_alive = keep_alive_, .request_id = request_id_}));
 }
 

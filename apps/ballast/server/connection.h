@@ -32,6 +32,7 @@ struct ConnectionHub {
   Gate gate;
   serve::Answerer* answerer = nullptr;
   std::function<void(std::string_view)> log;  // of requests; empty: none is kept
+  std::function<void(int status)> on_refusal{};
   bool draining = false;
   uint64_t body_bytes = 0;  // of requests that are being read or answered
   size_t answering = 0;     // requests

@@ -104,6 +104,7 @@ HttpServer::End HttpServer::run(serve::Answerer& answerer, ServerHooks hooks) {
   State& state = *state_;
   state.hub.answerer = &answerer;
   state.hooks = std::move(hooks);
+  state.hub.on_refusal = state.hooks.on_refusal;
   if (state.hooks.takes_signals) {
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
       if (!was_ignored(signal)) state.signals.add(signal);  // nohup

@@ -24,7 +24,9 @@ struct ServerHooks {
   std::function<void()> on_start{};   // signals are caught, and connections taken
   std::function<void()> on_drain{};   // SIGTERM, SIGINT or drain(): no more requests are handed on
   std::function<void()> on_reload{};  // SIGHUP
-  std::function<bool()> is_idle{};    // nothing goes on behind the answers that were begun; empty: never anything does
+  // A request was answered with this status by the server itself.
+  std::function<void(int status)> on_refusal{};
+  std::function<bool()> is_idle{};  // nothing goes on behind the answers that were begun; empty: never anything does
   bool takes_signals = true;
 };
 
