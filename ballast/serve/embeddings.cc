@@ -56,6 +56,8 @@ void read_openai_embeddings(Fields& fields, EmbeddingAsk& ask) {
   if (ask.texts.empty()) fields.refuse("input", "is an empty list");
   const std::string format = fields.text("encoding_format").value_or("float");
   if (format != "float" && format != "base64") fields.refuse("encoding_format", "must be \"float\" or \"base64\"");
+  refuse_unsupported(fields, {"truncate_prompt_tokens", {}, "texts are not shortened silently: send shorter ones"});
+  refuse_unsupported(fields, {"add_special_tokens", {"true"}, "only true is supported"});
   ask.width = fields.count("dimensions", 1, INT32_MAX);
   ask.is_base64 = format == "base64";
 }

@@ -14,15 +14,13 @@ namespace ballast::serve {
 
 namespace {
 
-constexpr size_t kMostOllamaStops = 16;
-
 // num_predict -1 and -2: as much as fits.
 void read_ollama_options(Fields& fields, TextAsk& ask) {
   auto options = fields.object("options");
   if (!options) return;
   read_sampling(*options, ask.sampling);
   refuse_unsupported(*options);
-  ask.stop = options->texts("stop", kMostOllamaStops);
+  read_stops(*options, "stop", ask.stop);
   if (const auto most = options->whole("num_predict", -2, INT32_MAX); most && *most >= 0) {
     ask.max_tokens = static_cast<uint64_t>(*most);
   }
@@ -40,6 +38,8 @@ void read_ollama_format(Fields& fields, std::optional<FormAsk>& form) {
 void read_ollama_common(Fields& fields, TextAsk& ask) {
   ask.model = fields.text("model").value_or("");
   refuse_unsupported(fields);
+  refuse_unsupported(fields, {"logprobs", {"false"}, "not supported here: use /v1/chat/completions"});
+  refuse_unsupported(fields, {"top_logprobs", {"0"}, "not supported here: use /v1/chat/completions"});
   read_ollama_format(fields, ask.form);
   read_ollama_options(fields, ask);
   ask.stream = fields.truth("stream").value_or(true);

@@ -179,7 +179,9 @@ void read_completion(Fields& fields, const AskLimits& limits, TextAsk& ask) {
     fields.refuse("tools", "belongs to conversations: use /v1/chat/completions", "unsupported_parameter");
   }
   ask.echo = fields.truth("echo").value_or(false);
-  ask.max_tokens = fields.count("max_tokens", 0, INT32_MAX).value_or(kUsualCompletionTokens);
+  refuse_unsupported(fields, {"add_special_tokens", {"true"}, "only true is supported here"});
+  ask.max_tokens = fields.count("max_completion_tokens", 0, INT32_MAX);
+  if (!ask.max_tokens) ask.max_tokens = fields.count("max_tokens", 0, INT32_MAX).value_or(kUsualCompletionTokens);
   // A number here, and true or false for some clients.
   const auto raw = fields.raw("logprobs");
   if (raw && (*raw == "true" || *raw == "false")) {
