@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "ballast/runtime/embedder.h"
+#include "ballast/serve/calls.h"
 #include "ballast/serve/fields.h"
 #include "ballast/serve/reader_thread.h"
 #include "tests/support/json_path.h"
@@ -105,6 +106,29 @@ TEST(ReaderThread, TellsWhatWasRead) {
   leave();
   leave();
   EXPECT_EQ(told, 1);
+}
+
+TEST(LargeRequests, TakeNoMemoryOnceTheirClientHasLeft) {
+  serve::ServiceState state(rig_options());
+  const auto sink = std::make_shared<MemorySink>();
+  const auto start = [&](const std::shared_ptr<MemorySink>& to, serve::ShortWork work) {
+    return serve::start_short_work(state, {{}, to}, "tiny", std::move(work));
+  };
+  std::promise<void> begun, go_on;
+  const serve::HttpAnswer nothing;
+  start(sink, [&](auto&, const auto&) {
+    begun.set_value();
+    go_on.get_future().wait();
+    return nothing;
+  });
+  begun.get_future().wait();
+  const auto body = std::make_shared<std::string>("large");
+  const auto leave = start(std::make_shared<MemorySink>(), [body, &nothing](auto&, const auto&) { return nothing; });
+  EXPECT_GT(body.use_count(), 1);
+  leave();
+  EXPECT_EQ(body.use_count(), 1);  // at once, not when its turn comes
+  go_on.set_value();
+  sink->wait();
 }
 
 TEST(LargeRequests, ListsAreNotTakenApartBeyondWhatIsAllowed) {
