@@ -88,6 +88,39 @@ TEST_F(HttpServerTest, ConnectionsThatRestHoldNothingOfTheirRequests) {
   EXPECT_LT(::mallinfo2().uordblks, before + kResting * 8'000);
 }
 
+TEST_F(HttpServerTest, OneAddressCannotTakeAllConnections) {
+  host_ = "0.0.0.0";
+  start({.limits = {.connections = 100, .per_address = 3}});
+  std::vector<std::unique_ptr<TestClient>> silent;
+  for (int i = 0; i < 3; ++i) silent.push_back(std::make_unique<TestClient>(port_));
+  const auto status = [&] {
+    TestClient client(port_);
+    client.ask("/echo", "Connection: close\r\n");
+    return client.rest().substr(0, 13);
+  };
+  EXPECT_EQ(status(), "HTTP/1.1 503 ");
+  for (int i = 0; i < 20; ++i) silent.push_back(std::make_unique<TestClient>(port_));
+  EXPECT_EQ(status(), "");  // enough of them were told
+  silent.clear();
+  EXPECT_TRUE(becomes_true([&] { return status() == "HTTP/1.1 200 "; }));
+}
+
+TEST_F(HttpServerTest, ConnectionsOfThisMachineAloneAreNotCountedByAddress) {
+  start({.limits = {.per_address = 1}});
+  const TestClient silent(port_), other(port_);
+  EXPECT_THAT(one_answer("GET /echo HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"),
+              StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(HttpServerTest, AnthropicsClientsFindTheIdOfTheirRequest) {
+  start({}, "alice:0123456789abcdef");
+  for (const char* path : {"/v1/messages", "/messages"}) {
+    TestClient client(port_);
+    client.ask(path, "Connection: close\r\n", "POST");
+    EXPECT_THAT(client.rest(), HasSubstr("\r\nrequest-id: req_")) << path;
+  }
+}
+
 TEST_F(HttpServerTest, WhatIsNoRequestIsRefused) {
   start();
   for (const std::string& request : std::vector<std::string>{

@@ -78,8 +78,13 @@ Refusal stopping_refusal() {
 
 std::string ConnectionHub::next_request_id() { return fmt::format("req_{:016x}{:08x}", id_prefix, ++ids); }
 
-Connection::Connection(Socket socket, ConnectionHub& hub, HostRule rule, bool is_extra)
-    : socket_(std::move(socket)), hub_(hub), rule_(rule), is_extra_(is_extra), timer_(hub.io) {}
+Connection::Connection(Socket socket, ConnectionHub& hub, HostRule rule, std::string group, bool is_extra)
+    : socket_(std::move(socket)),
+      hub_(hub),
+      rule_(rule),
+      group_(std::move(group)),
+      is_extra_(is_extra),
+      timer_(hub.io) {}
 
 Connection::~Connection() = default;
 
@@ -208,9 +213,9 @@ void Connection::on_head() {
   if (auto refusal = hub_.gate.check(head, rule_, admission_)) return refuse(*refusal);
   if (hub_.draining) return refuse(stopping_refusal());
   if (is_extra_) {
-    return refuse(
-        {503, "unavailable_error", "too_many_connections",
-         fmt::format("the server has {} connections, as many as it takes; try again later", hub_.limits.connections)});
+    return refuse({503, "unavailable_error", "too_many_connections",
+                   "the server has as many connections as it takes, from everybody or from this address; try again "
+                   "later"});
   }
   if (parser_->is_done()) return;
   parser_->body_limit(body_limit());
@@ -438,6 +443,7 @@ void Connection::close() {
   deadline_.reset();
   timer_.cancel();
   outbox_.clear();
+  if (!group_.empty()) hub_.addresses.give(group_);
   hub_.connections.erase(self);
 }
 

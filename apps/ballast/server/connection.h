@@ -15,6 +15,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "apps/ballast/server/address_places.h"
 #include "apps/ballast/server/answer_text.h"
 #include "apps/ballast/server/exchange_sink.h"
 #include "apps/ballast/server/gate.h"
@@ -37,6 +38,7 @@ struct ConnectionHub {
   uint64_t body_bytes = 0;  // of requests that are being read or answered
   size_t answering = 0;     // requests
   std::unordered_set<std::shared_ptr<Connection>> connections{};
+  AddressPlaces addresses{};
   std::array<char, size_t{64} << 10> scratch{};  // what any of them reads into
   uint64_t id_prefix = 0, ids = 0;
 
@@ -47,8 +49,9 @@ class Connection final : public AnswerReceiver, public std::enable_shared_from_t
  public:
   using Socket = boost::asio::generic::stream_protocol::socket;
 
-  // `is_extra`: there are too many connections, so requests of this one are only told that.
-  Connection(Socket socket, ConnectionHub& hub, HostRule rule, bool is_extra);
+  // `group`: whose place it has among the connections of an address; empty: nobody's. `is_extra`: there are too many,
+  // so requests of this one are only told that.
+  Connection(Socket socket, ConnectionHub& hub, HostRule rule, std::string group, bool is_extra);
   ~Connection() override;
 
   void start();
@@ -103,6 +106,7 @@ class Connection final : public AnswerReceiver, public std::enable_shared_from_t
   Socket socket_;
   ConnectionHub& hub_;
   const HostRule rule_;
+  const std::string group_;
   const bool is_extra_;
   State state_ = State::kHead;
   bool waiting_to_read_ = false, waiting_to_write_ = false;

@@ -25,8 +25,8 @@ namespace io = boost::asio;
 using SystemCode = boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 
-// Connections beyond the limit that are told so, rather than closed without a word.
-constexpr size_t kMostExtra = 64;
+// Connections beyond the limit, of all or of one address, that are told so, rather than closed without a word.
+constexpr size_t kMostExtra = 64, kMostExtraOfAddress = 8;
 constexpr int kAcceptsAtOnce = 64;  // then those who are connected have their turn
 constexpr std::chrono::milliseconds kAcceptPause{100};
 constexpr std::chrono::milliseconds kDrainCheck{20};
@@ -151,10 +151,13 @@ void HttpServer::State::accept_some(OpenListener& open) {
 
 void HttpServer::State::start_connection(int fd, const OpenListener& open) {
   const size_t count = hub.connections.size();
+  const bool has_neighbours = !open.listener.is_loopback && !open.listener.is_unix;
+  std::string group = has_neighbours ? peer_group(fd) : "";
+  const uint64_t of_group = group.empty() ? 0 : hub.addresses.count(group);
   Connection::Socket socket(hub.io);
   SystemCode code;
   const int family = open.listener.family;
-  if (count < hub.limits.connections + kMostExtra)
+  if (count < hub.limits.connections + kMostExtra && of_group < hub.limits.per_address + kMostExtraOfAddress)
     socket.assign({family, family == AF_UNIX ? 0 : IPPROTO_TCP}, fd, code);
   if (!socket.is_open()) {
     ::close(fd);
@@ -164,8 +167,9 @@ void HttpServer::State::start_connection(int fd, const OpenListener& open) {
   const int on = 1;
   if (family != AF_UNIX) ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   socket.non_blocking(true, code);
-  const auto connection =
-      std::make_shared<Connection>(std::move(socket), hub, open.rule, count >= hub.limits.connections);
+  const bool is_extra = count >= hub.limits.connections || of_group >= hub.limits.per_address;
+  if (!group.empty()) hub.addresses.take(group);
+  const auto connection = std::make_shared<Connection>(std::move(socket), hub, open.rule, std::move(group), is_extra);
   hub.connections.insert(connection);
   connection->start();
 }
