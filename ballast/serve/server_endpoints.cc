@@ -16,7 +16,12 @@ Leave health(ServiceState& state, Call& call) {
   if (state.refuses_new) {
     return refuse(state, call, {.status = 503, .message = "the server is stopping", .retry_after = 5});
   }
-  return send_json(call, R"({"status":"ok"})");
+  if (!state.is_loading) return send_json(call, R"({"status":"ok"})");
+  HttpAnswer answer = json_answer(R"({"status":"loading"})");
+  answer.status = 503;
+  answer.headers.emplace_back("Retry-After", "1");
+  call.sink->send(std::move(answer));
+  return {};
 }
 
 // A piece that is no UTF-8 by itself is a list of its bytes, as llama-server has it.

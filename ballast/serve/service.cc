@@ -70,6 +70,7 @@ class EngineService : public Service {
   Status load_all() override {
     return guarded([&]() -> Status {
       for (const ServedModel& model : state_.options.models) BALLAST_CHECK(load(model));
+      state_.is_loading = false;
       return {};
     });
   }

@@ -257,6 +257,16 @@ TEST(ServiceModels, AKvCacheWithoutRoomForAnyTextIsRefusedAtTheStartWithTheSmall
   }
 }
 
+TEST(ServiceModels, HealthSaysThatTheyAreLoading) {
+  serve::ServiceOptions options = rig_options();
+  options.preloads = true;
+  ServiceRig rig(options);
+  EXPECT_EQ(rig.get("/health").status, 503);
+  EXPECT_EQ(rig.get("/health").body, R"({"status":"loading"})");
+  ASSERT_TRUE(rig.service().load_all());
+  EXPECT_EQ(rig.get("/health").status, 200);
+}
+
 TEST(ServiceModels, OneThatIsTooLargeIsToldWithTheNumbers) {
   serve::ServiceOptions options = rig_options();
   options.model_budget = 1'000'000;

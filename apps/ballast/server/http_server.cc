@@ -122,6 +122,13 @@ void HttpServer::drain() {
   io::post(state_->hub.io, [this] { state_->start_drain(); });
 }
 
+void HttpServer::post(std::function<void()> work) { io::post(state_->hub.io, std::move(work)); }
+
+void HttpServer::stop() {
+  state_->end = End::kStopped;
+  state_->hub.io.stop();
+}
+
 // ---------------------------------------------------------------- connections
 
 void HttpServer::State::accept_from(OpenListener& open) {

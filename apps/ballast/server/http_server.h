@@ -43,12 +43,16 @@ class HttpServer {
 
   enum class End : unsigned char {
     kDrained,  // every request that was begun is answered
-    kStopped,  // a second signal came before that
+    kStopped,  // a second signal, or stop(), came before that
   };
   // Returns when the server has stopped.
   End run(serve::Answerer& answerer, ServerHooks hooks);
   // Any thread may call: what SIGTERM does.
   void drain();
+  // Any thread may call: the work is done on the thread of run().
+  void post(std::function<void()> work);
+  // On the thread of run(): what a second SIGTERM does.
+  void stop();
 
  private:
   struct State;
