@@ -1,10 +1,13 @@
 // Who may use the server: hosts, origins, keys, and what is refused by a request's head alone.
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <cstring>
 #include <filesystem>
 
+#include "apps/ballast/server/address_places.h"
 #include "apps/ballast/server/answer_text.h"
 #include "apps/ballast/server/api_keys.h"
 #include "apps/ballast/server/error_answer.h"
@@ -118,6 +121,25 @@ TEST(ServerTargets, LoseWhatFollowsAQuestionMark) {
   EXPECT_EQ(split_target("*")->path, "*");
   EXPECT_FALSE(split_target(""));
   EXPECT_FALSE(split_target("ftp://h/x"));
+}
+
+std::string group_of_address(const char* text) {
+  sockaddr_storage storage = {};
+  sockaddr_in6 six = {};
+  six.sin6_family = AF_INET6;
+  sockaddr_in four = {};
+  four.sin_family = AF_INET;
+  if (::inet_pton(AF_INET6, text, &six.sin6_addr) == 1) std::memcpy(&storage, &six, sizeof six);
+  else if (::inet_pton(AF_INET, text, &four.sin_addr) == 1) std::memcpy(&storage, &four, sizeof four);
+  return address_group(storage);
+}
+
+TEST(ServerAddresses, OfOneNetworkOfIpv6AreOneClient) {
+  EXPECT_EQ(group_of_address("10.0.0.1"), "10.0.0.1");
+  EXPECT_EQ(group_of_address("::ffff:10.0.0.1"), "10.0.0.1");
+  EXPECT_EQ(group_of_address("2001:db8:1:2:3:4:5:6"), group_of_address("2001:db8:1:2::9"));
+  EXPECT_NE(group_of_address("2001:db8:1:2::9"), group_of_address("2001:db8:1:3::9"));
+  EXPECT_EQ(group_of_address("no address"), "");
 }
 
 // ---------------------------------------------------------------- origins

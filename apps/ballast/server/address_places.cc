@@ -27,9 +27,12 @@ std::string group_of(in6_addr address) {
 }  // namespace
 
 std::string peer_group(int fd) {
-  sockaddr_storage storage = {};
-  socklen_t size = sizeof storage;
-  if (::getpeername(fd, reinterpret_cast<sockaddr*>(&storage), &size) != 0) return "";
+  sockaddr_storage address = {};
+  socklen_t size = sizeof address;
+  return ::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size) == 0 ? address_group(address) : "";
+}
+
+std::string address_group(const sockaddr_storage& storage) {
   if (storage.ss_family == AF_INET) {
     sockaddr_in address = {};
     std::memcpy(&address, &storage, sizeof address);
