@@ -29,6 +29,7 @@ size_t cut_to(Encoding& encoding, size_t most) {
 
 // Tokens of one pass: more do not make it faster, and activations take memory.
 constexpr size_t kPassTokens = 2048;
+constexpr size_t kLongText = size_t{64} << 10U;  // bytes
 
 Error in_text(Error error, size_t index, size_t count) {
   return count == 1 ? error : std::move(error).with_context(fmt::format("text {}", index + 1));
@@ -86,6 +87,8 @@ Result<std::vector<Embedding>> Embedder::embed(std::span<const std::string> text
       // What somebody wrote is text, even where it looks like a mark.
       auto encoding = tokenizer_.encode_full(texts[i], {.special_tokens = false});
       if (!encoding) return in_text(std::move(encoding).error(), i, texts.size());
+      // Reading it may take longer than a pass, and all but its beginning is cut.
+      if (texts[i].size() > kLongText) BALLAST_CHECK(report_progress(progress, {"embedding", done, total}));
       const size_t cut = cut_to(*encoding, max_length());
       const size_t length = encoding->ids.size();
       if (!encodings.empty() && tokens + length > kPassTokens) {

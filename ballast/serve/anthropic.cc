@@ -13,12 +13,12 @@ namespace ballast::serve {
 
 namespace {
 
-constexpr size_t kMostAnthropicStops = 16;
-
 void read_anthropic_prompt(Fields& fields, TextAsk& ask) {
   ask.is_chat = true;
   ask.model = fields.text("model").value_or("");
   refuse_unsupported(fields);
+  refuse_unsupported(fields, {"mcp_servers", {"[]"}, "this server asks no others: offer their tools yourself"});
+  refuse_unsupported(fields, {"container", {"\"\""}, "this server runs no code: leave it out"});
   if (fields.has("system")) ask.turns.push_back({.role = "system", .content = read_content(fields, "system")});
   read_anthropic_conversation(fields, ask.turns);
   read_anthropic_tools(fields, ask.tools);
@@ -37,7 +37,7 @@ void read_anthropic_messages(Fields& fields, TextAsk& ask) {
   ask.sampling.temperature = fields.number("temperature", 0, 1);
   ask.sampling.top_p = fields.number("top_p", 0, 1);
   ask.sampling.top_k = fields.count("top_k", 0, INT32_MAX);
-  ask.stop = fields.texts("stop_sequences", kMostAnthropicStops);
+  read_stops(fields, "stop_sequences", ask.stop);
   ask.stream = fields.truth("stream").value_or(false);
 }
 

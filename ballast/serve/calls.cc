@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <mutex>
+#include <optional>
+#include <utility>
+
 #include "ballast/base/counter_random.h"
 #include "ballast/io/guard.h"
 #include "ballast/serve/prepare.h"
@@ -31,6 +35,22 @@ std::variant<Ticket, Refusal> take_ticket(ServiceState& state, const Call& call,
   if (auto* refusal = std::get_if<Refusal>(&lease)) return std::move(*refusal);
   return Ticket{std::get<Lease>(std::move(lease)), std::move(*key)};
 }
+
+// What a request asks for, from its arrival to its turn. It may be large, and a client that leaves takes it along.
+template <typename T>
+class HeldAsk {
+ public:
+  explicit HeldAsk(T ask) : ask_(std::move(ask)) {}
+  // nullopt: it was taken before.
+  std::optional<T> take() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(ask_, std::nullopt);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::optional<T> ask_;
+};
 
 // Where a request has no seed: another one each time.
 uint64_t next_seed(ServiceState& state) {
@@ -91,9 +111,11 @@ Leave start_text(ServiceState& state, const Call& call, TextAsk ask, std::unique
   auto answer = std::make_shared<TextAnswer>(call.sink, std::move(writer), std::move(ticket), host.inbox(),
                                              state.metrics, state.options.most_unsent);
   const uint64_t seed = next_seed(state);
+  auto held = std::make_shared<HeldAsk<TextAsk>>(std::move(ask));
   // The host is there as long as the answer holds its place.
-  host.post([answer, ask = std::move(ask), seed, &options = state.options](OpenModel* model, const Refusal* why_not) {
-    if (answer->has_left()) {
+  host.post([answer, held, seed, &options = state.options](OpenModel* model, const Refusal* why_not) {
+    const std::optional<TextAsk> ask = held->take();
+    if (!ask || answer->has_left()) {
       answer->drop();
       return;
     }
@@ -101,10 +123,11 @@ Leave start_text(ServiceState& state, const Call& call, TextAsk ask, std::unique
       answer->fail(*why_not);
       return;
     }
-    if (const auto refusal = prepare_text(*model, options, ask, seed, answer)) answer->fail(*refusal);
+    if (const auto refusal = prepare_text(*model, options, *ask, seed, answer)) answer->fail(*refusal);
   });
-  return [weak = std::weak_ptr(answer)] {
+  return [weak = std::weak_ptr(answer), held = std::move(held)] {
     if (const auto left = weak.lock()) left->leave();
+    held->take();
   };
 }
 
@@ -114,13 +137,16 @@ Leave start_short_work(ServiceState& state, const Call& call, const std::string&
   Ticket ticket = std::get<Ticket>(std::move(taken));
   ModelHost& host = ticket.lease.host();
   auto pending = std::make_shared<ShortCall>(call.sink, call.dialect, std::move(ticket), state.metrics);
-  host.post([pending, work = std::move(work)](OpenModel* open, const Refusal* why_not) {
+  auto held = std::make_shared<HeldAsk<ShortWork>>(std::move(work));
+  host.post([pending, held](OpenModel* open, const Refusal* why_not) {
+    const std::optional<ShortWork> asked = held->take();
     if (why_not != nullptr) pending->give(*why_not);
-    else if (pending->left) pending->give(Refusal{.status = 503, .message = "the client has left"});
-    else pending->give(work(*open, pending->left));
+    else if (!asked || pending->left) pending->give(Refusal{.status = 503, .message = "the client has left"});
+    else pending->give((*asked)(*open, pending->left));
   });
-  return [weak = std::weak_ptr(pending)] {
+  return [weak = std::weak_ptr(pending), held = std::move(held)] {
     if (const auto call_left = weak.lock()) call_left->left = true;
+    held->take();
   };
 }
 

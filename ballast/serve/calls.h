@@ -23,6 +23,7 @@ struct ServiceState {
   std::shared_ptr<ServiceMetrics> metrics = std::make_shared<ServiceMetrics>();
   std::shared_ptr<KeyLimit> keys;
   std::atomic<bool> refuses_new = false;
+  std::atomic<bool> is_loading = options.preloads;
   std::atomic<uint64_t> seeds = 0;
   ModelTable table;
 };

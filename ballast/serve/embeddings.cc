@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <bit>
 
+#include "ballast/serve/prepare.h"
+#include "ballast/serve/read_sampling.h"
 #include "ballast/serve/writer.h"
 
 namespace ballast::serve {
@@ -54,6 +56,8 @@ void read_openai_embeddings(Fields& fields, EmbeddingAsk& ask) {
   if (ask.texts.empty()) fields.refuse("input", "is an empty list");
   const std::string format = fields.text("encoding_format").value_or("float");
   if (format != "float" && format != "base64") fields.refuse("encoding_format", "must be \"float\" or \"base64\"");
+  refuse_unsupported(fields, {"truncate_prompt_tokens", {}, "texts are not shortened silently: send shorter ones"});
+  refuse_unsupported(fields, {"add_special_tokens", {"true"}, "only true is supported"});
   ask.width = fields.count("dimensions", 1, INT32_MAX);
   ask.is_base64 = format == "base64";
 }
@@ -71,6 +75,11 @@ std::variant<HttpAnswer, Refusal> embed_for(OpenModel& model, const EmbeddingAsk
     return Refusal{.message = fmt::format("\"dimensions\" is {}: the vectors of this model have {}", *ask.width,
                                           model.embedder->width()),
                    .param = "dimensions"};
+  }
+  for (size_t i = 0; i < ask.texts.size(); ++i) {
+    const std::string what = fmt::format("text {}", i + 1);
+    if (auto refusal = check_text_bytes(what, ask.texts[i].size(), model.embedder->max_length(), "input"))
+      return std::move(*refusal);
   }
   const auto is_late = [&] { return ask.deadline && std::chrono::steady_clock::now() >= *ask.deadline; };
   if (is_late()) return late_refusal();

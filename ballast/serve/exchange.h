@@ -43,8 +43,9 @@ class AnswerSink {
 class Answerer {
  public:
   virtual ~Answerer() = default;
-  // Answers now, or later from another thread. Returns what is to be called if the client leaves before the end of the
-  // answer; empty where nothing goes on behind it. It may be called after the end too, and then does nothing.
+  // Answers now, or later from another thread; large bodies are read there, too. Returns what is to be called if the
+  // client leaves before the end of the answer; empty where nothing goes on behind it. It may be called after the end
+  // too, and then does nothing.
   virtual std::function<void()> answer(HttpRequest request, std::shared_ptr<AnswerSink> sink) = 0;
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace ballast::serve {
@@ -12,13 +13,7 @@ constexpr JsonRules kRequestRules = {JsonReader::Dialect::kStrict, ErrorCode::kI
                                      ErrorCode::kInvalidArgument};
 constexpr size_t kShownBytes = 40;
 
-// What a client sent, short enough for a message and cut between characters.
-std::string shown(std::string_view raw) {
-  if (raw.size() <= kShownBytes) return std::string(raw);
-  size_t end = kShownBytes;
-  while (end > 0 && (static_cast<unsigned char>(raw[end]) & 0xC0U) == 0x80U) --end;
-  return std::string(raw.substr(0, end)) + "...";
-}
+std::string shown(std::string_view raw) { return shortened(raw, kShownBytes); }
 
 bool begins_with(std::string_view raw, char mark) { return !raw.empty() && raw.front() == mark; }
 
@@ -72,6 +67,14 @@ bool has_too_many_members(std::string_view text) {
 bool is_json_string(std::string_view raw) { return begins_with(raw, '"'); }
 bool is_json_array(std::string_view raw) { return begins_with(raw, '['); }
 bool is_json_object(std::string_view raw) { return begins_with(raw, '{'); }
+
+std::optional<std::vector<TokenId>> token_list(std::string_view raw) {
+  JsonReader json(raw, "");
+  std::vector<uint64_t> values;
+  if (!json.read_u64_array(values)) return std::nullopt;
+  if (std::ranges::any_of(values, [](uint64_t value) { return value > UINT32_MAX; })) return std::nullopt;
+  return std::vector<TokenId>(values.begin(), values.end());
+}
 
 Fields::Fields(std::string_view text) : Fields(text, "", std::make_shared<std::optional<Refusal>>()) {}
 
@@ -164,11 +167,24 @@ std::vector<std::string> Fields::texts(std::string_view key, size_t most) {
 std::vector<std::string_view> Fields::elements(std::string_view key, size_t most) {
   const auto value = raw(key);
   if (!value) return {};
-  auto read = is_json_array(*value) ? json_elements(*value, "") : make_error(ErrorCode::kInvalidArgument, "");
-  if (!read) refuse(key, fmt::format("is {}: it must be a list", shown(*value)));
-  else if (read->size() > most) refuse(key, fmt::format("has {} elements: at most {} are allowed", read->size(), most));
-  else return std::move(*read);
-  return {};
+  if (!is_json_array(*value)) {
+    refuse(key, fmt::format("is {}: it must be a list", shown(*value)));
+    return {};
+  }
+  // Not one element more than is allowed: a list of a large body may have millions.
+  std::vector<std::string_view> all;
+  JsonReader json(*value, "");
+  if (!json.enter_array()) return {};
+  for (auto more = json.next_element(); more && *more; more = json.next_element()) {
+    const auto element = json.read_raw();
+    if (!element) return {};
+    if (all.size() == most) {
+      refuse(key, fmt::format("has more than {0} elements: at most {0} are allowed", most));
+      return {};
+    }
+    all.push_back(*element);
+  }
+  return all;
 }
 
 std::optional<Fields> Fields::object(std::string_view key) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "ballast/base/json_object.h"
+#include "ballast/base/token_id.h"
 #include "ballast/serve/refusal.h"
 
 namespace ballast::serve {
@@ -55,5 +56,8 @@ class Fields {
 bool is_json_string(std::string_view raw);
 bool is_json_array(std::string_view raw);
 bool is_json_object(std::string_view raw);
+
+// nullopt: the raw text is something else than a list of token ids. Millions of them are read at once.
+std::optional<std::vector<TokenId>> token_list(std::string_view raw);
 
 }  // namespace ballast::serve

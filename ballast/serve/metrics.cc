@@ -25,4 +25,17 @@ void DurationHistogram::append_to(std::string& out, std::string_view name, std::
   out += fmt::format("{0}_bucket{{le=\"+Inf\"}} {1}\n{0}_sum {2}\n{0}_count {1}\n", name, sum, seconds);
 }
 
+void StatusCounts::add(int status) {
+  if (status < kFirst || status >= kFirst + kCount) return;
+  counts_[static_cast<size_t>(status - kFirst)].fetch_add(1, std::memory_order_relaxed);
+}
+
+void StatusCounts::append_to(std::string& out, std::string_view name, std::string_view help) const {
+  out += fmt::format("# HELP {0} {1}\n# TYPE {0} counter\n", name, help);
+  for (size_t i = 0; i < counts_.size(); ++i) {
+    const uint64_t count = counts_[i].load(std::memory_order_relaxed);
+    if (count != 0) out += fmt::format("{}{{status=\"{}\"}} {}\n", name, i + kFirst, count);
+  }
+}
+
 }  // namespace ballast::serve

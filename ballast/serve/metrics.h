@@ -24,6 +24,18 @@ class DurationHistogram {
   std::atomic<uint64_t> nanoseconds_{0};
 };
 
+// Errors by their status. Any number of threads may add to it.
+class StatusCounts {
+ public:
+  void add(int status);
+  // Those that there were.
+  void append_to(std::string& out, std::string_view name, std::string_view help) const;
+
+ private:
+  static constexpr int kFirst = 400, kCount = 200;
+  std::array<std::atomic<uint64_t>, kCount> counts_{};
+};
+
 struct ServiceMetrics {
   std::atomic<uint64_t> requests{0};         // of any kind
   std::atomic<uint64_t> refused_as_busy{0};  // 429
@@ -31,6 +43,7 @@ struct ServiceMetrics {
   std::atomic<uint64_t> answers{0};          // texts and embeddings that were given to the end
   std::atomic<uint64_t> left{0};             // clients that went away before
   std::atomic<uint64_t> too_slow{0};         // clients that did not read
+  StatusCounts refused_unread;               // by whoever listens, for want of a key and the like
   DurationHistogram first_token, between_tokens, whole_answer;
 };
 

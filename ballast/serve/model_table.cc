@@ -29,6 +29,14 @@ void add_counters(EngineCounters& sum, const EngineCounters& more) {
 
 }  // namespace
 
+Refusal unknown_model(std::string_view name) {
+  return {.status = 404,
+          .message = fmt::format("the model \"{}\" does not exist; /v1/models lists those that do",
+                                 shortened(name, kShownNameBytes)),
+          .param = "model",
+          .code = "model_not_found"};
+}
+
 std::optional<KeyLimit::Place> KeyLimit::take(const std::shared_ptr<KeyLimit>& limit, const std::string& key) {
   if (limit->most_ == 0) return Place(nullptr, "");
   const std::lock_guard lock(limit->mutex_);
@@ -91,10 +99,7 @@ std::variant<Lease, Refusal> ModelTable::acquire(std::string_view name, uint64_t
   forget_ended();
   Entry* entry = const_cast<Entry*>(find(name));
   if (entry == nullptr) {
-    return Refusal{.status = 404,
-                   .message = fmt::format("the model \"{}\" does not exist; /v1/models lists those that do", name),
-                   .param = "model",
-                   .code = "model_not_found"};
+    return unknown_model(name);
   }
   if (!entry->host) {
     entry->host = std::make_unique<ModelHost>(

@@ -65,6 +65,8 @@ struct Ticket {
   KeyLimit::Place key;
 };
 
+Refusal unknown_model(std::string_view name);
+
 // Any thread may call it.
 class ModelTable {
  public:

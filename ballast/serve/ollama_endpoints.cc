@@ -4,6 +4,7 @@
 #include "ballast/serve/embeddings.h"
 #include "ballast/serve/endpoints.h"
 #include "ballast/serve/ollama_text.h"
+#include "ballast/serve/read_messages.h"
 #include "ballast/text/tool_calls.h"
 
 namespace ballast::serve {
@@ -14,8 +15,28 @@ constexpr size_t kMostOllamaTexts = 2048;
 // When a model goes that is not closed for want of use: clients calculate with it, so it must not be too far away.
 constexpr std::string_view kNever = "2300-01-01T00:00:00Z";
 
+// A request without a prompt asks for no text: it loads the model, as Ollama documents it.
+bool asks_to_load(Fields& fields, OllamaForm form) {
+  if (form == OllamaForm::kChat) return fields.elements("messages", kMostMessages).empty();
+  return fields.text("prompt").value_or("").empty();
+}
+
+Leave load_for_ollama(ServiceState& state, Call& call, Fields& fields, OllamaForm form) {
+  const std::string asked = fields.text("model").value_or("");
+  const std::string keep = std::string(fields.raw("keep_alive").value_or(""));
+  if (keep == "0" || keep == "\"0\"" || keep == "\"0s\"" || keep == "\"0m\"")
+    fields.refuse("keep_alive", "is 0: requests close no models here", "unsupported_parameter");
+  if (fields.refusal()) return refuse(state, call, *fields.refusal());
+  const std::string name = asked.empty() ? state.table.name_of("") : asked;
+  return start_short_work(state, call, asked,
+                          [name, form](OpenModel&, const auto&) -> std::variant<HttpAnswer, Refusal> {
+                            return json_answer(ollama_load_answer(name, form));
+                          });
+}
+
 Leave answer_ollama_text(ServiceState& state, Call& call, void (*read)(Fields&, TextAsk&), OllamaForm form) {
   Fields fields(call.request.body);
+  if (asks_to_load(fields, form)) return load_for_ollama(state, call, fields, form);
   TextAsk ask;
   read(fields, ask);
   if (fields.refusal()) return refuse(state, call, *fields.refusal());

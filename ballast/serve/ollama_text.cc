@@ -14,15 +14,13 @@ namespace ballast::serve {
 
 namespace {
 
-constexpr size_t kMostOllamaStops = 16;
-
 // num_predict -1 and -2: as much as fits.
 void read_ollama_options(Fields& fields, TextAsk& ask) {
   auto options = fields.object("options");
   if (!options) return;
   read_sampling(*options, ask.sampling);
   refuse_unsupported(*options);
-  ask.stop = options->texts("stop", kMostOllamaStops);
+  read_stops(*options, "stop", ask.stop);
   if (const auto most = options->whole("num_predict", -2, INT32_MAX); most && *most >= 0) {
     ask.max_tokens = static_cast<uint64_t>(*most);
   }
@@ -63,6 +61,25 @@ void append_ollama_calls(JsonWriter& json, const std::vector<AnswerCall>& calls)
     json.key("name").string(call.name).key("arguments").raw(arguments).end_object().end_object();
   }
   json.end_array();
+}
+
+JsonWriter begin_ollama_line(const std::string& model, OllamaForm form, const AnswerPiece& piece) {
+  JsonWriter json;
+  json.begin_object().key("model").string(model).key("created_at").string(timestamp_now());
+  if (!piece.tokens.empty()) {
+    json.key("logprobs");
+    append_chosen_tokens(json, piece.tokens);
+  }
+  if (form == OllamaForm::kChat) {
+    json.key("message").begin_object().key("role").string("assistant").key("content").string(piece.content);
+    if (!piece.reasoning.empty()) json.key("thinking").string(piece.reasoning);
+    if (!piece.calls.empty()) append_ollama_calls(json, piece.calls);
+    json.end_object();
+    return json;
+  }
+  json.key("response").string(piece.content);
+  if (!piece.reasoning.empty()) json.key("thinking").string(piece.reasoning);
+  return json;
 }
 
 class OllamaWriter : public TextWriter {
@@ -113,24 +130,7 @@ class OllamaWriter : public TextWriter {
   }
 
  private:
-  JsonWriter begin_line(const AnswerPiece& piece) const {
-    JsonWriter json;
-    json.begin_object().key("model").string(model_).key("created_at").string(timestamp_now());
-    if (!piece.tokens.empty()) {
-      json.key("logprobs");
-      append_chosen_tokens(json, piece.tokens);
-    }
-    if (form_ == OllamaForm::kChat) {
-      json.key("message").begin_object().key("role").string("assistant").key("content").string(piece.content);
-      if (!piece.reasoning.empty()) json.key("thinking").string(piece.reasoning);
-      if (!piece.calls.empty()) append_ollama_calls(json, piece.calls);
-      json.end_object();
-      return json;
-    }
-    json.key("response").string(piece.content);
-    if (!piece.reasoning.empty()) json.key("thinking").string(piece.reasoning);
-    return json;
-  }
+  JsonWriter begin_line(const AnswerPiece& piece) const { return begin_ollama_line(model_, form_, piece); }
 
   std::shared_ptr<AnswerSink> sink_;
   PieceStream stream_;
@@ -142,6 +142,11 @@ class OllamaWriter : public TextWriter {
 };
 
 }  // namespace
+
+std::string ollama_load_answer(const std::string& model, OllamaForm form) {
+  JsonWriter json = begin_ollama_line(model, form, {});
+  return json.key("done").boolean(true).key("done_reason").string("load").end_object().take();
+}
 
 std::string to_ollama_line(std::string json) {
   // U+2028, U+2029 and U+0085, which can only stand inside of strings.

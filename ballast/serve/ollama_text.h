@@ -17,6 +17,9 @@ enum class OllamaForm : unsigned char { kChat, kGenerate };
 std::unique_ptr<TextWriter> make_ollama_writer(std::shared_ptr<AnswerSink> sink, const TextAsk& ask, OllamaForm form,
                                                std::string model);
 
+// Of a request that only loads the model.
+std::string ollama_load_answer(const std::string& model, OllamaForm form);
+
 // A JSON text as a line of a stream: Ollama's client ends a line at more characters than JSON escapes.
 std::string to_ollama_line(std::string json);
 

@@ -220,6 +220,7 @@ void read_chat_completion(Fields& fields, const AskLimits& limits, TextAsk& ask)
   if (fields.truth("echo").value_or(false)) {
     fields.refuse("echo", "would change the answer: only /v1/completions supports it", "unsupported_parameter");
   }
+  refuse_unsupported(fields, {"add_special_tokens", {"false"}, "only false is supported here"});
   ask.max_tokens = fields.count("max_completion_tokens", 1, INT32_MAX);
   if (!ask.max_tokens) ask.max_tokens = fields.count("max_tokens", 1, INT32_MAX);
   read_log_probabilities(fields, ask);

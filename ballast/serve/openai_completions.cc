@@ -1,6 +1,4 @@
 // POST /v1/completions
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <iterator>
 
@@ -15,12 +13,23 @@ constexpr uint64_t kUsualCompletionTokens = 16;
 constexpr size_t kMostPrompts = 128;
 constexpr size_t kMostPromptTokens = 10'000'000;
 
-std::optional<std::vector<TokenId>> token_list(std::string_view raw) {
+constexpr std::string_view kPromptForms =
+    "must be a text, a list of texts, a list of token ids, or a list of such lists";
+
+bool is_list_of_numbers(std::string_view raw) {
   JsonReader json(raw, "");
-  std::vector<uint64_t> values;
-  if (!json.read_u64_array(values) || values.empty()) return std::nullopt;
-  if (std::ranges::any_of(values, [](uint64_t value) { return value > UINT32_MAX; })) return std::nullopt;
-  return std::vector<TokenId>(values.begin(), values.end());
+  if (!json.enter_array()) return false;
+  const auto more = json.next_element();
+  if (!more || !*more) return false;
+  const auto type = json.peek();
+  return type && *type == JsonType::kNumber;
+}
+
+void add_prompt_tokens(Fields& fields, std::string_view raw, TextAsk& ask) {
+  auto tokens = token_list(raw);
+  if (!tokens || tokens->empty()) fields.refuse("prompt", kPromptForms);
+  else if (tokens->size() > kMostPromptTokens) fields.refuse("prompt", "has too many token ids");
+  else ask.prompts.emplace_back(std::move(*tokens));
 }
 
 // A text, a list of texts, the tokens of one, or a list of such lists.
@@ -34,21 +43,16 @@ void read_prompts(Fields& fields, TextAsk& ask) {
     ask.prompts.emplace_back(fields.text("prompt").value_or(""));
     return;
   }
-  const auto elements = fields.elements("prompt", kMostPromptTokens);
+  if (is_list_of_numbers(*raw)) {
+    add_prompt_tokens(fields, *raw, ask);
+    return;
+  }
+  const auto elements = fields.elements("prompt", kMostPrompts);
   if (elements.empty()) fields.refuse("prompt", "is an empty list");
-  if (!elements.empty() && !is_json_string(elements[0]) && !is_json_array(elements[0])) {
-    if (auto tokens = token_list(*raw)) ask.prompts.emplace_back(std::move(*tokens));
-    else fields.refuse("prompt", "must be a text, a list of texts, a list of token ids, or a list of such lists");
-    return;
-  }
-  if (elements.size() > kMostPrompts) {
-    fields.refuse("prompt", fmt::format("has {} prompts: at most {} are allowed", elements.size(), kMostPrompts));
-    return;
-  }
   for (const std::string_view element : elements) {
     if (auto text = JsonReader(element, "").read_string()) ask.prompts.emplace_back(std::move(*text));
-    else if (auto tokens = token_list(element)) ask.prompts.emplace_back(std::move(*tokens));
-    else fields.refuse("prompt", "must be a text, a list of texts, a list of token ids, or a list of such lists");
+    else if (is_json_array(element)) add_prompt_tokens(fields, element, ask);
+    else fields.refuse("prompt", kPromptForms);
   }
 }
 
@@ -175,7 +179,9 @@ void read_completion(Fields& fields, const AskLimits& limits, TextAsk& ask) {
     fields.refuse("tools", "belongs to conversations: use /v1/chat/completions", "unsupported_parameter");
   }
   ask.echo = fields.truth("echo").value_or(false);
-  ask.max_tokens = fields.count("max_tokens", 0, INT32_MAX).value_or(kUsualCompletionTokens);
+  refuse_unsupported(fields, {"add_special_tokens", {"true"}, "only true is supported here"});
+  ask.max_tokens = fields.count("max_completion_tokens", 0, INT32_MAX);
+  if (!ask.max_tokens) ask.max_tokens = fields.count("max_tokens", 0, INT32_MAX).value_or(kUsualCompletionTokens);
   // A number here, and true or false for some clients.
   const auto raw = fields.raw("logprobs");
   if (raw && (*raw == "true" || *raw == "false")) {

@@ -100,13 +100,7 @@ std::span<const Endpoint> openai_endpoints() { return kOpenAiEndpoints; }
 Leave show_model(ServiceState& state, Call& call, std::string_view encoded) {
   const std::string name = to_utf8(percent_decoded(encoded));
   const std::string found = name.empty() ? "" : state.table.name_of(name);
-  if (found.empty()) {
-    return refuse(state, call,
-                  {.status = 404,
-                   .message = fmt::format("the model \"{}\" does not exist; /v1/models lists those that do", name),
-                   .param = "model",
-                   .code = "model_not_found"});
-  }
+  if (found.empty()) return refuse(state, call, unknown_model(name));
   const auto lines = state.table.lines();
   const auto line = std::ranges::find(lines, found, &ModelTable::Line::name);
   JsonWriter json;

@@ -16,10 +16,6 @@ namespace ballast::serve {
 namespace {
 
 constexpr std::string_view kThinkMark = "<think>";
-// Texts beyond these are not turned into tokens, only to find that they are too many: that takes seconds for each 1
-// MiB, in which no other request to the model is prepared.
-constexpr uint64_t kSmallPrompt = uint64_t{1} << 20U;
-constexpr uint64_t kMostBytesPerToken = 128;
 
 // For templates that print the date.
 ClockTime utc_now() {
@@ -115,14 +111,9 @@ std::optional<Refusal> check_bytes(const OpenModel& model, const TextAsk& ask) {
   for (const PromptAsk& prompt : ask.prompts) {
     if (const auto* text = std::get_if<std::string>(&prompt)) most = std::max<uint64_t>(most, text->size());
   }
-  for (const ChatTurn& turn : ask.turns) turns += turn.content.size();
-  most = std::max(most, turns);
-  if (most <= kSmallPrompt || most / kMostBytesPerToken <= model.most_tokens) return std::nullopt;
-  return Refusal{.message = fmt::format("the prompt has {} bytes, far more than {} tokens can say, which is what there "
-                                        "is room for: shorten it; nothing is cut off silently",
-                                        most, model.most_tokens),
-                 .param = ask.is_chat ? "messages" : "prompt",
-                 .code = "context_length_exceeded"};
+  for (const ChatTurn& turn : ask.turns) turns += turn.content.size() + turn.reasoning.size() + turn.tool_calls.size();
+  for (const ToolAsk& tool : ask.tools.offered) turns += tool.description.size() + tool.parameters.size();
+  return check_text_bytes("the prompt", std::max(most, turns), model.most_tokens, ask.is_chat ? "messages" : "prompt");
 }
 
 SamplerOptions sampling_for(const TextModel& text, const TextAsk& ask) {
@@ -151,6 +142,14 @@ uint64_t tokens_for(const ServiceOptions& options, const TextAsk& ask, uint64_t 
   uint64_t most = room - prompt + 1;
   if (options.most_tokens != 0) most = std::min(most, options.most_tokens);
   return std::min(ask.max_tokens.value_or(most), most);
+}
+
+// Of each prompt.
+std::vector<uint64_t> all_tokens_for(const ServiceOptions& options, const TextAsk& ask, uint64_t room,
+                                     const AskedPrompts& prompts) {
+  std::vector<uint64_t> most;
+  for (const auto& tokens : prompts.tokens) most.push_back(tokens_for(options, ask, room, tokens.size()));
+  return most;
 }
 
 std::optional<Refusal> add_echo(const OpenModel& model, const TextAsk& ask, const AskedPrompts& prompts,
@@ -214,6 +213,39 @@ std::vector<TokenId> stops_for(const TextAsk& ask, const std::vector<TokenId>& e
 
 }  // namespace
 
+std::optional<Refusal> fit_log_probabilities(const TextAsk& ask, const AskedPrompts& prompts,
+                                             std::vector<uint64_t>& most_tokens) {
+  if (!ask.log_probabilities) return std::nullopt;
+  const uint64_t room = kMostLogProbabilities / ((*ask.log_probabilities + 1) * ask.choices);
+  uint64_t tokens = 0;
+  for (const auto& prompt : prompts.tokens) tokens += ask.echo ? prompt.size() : 0;
+  const uint64_t left = room - std::min(room, tokens);
+  for (uint64_t& most : most_tokens) {
+    if (ask.stream) break;  // they leave with their text
+    if (!ask.max_tokens) most = std::min(most, left / most_tokens.size());
+    tokens += most;
+  }
+  if (tokens <= room) return std::nullopt;
+  return Refusal{
+      .message = fmt::format("\"logprobs\" of {} tokens, each with {} more and for {} choices, are more than "
+                             "the {} that one answer may have: ask for fewer tokens or choices, or for a "
+                             "stream",
+                             tokens, *ask.log_probabilities, ask.choices, kMostLogProbabilities),
+      .param = "logprobs",
+      .code = "too_many_logprobs"};
+}
+
+std::optional<Refusal> check_text_bytes(std::string_view what, uint64_t bytes, uint64_t most_tokens,
+                                        std::string_view param) {
+  constexpr uint64_t kSmallText = uint64_t{1} << 20U, kMostBytesPerToken = 128;
+  if (bytes <= kSmallText || bytes / kMostBytesPerToken <= most_tokens) return std::nullopt;
+  return Refusal{.message = fmt::format("{} has {} bytes, far more than {} tokens can say, which is what there is room "
+                                        "for: shorten it; nothing is cut off silently",
+                                        what, bytes, most_tokens),
+                 .param = std::string(param),
+                 .code = "context_length_exceeded"};
+}
+
 std::optional<Refusal> encode_ask(const OpenModel& model, const TextAsk& ask, AskedPrompts& prompts) {
   if (!model.text) {
     return Refusal{.message = "the model turns texts into vectors and writes none: use /v1/embeddings",
@@ -240,6 +272,8 @@ std::optional<Refusal> prepare_text(OpenModel& model, const ServiceOptions& opti
   if (options.deadline) deadline = answer->arrival() + *options.deadline;
   const auto form = std::make_shared<AnswerForm>();
   if (auto refusal = plan_form(model, ask, prompts, *form, plan)) return refusal;
+  std::vector<uint64_t> most_tokens = all_tokens_for(options, ask, model.most_tokens, prompts);
+  if (auto refusal = fit_log_probabilities(ask, prompts, most_tokens)) return refusal;
   if (ask.echo) {
     if (auto refusal = add_echo(model, ask, prompts, *answer, deadline, plan)) return refusal;
   }
@@ -249,12 +283,13 @@ std::optional<Refusal> prepare_text(OpenModel& model, const ServiceOptions& opti
   not_before_minimum.insert(not_before_minimum.end(), ask.stop_tokens.begin(), ask.stop_tokens.end());
   const uint64_t first_seed = ask.sampling.seed.value_or(seed);
   std::vector<EngineInbox::Job> jobs;
-  for (const auto& tokens : prompts.tokens) {
+  for (size_t prompt = 0; prompt < prompts.tokens.size(); ++prompt) {
+    const auto& tokens = prompts.tokens[prompt];
     for (uint64_t choice = 0; choice < ask.choices; ++choice) {
       TokenRule formed;
       if (!form->branches.empty()) formed = make_form_rule(form, *model.tokenizer, tokens.size(), stops);
       Request request{.prompt = tokens,
-                      .max_tokens = tokens_for(options, ask, model.most_tokens, tokens.size()),
+                      .max_tokens = most_tokens[prompt],
                       .sampling = sampling_for(*model.text, ask),
                       .stop_tokens = stops,
                       .constraint = make_token_rule(ask, tokens.size(), not_before_minimum, std::move(formed)),

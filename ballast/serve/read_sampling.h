@@ -1,6 +1,11 @@
 // The members of a request that say how tokens are chosen and when a text ends.
 #pragma once
 
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "ballast/serve/fields.h"
 #include "ballast/serve/text_ask.h"
 
@@ -20,7 +25,18 @@ void read_openai_common(Fields& fields, const AskLimits& limits, TextAsk& ask);
 // "logprobs" and "top_logprobs" of chat completions and of Ollama.
 void read_log_probabilities(Fields& fields, TextAsk& ask);
 
-// Refuses, by its name, what would change the answer and is not there.
+// The texts that end an answer, in number and length as they are allowed.
+void read_stops(Fields& fields, std::string_view key, std::vector<std::string>& stops);
+
+// A member that would change the answer and is not there. One that says nothing, or what happens anyway, is no reason
+// to refuse.
+struct UnsupportedField {
+  std::string_view name;
+  std::array<std::string_view, 4> harmless;  // raw values
+  std::string_view instead;
+};
+void refuse_unsupported(Fields& fields, const UnsupportedField& field);
+// Those that any interface may have.
 void refuse_unsupported(Fields& fields);
 
 }  // namespace ballast::serve

@@ -6,6 +6,8 @@ namespace ballast::serve {
 
 namespace {
 
+constexpr size_t kMostMessageBytes = 2000, kMostParamBytes = 200;
+
 std::string_view openai_type(int status) {
   switch (status) {
     case 401: return "authentication_error";
@@ -38,7 +40,25 @@ void text_or_null(JsonWriter& json, std::string_view key, std::string_view text)
 
 }  // namespace
 
-std::string error_json(const Refusal& refusal, Dialect dialect) {
+Dialect dialect_of(std::string_view path) {
+  if (path.starts_with("/api/")) return Dialect::kOllama;
+  if (path.starts_with("/v1/messages") || path.starts_with("/messages")) return Dialect::kAnthropic;
+  return Dialect::kOpenAi;
+}
+
+std::string shortened(std::string_view text, size_t most_bytes) {
+  if (text.size() <= most_bytes) return std::string(text);
+  size_t end = most_bytes;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  return std::string(text.substr(0, end)) + "...";
+}
+
+// Messages repeat what was sent; an error must not grow with that.
+std::string error_json(const Refusal& whole, Dialect dialect) {
+  const Refusal refusal{.status = whole.status,
+                        .message = shortened(whole.message, kMostMessageBytes),
+                        .param = shortened(whole.param, kMostParamBytes),
+                        .code = whole.code};
   JsonWriter json;
   json.begin_object();
   switch (dialect) {

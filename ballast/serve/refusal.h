@@ -24,6 +24,12 @@ inline constexpr std::string_view kLogSaysWhy = "; the server's log says why";
 // Whose clients read the answer.
 enum class Dialect : unsigned char { kOpenAi, kOllama, kAnthropic };
 
+Dialect dialect_of(std::string_view path);
+
+// What a client sent, or names, short enough for a message and cut between characters.
+std::string shortened(std::string_view text, size_t most_bytes);
+inline constexpr size_t kShownNameBytes = 100;
+
 // The JSON of the error, for a whole answer or for a piece of one that has begun.
 std::string error_json(const Refusal& refusal, Dialect dialect);
 HttpAnswer to_answer(const Refusal& refusal, Dialect dialect);

@@ -13,6 +13,9 @@ namespace ballast::serve {
 
 namespace {
 
+constexpr size_t kMostIncluded = 100;
+constexpr std::string_view kNoResponseScores = "not supported here: use /v1/chat/completions";
+
 // What would need a memory between requests, or another kind of answer.
 void refuse_for_responses(Fields& fields) {
   for (const std::string_view key : {"previous_response_id", "conversation", "prompt"}) {
@@ -27,6 +30,12 @@ void refuse_for_responses(Fields& fields) {
   if (const auto truncation = fields.text("truncation");
       truncation && *truncation != "disabled" && *truncation != "auto") {
     fields.refuse("truncation", "must be \"disabled\" or \"auto\"");
+  }
+  refuse_unsupported(fields, {"max_tool_calls", {}, "this server has no tools of its own: leave it out"});
+  refuse_unsupported(fields, {"logprobs", {"false"}, kNoResponseScores});
+  for (const std::string& included : fields.texts("include", kMostIncluded)) {
+    if (included != "message.output_text.logprobs") continue;
+    fields.refuse("include", fmt::format("has \"{}\": {}", included, kNoResponseScores), "unsupported_parameter");
   }
 }
 

@@ -4,6 +4,7 @@
 #include "ballast/base/utf8.h"
 #include "ballast/serve/endpoints.h"
 #include "ballast/serve/fields.h"
+#include "ballast/serve/prepare.h"
 
 namespace ballast::serve {
 
@@ -15,7 +16,12 @@ Leave health(ServiceState& state, Call& call) {
   if (state.refuses_new) {
     return refuse(state, call, {.status = 503, .message = "the server is stopping", .retry_after = 5});
   }
-  return send_json(call, R"({"status":"ok"})");
+  if (!state.is_loading) return send_json(call, R"({"status":"ok"})");
+  HttpAnswer answer = json_answer(R"({"status":"loading"})");
+  answer.status = 503;
+  answer.headers.emplace_back("Retry-After", "1");
+  call.sink->send(std::move(answer));
+  return {};
 }
 
 // A piece that is no UTF-8 by itself is a list of its bytes, as llama-server has it.
@@ -28,6 +34,9 @@ void append_piece(JsonWriter& json, std::string_view bytes) {
   for (const char byte : bytes) json.number(static_cast<unsigned char>(byte));
   json.end_array();
 }
+
+// In tokens.
+uint64_t tokens_that_fit(const OpenModel& open) { return open.text ? open.most_tokens : open.embedder->max_length(); }
 
 Leave tokenize(ServiceState& state, Call& call) {
   Fields fields(call.request.body);
@@ -42,6 +51,8 @@ Leave tokenize(ServiceState& state, Call& call) {
   return start_short_work(
       state, call, model,
       [text = *content, options, with_pieces](OpenModel& open, const auto&) -> std::variant<HttpAnswer, Refusal> {
+        if (auto refusal = check_text_bytes("the text", text.size(), tokens_that_fit(open), "content"))
+          return std::move(*refusal);
         const auto ids = open.tokenizer->encode(text, options);
         if (!ids) return refusal_of(ids.error());
         JsonWriter json;
@@ -62,21 +73,21 @@ Leave tokenize(ServiceState& state, Call& call) {
 Leave detokenize(ServiceState& state, Call& call) {
   Fields fields(call.request.body);
   const std::string model = fields.text("model").value_or("");
-  std::vector<TokenId> ids;
-  if (!fields.has("tokens")) fields.refuse("tokens", "is missing: it must be a list of token ids");
-  for (const std::string_view element : fields.elements("tokens", kMostDecodedTokens)) {
-    const auto id = JsonReader(element, "").read_u64();
-    if (id && *id <= UINT32_MAX) ids.push_back(static_cast<TokenId>(*id));
-    else fields.refuse("tokens", "must be a list of token ids");
-  }
+  const auto raw = fields.raw("tokens");
+  if (!raw) fields.refuse("tokens", "is missing: it must be a list of token ids");
+  auto ids = raw ? token_list(*raw) : std::nullopt;
+  if (!ids) fields.refuse("tokens", "must be a list of token ids");
+  else if (ids->size() > kMostDecodedTokens)
+    fields.refuse("tokens", fmt::format("has {} ids: at most {} are allowed", ids->size(), kMostDecodedTokens));
   if (fields.refusal()) return refuse(state, call, *fields.refusal());
-  return start_short_work(state, call, model, [ids](OpenModel& open, const auto&) -> std::variant<HttpAnswer, Refusal> {
-    const auto text = open.tokenizer->decode(ids);
-    if (!text) return refusal_of(text.error());
-    JsonWriter json;
-    json.begin_object().key("content").string(to_utf8(*text)).end_object();
-    return json_answer(json.take());
-  });
+  return start_short_work(state, call, model,
+                          [ids = std::move(*ids)](OpenModel& open, const auto&) -> std::variant<HttpAnswer, Refusal> {
+                            const auto text = open.tokenizer->decode(ids);
+                            if (!text) return refusal_of(text.error());
+                            JsonWriter json;
+                            json.begin_object().key("content").string(to_utf8(*text)).end_object();
+                            return json_answer(json.take());
+                          });
 }
 
 Leave props(ServiceState& state, Call& call) {
@@ -88,8 +99,7 @@ Leave props(ServiceState& state, Call& call) {
         JsonWriter json;
         json.begin_object().key("model_alias").string(name).key("build_info").string("ballast-" + version);
         json.key("total_slots").number(slots);
-        const uint64_t context = open.text ? open.most_tokens : open.embedder->max_length();
-        json.key("default_generation_settings").begin_object().key("n_ctx").number(context).end_object();
+        json.key("default_generation_settings").begin_object().key("n_ctx").number(tokens_that_fit(open)).end_object();
         json.key("chat_template").string(open.chat ? open.chat->template_text() : "");
         json.key("modalities").begin_object().key("vision").boolean(false).key("audio").boolean(false).end_object();
         return json_answer(json.end_object().take());
@@ -151,6 +161,8 @@ Leave metrics(ServiceState& state, Call& call) {
   count("ballast_requests_total", "Requests of any kind", counted.requests);
   count("ballast_requests_busy_total", "Requests answered with 429", counted.refused_as_busy);
   count("ballast_requests_refused_total", "Requests answered with another error", counted.refused);
+  counted.refused_unread.append_to(out, "ballast_requests_refused_unread_total",
+                                   "Requests refused by their head, their size or their lateness, by status");
   count("ballast_answers_total", "Answers of models given to the end", counted.answers);
   count("ballast_clients_left_total", "Clients that left before the end of their answer", counted.left);
   count("ballast_clients_too_slow_total", "Answers given up because the client did not read", counted.too_slow);

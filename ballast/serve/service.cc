@@ -7,6 +7,7 @@
 
 #include "ballast/io/guard.h"
 #include "ballast/serve/endpoints.h"
+#include "ballast/serve/reader_thread.h"
 
 namespace ballast::serve {
 
@@ -14,15 +15,11 @@ namespace {
 
 constexpr std::string_view kVersionPrefix = "/v1";
 constexpr std::string_view kModelPrefix = "/models/";
+// Reading takes up to 0.2 s for 1 MiB of hostile JSON, and whoever calls has others waiting.
+constexpr size_t kReadAtOnce = size_t{16} << 10U;
 
 // Paths are part of messages, which are JSON: what is no UTF-8 must not get there, nor very much.
 std::string shown_path(std::string_view path) { return to_utf8(path.substr(0, 200)); }
-
-Dialect dialect_of(std::string_view path) {
-  if (path.starts_with("/api/")) return Dialect::kOllama;
-  if (path.starts_with("/v1/messages") || path.starts_with("/messages")) return Dialect::kAnthropic;
-  return Dialect::kOpenAi;
-}
 
 struct FoundEndpoint {
   const Endpoint* endpoint = nullptr;
@@ -66,6 +63,26 @@ class EngineService : public Service {
   std::function<void()> answer(HttpRequest request, std::shared_ptr<AnswerSink> sink) override {
     Call call{std::move(request), std::move(sink)};
     call.dialect = dialect_of(call.request.path);
+    ++state_.metrics->requests;
+    return call.request.body.size() <= kReadAtOnce ? read(call) : read_later(std::move(call));
+  }
+
+  Status load_all() override {
+    return guarded([&]() -> Status {
+      for (const ServedModel& model : state_.options.models) BALLAST_CHECK(load(model));
+      state_.is_loading = false;
+      return {};
+    });
+  }
+
+  void reload() override { state_.table.retire_all(); }
+  void refuse_new() override { state_.refuses_new = true; }
+  void count_refusal(int status) override { state_.metrics->refused_unread.add(status); }
+  // In this order: what has been read has a place.
+  bool is_idle() override { return reader_.is_idle() && state_.table.is_idle(); }
+
+ private:
+  Leave read(Call& call) {
     Leave leave;
     const auto done = guarded([&]() -> Status {
       leave = route(call);
@@ -75,20 +92,19 @@ class EngineService : public Service {
     return leave;
   }
 
-  Status load_all() override {
-    return guarded([&]() -> Status {
-      for (const ServedModel& model : state_.options.models) BALLAST_CHECK(load(model));
+  Leave read_later(Call call) {
+    std::shared_ptr<Call> held;
+    Leave leave;
+    const auto done = guarded([&]() -> Status {
+      held = std::make_shared<Call>(std::move(call));
+      leave = reader_.post([this, held] { return read(*held); });
       return {};
     });
+    if (!done) refuse(state_, held ? *held : call, refusal_of(done.error()));
+    return leave;
   }
 
-  void reload() override { state_.table.retire_all(); }
-  void refuse_new() override { state_.refuses_new = true; }
-  bool is_idle() override { return state_.table.is_idle(); }
-
- private:
   Leave route(Call& call) {
-    ++state_.metrics->requests;
     const std::string& path = call.request.path;
     const auto [endpoint, other_method] = find_endpoint(call.request.method, path);
     if (endpoint != nullptr) return endpoint->handle(state_, call);
@@ -125,6 +141,7 @@ class EngineService : public Service {
   }
 
   ServiceState state_;
+  ReaderThread reader_;  // ends first
 };
 
 }  // namespace

@@ -34,6 +34,7 @@ struct ServiceOptions {
   uint64_t most_unsent = 1U << 20U;  // bytes that a client may leave unread before its answer is given up
   std::optional<std::chrono::seconds> deadline{};  // of a request, from its arrival
   std::string version{};                           // of the program, for clients that ask
+  bool preloads = false;                           // /health says that models are loading until load_all() has ended
   // What went wrong on this side, for the program's log: clients are not told about paths and devices. Any thread may
   // call it.
   std::function<void(std::string_view)> on_problem{};
@@ -51,6 +52,8 @@ class Service : public Answerer {
   // From now on new requests are answered with 503; those that run or wait go on.
   virtual void refuse_new() = 0;
   virtual bool is_idle() = 0;
+  // Of a request that whoever listens has answered with an error of its own: /metrics tells how many there were.
+  virtual void count_refusal(int status) = 0;
 };
 
 }  // namespace ballast::serve

@@ -84,7 +84,7 @@ TEST(ServiceLoad, ClientsMayLeaveAtAnyMoment) {
   }
   rig.wait_until_idle();
   rig.post(kChatPath, numbered_chat(2, R"(,"max_tokens":1)"));
-  EXPECT_EQ(rig.metric("ballast_kv_cache_pages_in_use{model=\"tiny\"}"), 0);
+  rig.wait_for_metric("ballast_kv_cache_pages_in_use{model=\"tiny\"}", 0);
 }
 
 TEST(ServiceLoad, AFullQueueIsToldWithATimeToComeBack) {
@@ -255,6 +255,16 @@ TEST(ServiceModels, AKvCacheWithoutRoomForAnyTextIsRefusedAtTheStartWithTheSmall
     ASSERT_TRUE(service) << service.error().message;
     EXPECT_EQ((*service)->load_all().has_value(), bytes == least) << bytes;
   }
+}
+
+TEST(ServiceModels, HealthSaysThatTheyAreLoading) {
+  serve::ServiceOptions options = rig_options();
+  options.preloads = true;
+  ServiceRig rig(options);
+  EXPECT_EQ(rig.get("/health").status, 503);
+  EXPECT_EQ(rig.get("/health").body, R"({"status":"loading"})");
+  ASSERT_TRUE(rig.service().load_all());
+  EXPECT_EQ(rig.get("/health").status, 200);
 }
 
 TEST(ServiceModels, OneThatIsTooLargeIsToldWithTheNumbers) {

@@ -70,6 +70,25 @@ TEST_F(OtherClientsTest, OllamaTellsProbabilitiesAsChatCompletionsDo) {
   EXPECT_EQ("[" + streamed + "]", tokens);
 }
 
+TEST_F(OtherClientsTest, OllamaLoadsAModelByARequestWithoutAPrompt) {
+  for (const auto& [path, body] :
+       std::vector<std::pair<std::string, std::string>>{{"/api/chat", R"({"model":"tiny","messages":[]})"},
+                                                        {"/api/chat", R"({"model":"tiny"})"},
+                                                        {"/api/generate", R"({"model":"tiny","keep_alive":-1})"},
+                                                        {"/api/generate", R"({"model":"tiny","prompt":""})"}}) {
+    const auto answer = rig_->post(path, body);
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    EXPECT_EQ(answer.content_type, "application/json");
+    EXPECT_EQ(json_at(answer.body, "done_reason"), "\"load\"");
+    EXPECT_EQ(json_at(answer.body, "done"), "true");
+    EXPECT_EQ(json_at(answer.body, "model"), "\"tiny\"");
+  }
+  EXPECT_EQ(json_at(rig_->post("/api/chat", R"({"messages":[]})").body, "message/role"), "\"assistant\"");
+  EXPECT_EQ(rig_->post("/api/chat", R"({"model":"nobody","messages":[]})").status, 404);
+  EXPECT_EQ(rig_->post("/api/chat", R"({"model":"tiny","messages":5})").status, 400);
+  EXPECT_EQ(rig_->post("/api/generate", R"({"model":"tiny","keep_alive":0})").status, 400);
+}
+
 TEST_F(OtherClientsTest, OllamaGeneratesByTheTemplateOrRaw) {
   const auto chat = rig_->post("/api/generate", ollama_body(R"(,"stream":false,"prompt":"It is a truth")"));
   ASSERT_EQ(chat.status, 200) << chat.body;

@@ -1,6 +1,8 @@
 // What is no request, too much of one, or cut and damaged: refused, and nobody else is harmed.
 #include <gmock/gmock.h>
+#include <malloc.h>
 
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -49,6 +51,76 @@ TEST_F(HttpServerTest, BodiesOfAllRequestsTogetherHaveALimit) {
   EXPECT_THAT(second.answer(), StartsWith("HTTP/1.1 200 "));
 }
 
+TEST_F(HttpServerTest, WithoutAKeyNobodyIsListenedToForLong) {
+  start({}, "alice:0123456789abcdef");
+  const std::string chunk = "1400\r\n" + std::string(0x1400, 'x') + "\r\n";
+  for (const char* request : {"OPTIONS /x", "OPTIONS /v1/chat/completions", "POST /health", "GET /health",
+                              "HEAD /health", "DELETE /health"}) {
+    const std::string head = fmt::format("{} HTTP/1.1\r\nHost: localhost\r\n", request);
+    EXPECT_THAT(one_answer(head + "Content-Length: 16777216\r\n\r\n"), StartsWith("HTTP/1.1 413 ")) << request;
+    EXPECT_THAT(one_answer(head + "Transfer-Encoding: chunked\r\n\r\n" + chunk), StartsWith("HTTP/1.1 413 "))
+        << request;
+  }
+  const std::string key = "Authorization: Bearer 0123456789abcdef\r\n";
+  TestClient client(port_);
+  client.ask("/echo", key + "Content-Length: 16777216\r\n");
+  EXPECT_THAT(client.rest(), StartsWith("HTTP/1.1 413 "));
+  TestClient other(port_);
+  other.ask("/echo", key + "Content-Length: 8000\r\n", "POST", std::string(8000, 'x'));
+  EXPECT_THAT(other.answer(), StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(HttpServerTest, ConnectionsThatRestHoldNothingOfTheirRequests) {
+  start();
+  const std::string header = "X: " + std::string(30'000, 'x') + "\r\n";
+  constexpr size_t kResting = 128;
+  std::vector<std::unique_ptr<TestClient>> clients;
+  for (size_t i = 0; i < kResting; ++i) {
+    clients.push_back(std::make_unique<TestClient>(port_));
+    clients.back()->ask("/echo");
+    EXPECT_THAT(clients.back()->answer(), StartsWith("HTTP/1.1 200 "));
+  }
+  const size_t before = ::mallinfo2().uordblks;  // 0 under a sanitizer
+  for (const auto& client : clients) {
+    client->ask("/echo", header);
+    EXPECT_THAT(client->answer(), StartsWith("HTTP/1.1 200 "));
+  }
+  EXPECT_LT(::mallinfo2().uordblks, before + kResting * 8'000);
+}
+
+TEST_F(HttpServerTest, OneAddressCannotTakeAllConnections) {
+  host_ = "0.0.0.0";
+  start({.limits = {.connections = 100, .per_address = 3}});
+  std::vector<std::unique_ptr<TestClient>> silent;
+  for (int i = 0; i < 3; ++i) silent.push_back(std::make_unique<TestClient>(port_));
+  const auto status = [&] {
+    TestClient client(port_);
+    client.ask("/echo", "Connection: close\r\n");
+    return client.rest().substr(0, 13);
+  };
+  EXPECT_EQ(status(), "HTTP/1.1 503 ");
+  for (int i = 0; i < 20; ++i) silent.push_back(std::make_unique<TestClient>(port_));
+  EXPECT_EQ(status(), "");  // enough of them were told
+  silent.clear();
+  EXPECT_TRUE(becomes_true([&] { return status() == "HTTP/1.1 200 "; }));
+}
+
+TEST_F(HttpServerTest, ConnectionsOfThisMachineAloneAreNotCountedByAddress) {
+  start({.limits = {.per_address = 1}});
+  const TestClient silent(port_), other(port_);
+  EXPECT_THAT(one_answer("GET /echo HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"),
+              StartsWith("HTTP/1.1 200 "));
+}
+
+TEST_F(HttpServerTest, AnthropicsClientsFindTheIdOfTheirRequest) {
+  start({}, "alice:0123456789abcdef");
+  for (const char* path : {"/v1/messages", "/messages"}) {
+    TestClient client(port_);
+    client.ask(path, "Connection: close\r\n", "POST");
+    EXPECT_THAT(client.rest(), HasSubstr("\r\nrequest-id: req_")) << path;
+  }
+}
+
 TEST_F(HttpServerTest, WhatIsNoRequestIsRefused) {
   start();
   for (const std::string& request : std::vector<std::string>{
@@ -61,6 +133,22 @@ TEST_F(HttpServerTest, WhatIsNoRequestIsRefused) {
            "GET / HTTP/1.1\r\n\r\n", "GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"}) {
     const std::string answer = one_answer(request + std::string(8, '\n'));
     EXPECT_THAT(answer, ::testing::AnyOf(StartsWith("HTTP/1.1 400 "), StartsWith("HTTP/1.1 413 "))) << request;
+  }
+}
+
+TEST_F(HttpServerTest, AFewEmptyLinesBeforeARequestAreSkippedAndMoreEndTheConnection) {
+  start();
+  const std::string request = "GET /echo HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+  EXPECT_THAT(one_answer("\r\n\r\n\r\n\r\n" + request), StartsWith("HTTP/1.1 200 "));
+  EXPECT_THAT(one_answer("\r\n\r\n\r\n\r\n\r\n"), StartsWith("HTTP/1.1 400 "));
+  TestClient slow(port_);  // one at a time, and then no request
+  for (int i = 0; i < 5; ++i) slow.say("\r\n");
+  EXPECT_THAT(slow.rest(), StartsWith("HTTP/1.1 400 "));
+  TestClient again(port_);  // each request may have a few
+  for (int i = 0; i < 3; ++i) {
+    again.say("\r\n\r\n\r\n\r\n");
+    again.ask("/echo");
+    EXPECT_THAT(again.answer(), StartsWith("HTTP/1.1 200 "));
   }
 }
 

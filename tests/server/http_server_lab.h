@@ -61,7 +61,7 @@ class HttpServerTest : public ::testing::Test {
     };
     server_ = std::make_unique<cli::HttpServer>(std::move(options));
     if (!keys.empty()) server_->set_keys(*cli::ApiKeys::parse(keys, "keys"));
-    auto listeners = cli::open_listeners({.host = "127.0.0.1", .port = 0});
+    auto listeners = cli::open_listeners({.host = host_, .port = 0});
     ASSERT_TRUE(listeners) << listeners.error().message;
     const std::string name = listeners->front().name;
     port_ = static_cast<uint16_t>(std::stoul(name.substr(name.rfind(':') + 1)));
@@ -86,6 +86,7 @@ class HttpServerTest : public ::testing::Test {
     return client.rest();
   }
 
+  std::string host_ = "127.0.0.1";  // what it listens on
   TestAnswerer answerer_;
   std::unique_ptr<cli::HttpServer> server_;
   std::thread thread_;

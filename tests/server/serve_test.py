@@ -394,10 +394,49 @@ class Starting(WithModel):
         self.assertEqual(server.ask("POST", "/v1/chat/completions", question(model="c"))[0], 404)
         self.assertIn("b (also gpt-4o)", server.text())
 
+    @staticmethod
+    def free_port():
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            return server.getsockname()[1]
+
+    def begin_loading(self, *arguments):
+        """A server that has much to load, and its first answer."""
+        number = self.free_port()
+        for i in range(60):
+            arguments += ("--model", f"m{i}={self.model}")
+        process = subprocess.Popen([BALLAST, "serve", "--listen", str(number), *arguments], stderr=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+
+        def health():
+            connection = http.client.HTTPConnection("127.0.0.1", number, timeout=PATIENCE)
+            try:
+                connection.request("GET", "/health")
+                answer = connection.getresponse()
+                return answer.status, json.loads(answer.read())
+            except OSError:
+                return None
+            finally:
+                connection.close()
+        wait_until(health, "an answer")
+        return process, health
+
+    def test_health_says_that_models_are_loading(self):
+        process, health = self.begin_loading()
+        seen = []
+        wait_until(lambda: seen.append(health()) or seen[-1] == (200, {"status": "ok"}), "all are loaded")
+        self.assertEqual(set(map(str, seen[:-1])), {str((503, {"status": "loading"}))})
+        process.terminate()
+        self.assertEqual(process.wait(PATIENCE), 0)
+
+    def test_sigterm_ends_a_server_that_is_loading(self):
+        process, health = self.begin_loading()
+        self.assertEqual(health()[0], 503)
+        process.terminate()
+        self.assertEqual(process.wait(PATIENCE), 0)
+
     def test_quiet_servers_say_nothing(self):
-        port = socket.create_server(("127.0.0.1", 0))
-        number = port.getsockname()[1]
-        port.close()
+        number = self.free_port()
         process = subprocess.Popen([BALLAST, "serve", "-q", "--listen", str(number)], stderr=subprocess.PIPE)
         self.addCleanup(process.stderr.close)
         self.addCleanup(process.wait)

@@ -1,10 +1,13 @@
 // Who may use the server: hosts, origins, keys, and what is refused by a request's head alone.
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <sys/stat.h>
 
+#include <cstring>
 #include <filesystem>
 
+#include "apps/ballast/server/address_places.h"
 #include "apps/ballast/server/answer_text.h"
 #include "apps/ballast/server/api_keys.h"
 #include "apps/ballast/server/error_answer.h"
@@ -120,6 +123,25 @@ TEST(ServerTargets, LoseWhatFollowsAQuestionMark) {
   EXPECT_FALSE(split_target("ftp://h/x"));
 }
 
+std::string group_of_address(const char* text) {
+  sockaddr_storage storage = {};
+  sockaddr_in6 six = {};
+  six.sin6_family = AF_INET6;
+  sockaddr_in four = {};
+  four.sin_family = AF_INET;
+  if (::inet_pton(AF_INET6, text, &six.sin6_addr) == 1) std::memcpy(&storage, &six, sizeof six);
+  else if (::inet_pton(AF_INET, text, &four.sin_addr) == 1) std::memcpy(&storage, &four, sizeof four);
+  return address_group(storage);
+}
+
+TEST(ServerAddresses, OfOneNetworkOfIpv6AreOneClient) {
+  EXPECT_EQ(group_of_address("10.0.0.1"), "10.0.0.1");
+  EXPECT_EQ(group_of_address("::ffff:10.0.0.1"), "10.0.0.1");
+  EXPECT_EQ(group_of_address("2001:db8:1:2:3:4:5:6"), group_of_address("2001:db8:1:2::9"));
+  EXPECT_NE(group_of_address("2001:db8:1:2::9"), group_of_address("2001:db8:1:3::9"));
+  EXPECT_EQ(group_of_address("no address"), "");
+}
+
 // ---------------------------------------------------------------- origins
 
 TEST(ServerOrigins, OfTheServerItselfAreTheSameWithEitherScheme) {
@@ -233,6 +255,35 @@ TEST(ServerKeys, OfAFileThatOthersCanReadAreNoticed) {
 }
 
 // ---------------------------------------------------------------- what bodies may not be
+
+TEST(ServerErrors, OfAnthropicsInterfaceHaveItsShapeWithAndWithoutAVersion) {
+  const Refusal refusal{401, "authentication_error", "missing_api_key", "a key"};
+  for (const char* path : {"/v1/messages", "/messages", "/messages/count_tokens"})
+    EXPECT_THAT(error_answer(refusal, path).body, StartsWith(R"({"type":"error","error":{)")) << path;
+  EXPECT_THAT(error_answer(refusal, "/v1/models").body, StartsWith(R"({"error":{"message")"));
+  EXPECT_EQ(error_answer(refusal, "/api/chat").body, R"({"error":"a key"})");
+}
+
+TEST(ServerBodies, AreForRequestsThatNeedOne) {
+  const Gate gate({.open_paths = {"/health", "/"}});
+  RequestHead head = plain_head("POST", "/v1/chat/completions");
+  head.content_length = uint64_t{1} << 30U;  // the parser has a limit of its own
+  EXPECT_EQ(status_at(gate, head), 0);
+  for (const auto& [method, path] : std::vector<std::pair<std::string, std::string>>{
+           {"OPTIONS", "/v1/chat/completions"}, {"POST", "/health"}, {"POST", "/"}, {"GET", "/v1/models"}}) {
+    RequestHead other = plain_head(method, path);
+    other.content_length = 4097;
+    EXPECT_EQ(status_at(gate, other), 413) << method << " " << path;
+    other.content_length = 2;
+    EXPECT_EQ(status_at(gate, other), 0) << method << " " << path;
+  }
+}
+
+TEST(ServerBodies, OfAPreflightAreNoExceptions) {
+  RequestHead head = plain_head("OPTIONS");
+  head.transfer_encoding = "gzip, chunked";
+  EXPECT_EQ(status_at(Gate(GateOptions{}), head), 501);
+}
 
 TEST(ServerBodies, ThatAreEncodedAreRefusedByTheHead) {
   const Gate gate(GateOptions{});

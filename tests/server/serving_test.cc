@@ -49,6 +49,7 @@ class ServingTest : public ::testing::Test {
     cli::ServerHooks hooks;
     hooks.takes_signals = false;
     hooks.on_drain = [this] { rig_->service().refuse_new(); };
+    hooks.on_refusal = [this](int status) { rig_->service().count_refusal(status); };
     hooks.is_idle = [this] { return rig_->service().is_idle(); };
     thread_ = std::thread([this, hooks] { end_ = server_->run(rig_->service(), hooks); });
   }
@@ -151,6 +152,29 @@ TEST_F(ServingTest, MoreThanTheQueueTakesIsToldToComeBack) {
   EXPECT_GT(streams, 0);
   flood.clear();
   expect_nothing_left();
+}
+
+TEST_F(ServingTest, RefusalsOfTheServerAreCounted) {
+  start(rig_options());
+  ask("GET /v1/models HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+  ask("GET /v1/models HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+  ask("POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n");
+  EXPECT_EQ(rig_->metric("ballast_requests_refused_unread_total{status=\"403\"}"), 2);
+  EXPECT_EQ(rig_->metric("ballast_requests_refused_unread_total{status=\"413\"}"), 1);
+}
+
+TEST_F(ServingTest, ClientsWithLargeRequestsMayLeaveToo) {
+  start(rig_options());
+  const std::string body = std::string(1'000'000, ' ') + R"({"model":"tiny","prompt":"a","ignore_eos":true})";
+  const std::string request = fmt::format(
+      "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n\r\n{}", body.size(), body);
+  for (int i = 0; i < 20; ++i) {
+    TestClient client(port_);
+    client.try_to_say(request);
+    if (i % 2 == 0) client.break_off();
+  }
+  expect_nothing_left();
+  EXPECT_THAT(ask(request), StartsWith("HTTP/1.1 200 "));
 }
 
 TEST_F(ServingTest, StoppingFinishesTheAnswersThatWereBegun) {

@@ -5,9 +5,12 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <functional>
 #include <iterator>
 #include <memory>
+#include <optional>
 #include <ranges>
+#include <thread>
 
 #include "apps/ballast/commands/commands.h"
 #include "apps/ballast/commands/serve_flags.h"
@@ -145,13 +148,50 @@ ServerHooks make_hooks(const ServeFlags& flags, HttpServer& server, serve::Servi
                 console.remark("stopping: running requests are finished; another signal ends them\n");
               },
           .on_reload = [&] { reload_service(flags, server, service, console); },
-          .is_idle = [&] { return service.is_idle(); }};
+          .on_refusal = [&](int status) { service.count_refusal(status); }};
 }
+
+// Loads models while the server answers already, so that whoever watches it sees that it is on its way. Of the thread
+// that runs the server.
+class Preload {
+ public:
+  Preload(serve::Service& service, HttpServer& server, std::function<void()> on_loaded)
+      : service_(service), server_(server), on_loaded_(std::move(on_loaded)) {}
+  ~Preload() {
+    if (thread_.joinable()) thread_.join();
+  }
+  Preload(const Preload&) = delete;
+  Preload& operator=(const Preload&) = delete;
+
+  void start() {
+    thread_ = std::thread([this] { server_.post([this, status = service_.load_all()] { end(status); }); });
+  }
+  // Models are loaded when they are first asked for.
+  void leave_out() { end({}); }
+  bool is_over() const { return is_over_; }
+  const std::optional<Error>& error() const { return error_; }
+
+ private:
+  void end(const Status& status) {
+    is_over_ = true;
+    if (status) return on_loaded_();
+    error_ = status.error();
+    server_.stop();
+  }
+
+  serve::Service& service_;
+  HttpServer& server_;
+  std::function<void()> on_loaded_;
+  bool is_over_ = false;
+  std::optional<Error> error_;
+  std::thread thread_;
+};
 
 Result<int> run_serve(const ServeFlags& flags, Console& console) {
   BALLAST_TRY(const ApiKeys keys, given_keys(flags));
   BALLAST_TRY(serve::ServiceOptions options, service_options(flags));
   BALLAST_TRY(ServerOptions settings, server_options(flags));
+  options.preloads = !flags.no_preload;
   options.on_problem = [&console](std::string_view text) { console.complain(text); };
   warn_of_keys(flags, keys, console);
   fit_connections(settings.limits, console);
@@ -162,17 +202,19 @@ Result<int> run_serve(const ServeFlags& flags, Console& console) {
   BALLAST_TRY(const std::vector<std::string> addresses, start_listening(server, flags, !keys.empty()));
   BALLAST_TRY(const std::unique_ptr<serve::Service> service, serve::Service::make(options));
   const double start = seconds_now();
-  if (!flags.no_preload) BALLAST_CHECK(service->load_all());
-  ServerHooks hooks = make_hooks(flags, server, *service, console);
-  const std::string started = start_text(addresses, options, keys, seconds_now() - start, flags);
-  hooks.on_start = [&] {
-    console.remark(started);
+  Preload preload(*service, server, [&] {
+    console.remark(start_text(addresses, options, keys, seconds_now() - start, flags));
     notify_service_manager("READY=1");
-  };
+  });
+  ServerHooks hooks = make_hooks(flags, server, *service, console);
+  hooks.on_start = [&] { flags.no_preload ? preload.leave_out() : preload.start(); };
+  hooks.is_idle = [&] { return !preload.is_over() || service->is_idle(); };
   const HttpServer::End end = server.run(*service, std::move(hooks));
-  if (end == HttpServer::End::kDrained) return kExitYes;
+  if (preload.error()) return *preload.error();
+  if (end == HttpServer::End::kDrained && preload.is_over()) return kExitYes;
   console.flush();
-  ::_exit(kExitInterrupted);  // answers are being computed, and nobody waits for them
+  // Answers are being computed, or models loaded, and nobody waits for them.
+  ::_exit(end == HttpServer::End::kDrained ? kExitYes : kExitInterrupted);
 }
 
 constexpr const char* kServeFooter =

@@ -211,6 +211,8 @@ void add_serve_flags(Command& command, ServeFlags& flags) {
   command.size("--max-headers", limits.header_bytes, "Largest request head (32KiB)");
   command.size("--max-unsent", limits.unsent_bytes, "Drop a stream whose client leaves this much unread (1MiB)");
   command.count("--max-connections", "N", limits.connections, "Most connections at a time (4096)", 1, 1'000'000);
+  command.count("--max-per-address", "N", limits.per_address, "Connections of another machine at a time (1024)", 1,
+                1'000'000);
   command.real("--header-timeout", "SECONDS", flags.header_time, "Time for a request's head to arrive (10)", 0.01);
   command.real("--body-timeout", "SECONDS", flags.body_time, "Time for a request's body to arrive (60)", 0.01);
   command.real("--idle-timeout", "SECONDS", flags.idle_time, "Close a connection unused for this long (75)", 0.01);

@@ -10,6 +10,7 @@
 
 #include "apps/ballast/output/text.h"
 #include "apps/ballast/server/page_files.h"
+#include "ballast/serve/refusal.h"
 
 namespace ballast::cli {
 
@@ -19,8 +20,9 @@ namespace asio = boost::asio;
 namespace http = boost::beast::http;
 
 // Of requests behind the one that is being answered: more stay in the socket until it is done.
-constexpr size_t kMostAhead = size_t{64} << 10;
+constexpr size_t kMostAhead = size_t{16} << 10;
 constexpr size_t kMostBuffers = 16;
+constexpr size_t kMostEmptyLines = 4;  // some clients end a body with an empty line too many
 // A close with unread bytes resets the connection, and the client may lose the answer. So what it still sends is read
 // and dropped for a while.
 constexpr std::chrono::milliseconds kLingerTime{2000};
@@ -43,8 +45,9 @@ size_t header_count(const Message& message) {
   return static_cast<size_t>(std::distance(message.begin(), message.end()));
 }
 
-template <typename Message>
-RequestHead read_head(const Message& message) {
+template <typename Parser>
+RequestHead read_head(const Parser& parser) {
+  const auto& message = parser.get();
   RequestHead head;
   head.method = text_of(message.method_string());
   head.target = text_of(message.target());
@@ -58,6 +61,7 @@ RequestHead read_head(const Message& message) {
   head.content_type = header_value(message, "content-type");
   head.content_encoding = header_value(message, "content-encoding");
   head.transfer_encoding = header_value(message, "transfer-encoding");
+  if (const auto length = parser.content_length()) head.content_length = *length;
   head.expect = header_value(message, "expect");
   head.if_none_match = header_value(message, "if-none-match");
   head.requested_method = header_value(message, "access-control-request-method");
@@ -74,8 +78,13 @@ Refusal stopping_refusal() {
 
 std::string ConnectionHub::next_request_id() { return fmt::format("req_{:016x}{:08x}", id_prefix, ++ids); }
 
-Connection::Connection(Socket socket, ConnectionHub& hub, HostRule rule, bool is_extra)
-    : socket_(std::move(socket)), hub_(hub), rule_(rule), is_extra_(is_extra), timer_(hub.io) {}
+Connection::Connection(Socket socket, ConnectionHub& hub, HostRule rule, std::string group, bool is_extra)
+    : socket_(std::move(socket)),
+      hub_(hub),
+      rule_(rule),
+      group_(std::move(group)),
+      is_extra_(is_extra),
+      timer_(hub.io) {}
 
 Connection::~Connection() = default;
 
@@ -88,8 +97,7 @@ void Connection::start() {
 
 // A wait is always pending, also while a request is being answered: that is how a client that leaves is noticed.
 void Connection::wait_readable() {
-  const bool is_full = state_ == State::kAnswering && inbox_.size() >= kMostAhead;
-  if (state_ == State::kClosed || waiting_to_read_ || peer_ended_ || is_full) return;
+  if (state_ == State::kClosed || waiting_to_read_ || peer_ended_ || room_to_read() == 0) return;
   waiting_to_read_ = true;
   socket_.async_wait(Socket::wait_read, [self = shared_from_this()](const Code& code) {
     self->waiting_to_read_ = false;
@@ -97,10 +105,17 @@ void Connection::wait_readable() {
   });
 }
 
+// Many bytes at a time are for those who may send a body: what the others say stays in memory, or in the socket.
+size_t Connection::room_to_read() const {
+  if (state_ == State::kLingering || (state_ == State::kBody && admission_.may_have_body)) return hub_.scratch.size();
+  if (state_ != State::kAnswering) return kMostAhead;
+  return kMostAhead - std::min(inbox_.size(), kMostAhead);
+}
+
 void Connection::read() {
-  if (state_ == State::kClosed) return;
+  if (state_ == State::kClosed || room_to_read() == 0) return;
   Code code;
-  const size_t count = socket_.read_some(asio::buffer(hub_.scratch), code);
+  const size_t count = socket_.read_some(asio::buffer(hub_.scratch, room_to_read()), code);
   if (code == asio::error::would_block || code == asio::error::try_again) return wait_readable();
   if (code) return end_of_input(code);
   if (state_ == State::kLingering) {
@@ -125,6 +140,7 @@ void Connection::end_of_input(const Code& code) {
 void Connection::start_request(std::chrono::milliseconds time) {
   state_ = State::kHead;
   began_ = false;
+  empty_lines_ = 0;
   admission_ = {};
   method_.clear();
   if_none_match_.clear();
@@ -143,8 +159,7 @@ void Connection::advance() {
 // Whether there may be more to do without more bytes.
 bool Connection::parse_some() {
   if (state_ == State::kHead && !began_) {
-    while (inbox_.starts_with("\r\n")) inbox_.erase(0, 2);  // some clients end a body with an empty line too many
-    if (inbox_.empty()) return false;
+    if (!skip_empty_lines() || inbox_.empty()) return false;
     began_ = true;
     started_ = std::chrono::steady_clock::now();
     set_deadline(hub_.limits.header_time);
@@ -177,8 +192,19 @@ bool Connection::parse_some() {
   return !needs_more || parser_->is_done();
 }
 
+// Those before a request. False: there are too many, and the connection ends.
+bool Connection::skip_empty_lines() {
+  size_t end = 0;
+  for (; empty_lines_ <= kMostEmptyLines && inbox_.compare(end, 2, "\r\n") == 0; end += 2) ++empty_lines_;
+  inbox_.erase(0, end);
+  if (empty_lines_ <= kMostEmptyLines) return true;
+  started_ = std::chrono::steady_clock::now();
+  refuse({400, "invalid_request_error", "bad_request", "there are only empty lines where a request should begin"});
+  return false;
+}
+
 void Connection::on_head() {
-  const RequestHead head = read_head(parser_->get());
+  const RequestHead head = read_head(*parser_);
   method_ = head.method;
   if_none_match_ = head.if_none_match.value_or("");
   // Behind a coding that is not read, nobody knows where the next request begins.
@@ -187,16 +213,21 @@ void Connection::on_head() {
   if (auto refusal = hub_.gate.check(head, rule_, admission_)) return refuse(*refusal);
   if (hub_.draining) return refuse(stopping_refusal());
   if (is_extra_) {
-    return refuse(
-        {503, "unavailable_error", "too_many_connections",
-         fmt::format("the server has {} connections, as many as it takes; try again later", hub_.limits.connections)});
+    return refuse({503, "unavailable_error", "too_many_connections",
+                   "the server has as many connections as it takes, from everybody or from this address; try again "
+                   "later"});
   }
   if (parser_->is_done()) return;
+  parser_->body_limit(body_limit());
   parser_->eager(true);
   set_deadline(hub_.limits.body_time);
   if (!admission_.wants_continue || !inbox_.empty()) return;
   put("HTTP/1.1 100 Continue\r\n\r\n");
   flush();
+}
+
+uint64_t Connection::body_limit() const {
+  return admission_.may_have_body ? hub_.limits.body_bytes : std::min(hub_.limits.body_bytes, kMostUnaskedBody);
 }
 
 bool Connection::count_body() {
@@ -227,9 +258,9 @@ void Connection::refuse_malformed(const Code& code) {
   constexpr std::string_view kType = "invalid_request_error";
   if (code == http::error::body_limit) {
     return refuse({413, kType, "request_too_large",
-                   fmt::format("the request's body has more than {} bytes; whoever runs the server can allow more with "
-                               "--max-body",
-                               hub_.limits.body_bytes)});
+                   fmt::format("the request's body has more than {} bytes{}", body_limit(),
+                               admission_.may_have_body ? "; whoever runs the server can allow more with --max-body"
+                                                        : ", and no answer here needs one")});
   }
   if (code == http::error::header_limit) {
     return refuse({431, kType, "headers_too_large",
@@ -253,6 +284,7 @@ void Connection::begin_answer() {
 
 // Of a body that was not read, nobody knows where the next request begins.
 void Connection::refuse(const Refusal& refusal) {
+  if (hub_.on_refusal) hub_.on_refusal(refusal.status);
   keep_alive_ = keep_alive_ && parser_->is_done() && !hub_.draining && !is_extra_;
   answer_now(error_answer(refusal, admission_.path));
 }
@@ -304,7 +336,8 @@ void Connection::put_head(serve::HttpAnswer& answer, Framing framing) {
   status_ = answer.status;
   if (hub_.draining || framing == Framing::kClosing) keep_alive_ = false;
   if (admission_.origin) add_cors_headers(answer.headers, *admission_.origin);
-  if (admission_.path.starts_with("/v1/messages")) answer.headers.emplace_back("request-id", request_id_);
+  if (serve::dialect_of(admission_.path) == serve::Dialect::kAnthropic)
+    answer.headers.emplace_back("request-id", request_id_);
   put(head_text(answer, {.framing = framing, .keep_alive = keep_alive_, .request_id = request_id_}));
 }
 
@@ -348,6 +381,7 @@ void Connection::finish() {
   log_request(status_);
   release();
   if (!keep_alive_ || peer_ended_ || hub_.draining) return linger();
+  inbox_.shrink_to_fit();
   start_request(hub_.limits.idle_time);
   // Later, not here: requests that were sent ahead must not pile up on the stack.
   asio::post(hub_.io, [self = shared_from_this()] {
@@ -392,7 +426,8 @@ void Connection::linger() {
   socket_.shutdown(Socket::shutdown_send, ignored);
   if (peer_ended_) return close();
   state_ = State::kLingering;
-  inbox_ = {};
+  inbox_.clear();
+  inbox_.shrink_to_fit();
   parser_.reset();  // with a body that no longer counts
   set_deadline(kLingerTime);
   wait_readable();
@@ -408,6 +443,7 @@ void Connection::close() {
   deadline_.reset();
   timer_.cancel();
   outbox_.clear();
+  if (!group_.empty()) hub_.addresses.give(group_);
   hub_.connections.erase(self);
 }
 

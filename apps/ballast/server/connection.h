@@ -15,6 +15,7 @@
 #include <unordered_set>
 #include <vector>
 
+#include "apps/ballast/server/address_places.h"
 #include "apps/ballast/server/answer_text.h"
 #include "apps/ballast/server/exchange_sink.h"
 #include "apps/ballast/server/gate.h"
@@ -32,10 +33,12 @@ struct ConnectionHub {
   Gate gate;
   serve::Answerer* answerer = nullptr;
   std::function<void(std::string_view)> log;  // of requests; empty: none is kept
+  std::function<void(int status)> on_refusal{};
   bool draining = false;
   uint64_t body_bytes = 0;  // of requests that are being read or answered
   size_t answering = 0;     // requests
   std::unordered_set<std::shared_ptr<Connection>> connections{};
+  AddressPlaces addresses{};
   std::array<char, size_t{64} << 10> scratch{};  // what any of them reads into
   uint64_t id_prefix = 0, ids = 0;
 
@@ -46,8 +49,9 @@ class Connection final : public AnswerReceiver, public std::enable_shared_from_t
  public:
   using Socket = boost::asio::generic::stream_protocol::socket;
 
-  // `is_extra`: there are too many connections, so requests of this one are only told that.
-  Connection(Socket socket, ConnectionHub& hub, HostRule rule, bool is_extra);
+  // `group`: whose place it has among the connections of an address; empty: nobody's. `is_extra`: there are too many,
+  // so requests of this one are only told that.
+  Connection(Socket socket, ConnectionHub& hub, HostRule rule, std::string group, bool is_extra);
   ~Connection() override;
 
   void start();
@@ -62,13 +66,16 @@ class Connection final : public AnswerReceiver, public std::enable_shared_from_t
 
   // Reading.
   void wait_readable();
+  size_t room_to_read() const;
   void read();
   void end_of_input(const Code& code);
   void start_request(std::chrono::milliseconds time);
   void advance();
   bool parse_some();
+  bool skip_empty_lines();
   void on_head();
   void on_request();
+  uint64_t body_limit() const;
   bool count_body();
   void refuse_malformed(const Code& code);
 
@@ -99,6 +106,7 @@ class Connection final : public AnswerReceiver, public std::enable_shared_from_t
   Socket socket_;
   ConnectionHub& hub_;
   const HostRule rule_;
+  const std::string group_;
   const bool is_extra_;
   State state_ = State::kHead;
   bool waiting_to_read_ = false, waiting_to_write_ = false;
@@ -107,7 +115,8 @@ class Connection final : public AnswerReceiver, public std::enable_shared_from_t
   // The request.
   std::string inbox_;  // bytes that are not parsed yet
   std::optional<Parser> parser_;
-  bool began_ = false;  // a byte of the request is there
+  size_t empty_lines_ = 0;  // before the request
+  bool began_ = false;      // a byte of the request is there
   Admission admission_;
   std::string method_, if_none_match_;
   uint64_t counted_body_ = 0;

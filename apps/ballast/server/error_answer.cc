@@ -2,6 +2,7 @@
 
 #include "apps/ballast/output/text.h"
 #include "ballast/base/json.h"
+#include "ballast/serve/refusal.h"
 
 namespace ballast::cli {
 
@@ -34,9 +35,11 @@ std::string anthropic_error(const Refusal& refusal) {
 
 serve::HttpAnswer error_answer(const Refusal& refusal, std::string_view path) {
   serve::HttpAnswer answer{.status = refusal.status, .content_type = "application/json", .body = {}};
-  if (path.starts_with("/api/")) answer.body = ollama_error(refusal);
-  else if (path.starts_with("/v1/messages")) answer.body = anthropic_error(refusal);
-  else answer.body = openai_error(refusal);
+  switch (serve::dialect_of(path)) {
+    case serve::Dialect::kOllama: answer.body = ollama_error(refusal); break;
+    case serve::Dialect::kAnthropic: answer.body = anthropic_error(refusal); break;
+    case serve::Dialect::kOpenAi: answer.body = openai_error(refusal); break;
+  }
   if (refusal.status == 401) answer.headers.emplace_back("www-authenticate", "Bearer");
   if (refusal.status == 405) answer.headers.emplace_back("allow", "GET, HEAD, POST, DELETE, OPTIONS");
   if (refusal.status == 503) answer.headers.emplace_back("retry-after", "1");

@@ -15,7 +15,7 @@ struct Refusal {
   std::string message;
 };
 
-// OpenAI's shape; Ollama's for /api/..., Anthropic's for /v1/messages.
+// OpenAI's shape; Ollama's for /api/..., Anthropic's for /v1/messages and /messages.
 serve::HttpAnswer error_answer(const Refusal& refusal, std::string_view path);
 
 }  // namespace ballast::cli

@@ -76,13 +76,12 @@ std::optional<Refusal> Gate::check(const RequestHead& head, HostRule rule, Admis
     return Refusal{405, kInvalid, "method_not_allowed",
                    fmt::format("the method {} is not known here", shown(head.method))};
   }
-  if (head.method == "OPTIONS") {
-    admission.answer = options_answer(head, admission.origin.has_value());
-    return std::nullopt;
-  }
   if (auto refusal = check_body(head)) return refusal;
+  if (auto refusal = check_length(head, admission)) return refusal;
   admission.wants_continue = head.expect.has_value() && !head.is_http_1_0;  // HTTP/1.0 knows no such answer
-  return check_key(head, admission);
+  if (head.method != "OPTIONS") return check_key(head, admission);
+  admission.answer = options_answer(head, admission.origin.has_value());
+  return std::nullopt;
 }
 
 std::optional<Refusal> Gate::check_count(size_t headers) const {
@@ -150,9 +149,21 @@ std::optional<Refusal> Gate::check_body(const RequestHead& head) const {
   return std::nullopt;
 }
 
+// Bodies are what requests take memory with. Whoever needs no key, or no body, gets none.
+std::optional<Refusal> Gate::check_length(const RequestHead& head, Admission& admission) const {
+  admission.may_have_body = head.method == "POST" && !is_open(admission.path);
+  if (admission.may_have_body || head.content_length.value_or(0) <= kMostUnaskedBody) return std::nullopt;
+  return Refusal{
+      413, kInvalid, "request_too_large",
+      fmt::format("{} {} takes no body of {} bytes", head.method, shown(admission.path), *head.content_length)};
+}
+
+bool Gate::is_open(const std::string& path) const {
+  return std::ranges::find(options_.open_paths, path) != options_.open_paths.end();
+}
+
 std::optional<Refusal> Gate::check_key(const RequestHead& head, Admission& admission) const {
-  if (keys_.empty() || std::ranges::find(options_.open_paths, admission.path) != options_.open_paths.end())
-    return std::nullopt;
+  if (keys_.empty() || is_open(admission.path)) return std::nullopt;
   std::string_view key;
   if (head.authorization) key = bearer_key(*head.authorization).value_or("");
   if (key.empty() && head.api_key) key = *head.api_key;

@@ -27,6 +27,9 @@ struct GateOptions {
   std::vector<std::string> open_paths{"/health"};
 };
 
+// Of a body that no answer needs: clients send "{}" where they have nothing to say.
+inline constexpr uint64_t kMostUnaskedBody = uint64_t{4} << 10U;
+
 // What was found out about a request that is let in.
 struct Admission {
   std::string path;
@@ -34,6 +37,7 @@ struct Admission {
   std::optional<std::string> origin;        // of a page of another origin that may read the answer
   std::optional<serve::HttpAnswer> answer;  // where it needs no more: OPTIONS
   bool wants_continue = false;
+  bool may_have_body = true;  // off: at most kMostUnaskedBody
 };
 
 class Gate {
@@ -51,6 +55,8 @@ class Gate {
   std::optional<Refusal> check_host(const RequestHead& head, const RequestTarget& target, HostRule rule) const;
   std::optional<Refusal> check_origin(const RequestHead& head, const RequestTarget& target, Admission& admission) const;
   std::optional<Refusal> check_body(const RequestHead& head) const;
+  std::optional<Refusal> check_length(const RequestHead& head, Admission& admission) const;
+  bool is_open(const std::string& path) const;
   std::optional<Refusal> check_key(const RequestHead& head, Admission& admission) const;
 
   GateOptions options_;

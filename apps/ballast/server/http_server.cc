@@ -25,8 +25,8 @@ namespace io = boost::asio;
 using SystemCode = boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 
-// Connections beyond the limit that are told so, rather than closed without a word.
-constexpr size_t kMostExtra = 64;
+// Connections beyond the limit, of all or of one address, that are told so, rather than closed without a word.
+constexpr size_t kMostExtra = 64, kMostExtraOfAddress = 8;
 constexpr int kAcceptsAtOnce = 64;  // then those who are connected have their turn
 constexpr std::chrono::milliseconds kAcceptPause{100};
 constexpr std::chrono::milliseconds kDrainCheck{20};
@@ -104,6 +104,7 @@ HttpServer::End HttpServer::run(serve::Answerer& answerer, ServerHooks hooks) {
   State& state = *state_;
   state.hub.answerer = &answerer;
   state.hooks = std::move(hooks);
+  state.hub.on_refusal = state.hooks.on_refusal;
   if (state.hooks.takes_signals) {
     for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
       if (!was_ignored(signal)) state.signals.add(signal);  // nohup
@@ -119,6 +120,13 @@ HttpServer::End HttpServer::run(serve::Answerer& answerer, ServerHooks hooks) {
 
 void HttpServer::drain() {
   io::post(state_->hub.io, [this] { state_->start_drain(); });
+}
+
+void HttpServer::post(std::function<void()> work) { io::post(state_->hub.io, std::move(work)); }
+
+void HttpServer::stop() {
+  state_->end = End::kStopped;
+  state_->hub.io.stop();
 }
 
 // ---------------------------------------------------------------- connections
@@ -150,10 +158,13 @@ void HttpServer::State::accept_some(OpenListener& open) {
 
 void HttpServer::State::start_connection(int fd, const OpenListener& open) {
   const size_t count = hub.connections.size();
+  const bool has_neighbours = !open.listener.is_loopback && !open.listener.is_unix;
+  std::string group = has_neighbours ? peer_group(fd) : "";
+  const uint64_t of_group = group.empty() ? 0 : hub.addresses.count(group);
   Connection::Socket socket(hub.io);
   SystemCode code;
   const int family = open.listener.family;
-  if (count < hub.limits.connections + kMostExtra)
+  if (count < hub.limits.connections + kMostExtra && of_group < hub.limits.per_address + kMostExtraOfAddress)
     socket.assign({family, family == AF_UNIX ? 0 : IPPROTO_TCP}, fd, code);
   if (!socket.is_open()) {
     ::close(fd);
@@ -163,8 +174,9 @@ void HttpServer::State::start_connection(int fd, const OpenListener& open) {
   const int on = 1;
   if (family != AF_UNIX) ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
   socket.non_blocking(true, code);
-  const auto connection =
-      std::make_shared<Connection>(std::move(socket), hub, open.rule, count >= hub.limits.connections);
+  const bool is_extra = count >= hub.limits.connections || of_group >= hub.limits.per_address;
+  if (!group.empty()) hub.addresses.take(group);
+  const auto connection = std::make_shared<Connection>(std::move(socket), hub, open.rule, std::move(group), is_extra);
   hub.connections.insert(connection);
   connection->start();
 }

@@ -24,7 +24,9 @@ struct ServerHooks {
   std::function<void()> on_start{};   // signals are caught, and connections taken
   std::function<void()> on_drain{};   // SIGTERM, SIGINT or drain(): no more requests are handed on
   std::function<void()> on_reload{};  // SIGHUP
-  std::function<bool()> is_idle{};    // nothing goes on behind the answers that were begun; empty: never anything does
+  // A request was answered with this status by the server itself.
+  std::function<void(int status)> on_refusal{};
+  std::function<bool()> is_idle{};  // nothing goes on behind the answers that were begun; empty: never anything does
   bool takes_signals = true;
 };
 
@@ -41,12 +43,16 @@ class HttpServer {
 
   enum class End : unsigned char {
     kDrained,  // every request that was begun is answered
-    kStopped,  // a second signal came before that
+    kStopped,  // a second signal, or stop(), came before that
   };
   // Returns when the server has stopped.
   End run(serve::Answerer& answerer, ServerHooks hooks);
   // Any thread may call: what SIGTERM does.
   void drain();
+  // Any thread may call: the work is done on the thread of run().
+  void post(std::function<void()> work);
+  // On the thread of run(): what a second SIGTERM does.
+  void stop();
 
  private:
   struct State;

@@ -12,6 +12,7 @@ struct ServerLimits {
   uint64_t body_bytes = uint64_t{16} << 20;       // of one request
   uint64_t all_body_bytes = uint64_t{256} << 20;  // of all requests that are being read or answered
   uint64_t connections = 4096;
+  uint64_t per_address = 1024;                // connections, where other machines can connect
   uint64_t unsent_bytes = uint64_t{4} << 20;  // of an answer in pieces, that its client has not taken
 
   std::chrono::milliseconds header_time{10'000};  // from the first byte of a request, or the connection's begin

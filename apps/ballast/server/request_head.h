@@ -21,6 +21,7 @@ struct RequestHead {
   std::optional<std::string> content_type{};
   std::optional<std::string> content_encoding{};
   std::optional<std::string> transfer_encoding{};
+  std::optional<uint64_t> content_length{};
   std::optional<std::string> expect{};
   std::optional<std::string> if_none_match{};
   std::optional<std::string> requested_method{};   // access-control-request-method
