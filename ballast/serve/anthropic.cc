@@ -41,6 +41,7 @@ void read_anthropic_messages(Fields& fields, TextAsk& ask) {
   ask.sampling.top_p = fields.number("top_p", 0, 1);
   ask.sampling.top_k = fields.count("top_k", 0, INT32_MAX);
   ask.stop = fields.texts("stop_sequences", kMostAnthropicStops);
+  read_anthropic_form(fields, ask.form);
   ask.stream = fields.truth("stream").value_or(false);
 }
 

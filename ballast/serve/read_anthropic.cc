@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "ballast/serve/read_form.h"
 #include "ballast/serve/read_messages.h"
 #include "ballast/serve/read_tools.h"
 
@@ -109,6 +110,12 @@ void read_anthropic_conversation(Fields& fields, std::vector<ChatTurn>& turns) {
   for (size_t i = 0; i < messages.size() && !fields.refusal(); ++i) {
     read_anthropic_message(fields.element(messages[i], fmt::format("messages[{}]", i)), turns);
   }
+}
+
+void read_anthropic_form(Fields& fields, std::optional<FormAsk>& form) {
+  auto config = fields.object("output_config");
+  if (auto format = config ? config->object("format") : std::nullopt) read_flat_format(*format, form);
+  if (auto format = fields.object("output_format")) read_flat_format(*format, form);
 }
 
 void read_anthropic_tools(Fields& fields, ToolsAsk& tools) {
