@@ -351,9 +351,7 @@ EXCLUSIVE: dict[str, list[dict[str, Any]]] = {
     "number": [{"type": "integer", "maximum": 2}, {"type": "integer", "minimum": 3}],
     "text": [{"enum": ["red", "green"]}, {"type": "string", "minLength": 6}],
     "list": [{"type": "array", "maxItems": 1}, {"type": "array", "minItems": 2}],
-    "object": [
-        {"type": "object", "properties": {"k": {"const": name}}, "required": ["k"]} for name in ("x", "y")
-    ],
+    "object": [{"type": "object", "properties": {"k": {"const": name}}, "required": ["k"]} for name in ("x", "y")],
 }
 
 

@@ -52,6 +52,7 @@ TEST(SchemaCombinations, WhatIsBesideAReferenceCounts) {
   const std::string defs = R"(,"$defs":{"n":{"type":"integer","maximum":5},"e":{"enum":["a","b","long"]}}})";
   expect_schema(R"({"$ref":"#/$defs/n","minimum":2)" + defs, {"2", "5"}, {"1", "6"});
   expect_schema(R"({"$ref":"#/$defs/e","maxLength":1)" + defs, {"\"a\"", "\"b\""}, {"\"long\""});
+  expect_schema(R"({"$id":"own","$ref":"#/$defs/e","maxLength":1)" + defs, {"\"a\""}, {"\"long\""});
   expect_schema(R"({"$ref":"#/$defs/e","enum":["b","c"])" + defs, {"\"b\""}, {"\"a\"", "\"c\""});
 }
 
@@ -142,6 +143,7 @@ TEST(SchemaCombinations, WhatCannotBeMergedIsRefusedByNameAndPlace) {
       {R"({"allOf":[{"pattern":"a"},{"maxLength":3}]})", "/allOf/1/maxLength"},
       {R"({"allOf":[{"enum":["a"]},{"pattern":"a"}]})", "/allOf/1/pattern"},
       {R"({"enum":[{"a":1}],"properties":{"a":{"const":1}}})", "/properties"},
+      {R"({"properties":{"a":{"$id":"b","items":{"$ref":"#/$defs/c"},"$defs":{"c":{}}}}})", "/properties/a/items/$ref"},
       {R"({"$ref":"#/$defs/a","not":{},"$defs":{"a":{}}})", "/not"},
       {R"({"allOf":[{"oneOf":[{"minimum":1},{"maximum":2}]}],"type":"integer"})", "/allOf/0/oneOf"}};
   for (const auto& [schema, place] : cases) {

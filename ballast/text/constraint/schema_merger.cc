@@ -144,6 +144,12 @@ Result<bool> SchemaMerger::is_plain(SchemaId id) {
 
 Result<SchemaId> SchemaMerger::target_of(SchemaId id, SchemaId reference) const {
   if (document_[reference].type != JsonType::kString) return document_.error(id, "$ref", "it must be a text");
+  for (SchemaId at = id; at != SchemaDocument::kRoot; at = document_[at].parent) {
+    const auto own_name = document_.find(at, "$id");
+    if (!own_name || document_[*own_name].type != JsonType::kString) continue;
+    return document_.error(id, "$ref", "a reference below an \"$id\" is not supported: it leads to another document",
+                           ErrorCode::kUnsupported);
+  }
   const std::string& address = document_[reference].text;
   if (const auto found = document_.resolve(address)) return *found;
   return document_.error(id, "$ref",
@@ -259,26 +265,27 @@ Result<bool> SchemaMerger::accepts_literal(SchemaId id, SchemaId value) {
   if ((allowed & type) == 0) return false;
   BALLAST_TRY(const bool is_one, is_listed(id, value));
   if (!is_one) return false;
-  const MergedSchema alone{.plain = {id}};
-  const auto& found = document_[value];
   if (type == ValueTypes::kObject) BALLAST_CHECK(refuse_beside_literals(id, kObjectKeywords));
   if (type == ValueTypes::kArray) BALLAST_CHECK(refuse_beside_literals(id, kArrayKeywords));
-  if (type == ValueTypes::kString) {
-    BALLAST_CHECK(refuse_beside_literals(id, kTextKeywords));
-    BALLAST_TRY(const auto limits, find_limits(alone, "minLength", "maxLength"));
-    const auto length =
-        std::ranges::count_if(found.text, [](char c) { return (static_cast<uint8_t>(c) & 0xC0U) != 0x80; });
-    return length >= limits.first && length <= limits.second;
-  }
-  if ((type & ValueTypes::kNumber) != 0) {
-    BALLAST_TRY(const auto least, find_number(id, "minimum"));
-    BALLAST_TRY(const auto most, find_number(id, "maximum"));
-    BALLAST_TRY(const auto above, find_number(id, "exclusiveMinimum"));
-    BALLAST_TRY(const auto below, find_number(id, "exclusiveMaximum"));
-    return found.number >= least.value_or(-HUGE_VAL) && found.number <= most.value_or(HUGE_VAL) &&
-           (!above || found.number > *above) && (!below || found.number < *below);
-  }
+  if (type == ValueTypes::kString) return accepts_text(id, document_[value].text);
+  if ((type & ValueTypes::kNumber) != 0) return accepts_number(id, document_[value].number);
   return true;
+}
+
+Result<bool> SchemaMerger::accepts_text(SchemaId id, std::string_view text) const {
+  BALLAST_CHECK(refuse_beside_literals(id, kTextKeywords));
+  BALLAST_TRY(const auto limits, find_limits({.plain = {id}}, "minLength", "maxLength"));
+  const auto length = std::ranges::count_if(text, [](char c) { return (static_cast<uint8_t>(c) & 0xC0U) != 0x80; });
+  return length >= limits.first && length <= limits.second;
+}
+
+Result<bool> SchemaMerger::accepts_number(SchemaId id, double number) const {
+  BALLAST_TRY(const auto least, find_number(id, "minimum"));
+  BALLAST_TRY(const auto most, find_number(id, "maximum"));
+  BALLAST_TRY(const auto above, find_number(id, "exclusiveMinimum"));
+  BALLAST_TRY(const auto below, find_number(id, "exclusiveMaximum"));
+  return (!least || number >= *least) && (!most || number <= *most) && (!above || number > *above) &&
+         (!below || number < *below);
 }
 
 Result<bool> SchemaMerger::is_listed(SchemaId id, SchemaId value) {

@@ -109,6 +109,15 @@ class SchemaMerger {
     std::set<SchemaId> seen{};
   };
 
+  struct PropertyIndex {
+    std::unordered_map<std::string_view, size_t> places{};  // in ObjectParts::properties
+    std::set<std::string_view> required{};
+  };
+  struct Elements {  // of a list, as one schema has them
+    std::span<const SchemaId> first{};
+    std::optional<SchemaId> rest{};
+  };
+
   Status add(SchemaId id, Walk& walk, MergedSchema& merged);
   Status add_combined(SchemaId id, Walk& walk, MergedSchema& merged);
   Result<bool> is_plain(SchemaId id);
@@ -119,6 +128,8 @@ class SchemaMerger {
   bool is_object_possible(const MergedSchema& merged, size_t depth);
 
   Result<bool> accepts_literal(SchemaId id, SchemaId value);
+  Result<bool> accepts_text(SchemaId id, std::string_view text) const;
+  Result<bool> accepts_number(SchemaId id, double number) const;
   Result<bool> is_listed(SchemaId id, SchemaId value);
   Status refuse_beside_literals(SchemaId id, Keywords keywords) const;
   unsigned type_of_value(SchemaId value) const;
@@ -130,6 +141,10 @@ class SchemaMerger {
   // The largest `least` and the smallest `most`.
   Result<std::pair<uint32_t, uint32_t>> find_limits(const MergedSchema& merged, std::string_view least,
                                                     std::string_view most) const;
+  Status add_properties(SchemaId id, PropertyIndex& index, ObjectParts& parts) const;
+  Result<Elements> elements_of(SchemaId id) const;
+  Error not_beside(SchemaId id, std::string_view keyword, std::string_view other) const;
+  Status refuse_lengths(const MergedSchema& merged, std::string_view beside) const;
   Status add_number_bounds(SchemaId id, bool is_integer, NumberParts& parts) const;
   Status add_additional(SchemaId id, ObjectParts& parts);
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <unordered_map>
 
 #include "ballast/text/constraint/schema_merger.h"
 
@@ -13,32 +12,34 @@ namespace ballast {
 
 Result<ObjectParts> SchemaMerger::object(const MergedSchema& merged) {
   ObjectParts parts;
-  std::unordered_map<std::string_view, size_t> places;
-  std::set<std::string_view> required;
-  const auto place_of = [&](std::string_view name) {
-    const auto [known, is_new] = places.emplace(name, parts.properties.size());
-    if (is_new) parts.properties.push_back({.name = std::string(name), .is_required = false});
-    return known->second;
-  };
-  for (const SchemaId id : merged.plain) {
-    if (const auto properties = document_.find(id, "properties")) {
-      if (document_[*properties].type != JsonType::kObject)
-        return document_.error(id, "properties", "it must be an object");
-      for (const auto& [name, property] : document_[*properties].members) {
-        parts.properties[place_of(name)].schemas.push_back(property);
-      }
-    }
-    BALLAST_TRY(const auto names, find_list(id, "required"));
-    for (const SchemaId name : names ? document_[*names].elements : std::vector<SchemaId>()) {
-      if (document_[name].type != JsonType::kString)
-        return document_.error(id, "required", "it must be a list of names");
-      required.insert(document_[name].text);
-    }
+  PropertyIndex index;
+  for (const SchemaId id : merged.plain) BALLAST_CHECK(add_properties(id, index, parts));
+  for (const std::string_view name : index.required) {
+    const auto [known, is_new] = index.places.emplace(name, parts.properties.size());
+    if (is_new) parts.properties.push_back({.name = std::string(name), .is_required = true});
+    else parts.properties[known->second].is_required = true;
   }
-  for (const std::string_view name : required) parts.properties[place_of(name)].is_required = true;
   if (!spend(parts.properties.size())) return too_much(merged.place());
   for (const SchemaId id : merged.plain) BALLAST_CHECK(add_additional(id, parts));
   return parts;
+}
+
+Status SchemaMerger::add_properties(SchemaId id, PropertyIndex& index, ObjectParts& parts) const {
+  if (const auto properties = document_.find(id, "properties")) {
+    if (document_[*properties].type != JsonType::kObject)
+      return document_.error(id, "properties", "it must be an object");
+    for (const auto& [name, property] : document_[*properties].members) {
+      const auto [known, is_new] = index.places.emplace(name, parts.properties.size());
+      if (is_new) parts.properties.push_back({.name = name, .is_required = false});
+      parts.properties[known->second].schemas.push_back(property);
+    }
+  }
+  BALLAST_TRY(const auto names, find_list(id, "required"));
+  for (const SchemaId name : names ? document_[*names].elements : std::vector<SchemaId>()) {
+    if (document_[name].type != JsonType::kString) return document_.error(id, "required", "it must be a list of names");
+    index.required.insert(document_[name].text);
+  }
+  return {};
 }
 
 // It applies to what the same schema does not name, whatever others beside it name.
@@ -60,33 +61,21 @@ Status SchemaMerger::add_additional(SchemaId id, ObjectParts& parts) {
 // ---------------------------------------------------------------- arrays
 
 Result<ArrayParts> SchemaMerger::array(const MergedSchema& merged, size_t depth) {
-  struct Elements {
-    std::span<const SchemaId> first{};
-    std::optional<SchemaId> rest{};
-  };
   std::vector<Elements> all;
   size_t most_first = 0;
   for (const SchemaId id : merged.plain) {
-    BALLAST_TRY(auto first, find_list(id, "prefixItems"));
-    auto rest = document_.find(id, "items");
-    if (rest && document_[*rest].type == JsonType::kArray) {  // how older schemas write prefixItems
-      if (first)
-        return document_.error(id, "items", "a list beside \"prefixItems\" is not supported", ErrorCode::kUnsupported);
-      first = rest;
-      rest = document_.find(id, "additionalItems");
-    }
-    all.push_back({.rest = rest});
-    if (first) all.back().first = document_[*first].elements;
-    most_first = std::max(most_first, all.back().first.size());
+    BALLAST_TRY(const Elements own, elements_of(id));
+    all.push_back(own);
+    most_first = std::max(most_first, own.first.size());
   }
   if (!spend(most_first * all.size())) return too_much(merged.place());
   ArrayParts parts;
   parts.first.resize(most_first);
-  for (const Elements& elements : all) {
-    if (elements.rest) parts.rest.push_back(*elements.rest);
+  for (const Elements& own : all) {
+    if (own.rest) parts.rest.push_back(*own.rest);
     for (size_t i = 0; i < most_first; ++i) {
-      if (i < elements.first.size()) parts.first[i].push_back(elements.first[i]);
-      else if (elements.rest) parts.first[i].push_back(*elements.rest);
+      if (i < own.first.size()) parts.first[i].push_back(own.first[i]);
+      else if (own.rest) parts.first[i].push_back(*own.rest);
     }
   }
   parts.has_rest = !parts.rest.empty();
@@ -101,6 +90,19 @@ Result<ArrayParts> SchemaMerger::array(const MergedSchema& merged, size_t depth)
   return parts;
 }
 
+Result<SchemaMerger::Elements> SchemaMerger::elements_of(SchemaId id) const {
+  BALLAST_TRY(auto first, find_list(id, "prefixItems"));
+  auto rest = document_.find(id, "items");
+  if (rest && document_[*rest].type == JsonType::kArray) {  // how older schemas write prefixItems
+    if (first)
+      return document_.error(id, "items", "a list beside \"prefixItems\" is not supported", ErrorCode::kUnsupported);
+    first = rest;
+    rest = document_.find(id, "additionalItems");
+  }
+  if (!first) return Elements{.rest = rest};
+  return Elements{.first = document_[*first].elements, .rest = rest};
+}
+
 // ---------------------------------------------------------------- strings
 
 Result<StringParts> SchemaMerger::string(const MergedSchema& merged) const {
@@ -113,24 +115,28 @@ Result<StringParts> SchemaMerger::string(const MergedSchema& merged) const {
       if (document_[*found].type != JsonType::kString) return document_.error(id, keyword, "it must be a text");
       const std::string_view text = document_[*found].text;
       if (parts.keyword == keyword && parts.text == text) continue;
-      if (!parts.keyword.empty()) {
-        return document_.error(id, keyword,
-                               fmt::format("\"{}\" beside \"{}\" is not supported", keyword, parts.keyword),
-                               ErrorCode::kUnsupported);
-      }
+      if (!parts.keyword.empty()) return not_beside(id, keyword, parts.keyword);
       parts.keyword = keyword;
       parts.at = id;
       parts.text = text;
     }
   }
+  if (!parts.keyword.empty()) BALLAST_CHECK(refuse_lengths(merged, parts.keyword));
+  return parts;
+}
+
+Status SchemaMerger::refuse_lengths(const MergedSchema& merged, std::string_view beside) const {
   for (const SchemaId id : merged.plain) {
     for (const std::string_view keyword : {"minLength", "maxLength"}) {
-      if (parts.keyword.empty() || !document_.find(id, keyword)) continue;
-      return document_.error(id, keyword, fmt::format("\"{}\" beside \"{}\" is not supported", keyword, parts.keyword),
-                             ErrorCode::kUnsupported);
+      if (document_.find(id, keyword)) return not_beside(id, keyword, beside);
     }
   }
-  return parts;
+  return {};
+}
+
+Error SchemaMerger::not_beside(SchemaId id, std::string_view keyword, std::string_view other) const {
+  return document_.error(id, keyword, fmt::format("\"{}\" beside \"{}\" is not supported", keyword, other),
+                         ErrorCode::kUnsupported);
 }
 
 // ---------------------------------------------------------------- numbers
