@@ -306,6 +306,9 @@ class RandomSchema:
         if depth >= 2 or self.random.random() < 0.4:
             return self.random.choice(PIECES[kind])
         nested = self.together(kind, depth + 1)
+        if kind == "object" and self.random.random() < 0.3:
+            inner = {name: self.together(self.random.choice(list(PIECES)), depth + 1) for name in ("a", "c")}
+            return {"type": "object", "properties": inner, "required": ["a"]}
         return self.random.choice([nested, nested, {"$ref": f"#/$defs/{kind}"}, True, {"title": "t"}])
 
 

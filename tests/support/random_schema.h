@@ -71,13 +71,25 @@ class RandomSchema {
   }
 
   std::string piece(std::string_view kind, int depth) {
-    switch (depth >= 3 ? 0 : below(6)) {
+    switch (depth >= 3 ? 0 : below(7)) {
       case 0:
       case 1: return plain(kind);
       case 2: return R"({"$ref":"#/$defs/)" + std::string(kind) + "\"}";
       case 3: return one_of("true", R"({"description":"d"})");
+      case 4: return nested(kind, depth + 1);
       default: return together(kind, depth + 1);
     }
+  }
+
+  // The same inside values.
+  std::string nested(std::string_view kind, int depth) {
+    if (kind == "list") {
+      return R"({"type":"array","items":)" + together("number", depth) + R"(,"prefixItems":[)" +
+             together(kinds_[below(4)], depth) + "]}";
+    }
+    if (kind != "object") return together(kind, depth);
+    return R"({"type":"object","properties":{"k":)" + together("text", depth) + R"(,"a":)" + together("number", depth) +
+           R"(,"c":)" + together(kinds_[below(4)], depth) + R"(},"required":[")" + one_of("k", "a") + R"("]})";
   }
 
   // Two that no value satisfies at once.
