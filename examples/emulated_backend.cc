@@ -259,6 +259,12 @@ void add_functionals(Registry& registry) {
   (registry.add_builtin<Args>(nullptr, compute<Args>), ...);
 }
 
+// Fused forms, of which the device has no code: their parts are functionals of their own.
+template <typename... Args>
+void add_fused_functionals(Registry& registry) {
+  (registry.add_builtin<Args>(nullptr, run_by_parts<Args>), ...);
+}
+
 template <typename... Args>
 void add_routines(Registry& registry) {
   (registry.add_routine<Args>(compute_routine<Args>), ...);
@@ -278,6 +284,7 @@ void add_emulated_implementations(Registry& registry) {
   add_functionals<Conv2dArgs, ConvTranspose2dArgs, MaxPool2dNhwcArgs, MaxPool2dArgs, AvgPool2dNhwcArgs,
                   GlobalMeanPoolNhwcArgs, Upsample2dArgs>(registry);
   add_functionals<CrossEntropyArgs, ElementLossArgs, HingeLossArgs, SquareDistancesArgs, MarginLogitsArgs>(registry);
+  add_fused_functionals<LinearPartsArgs, AttentionDecodeTurnedArgs>(registry);
 
   add_routines<UnaryGradientArgs, ChoiceGradientArgs, ClampGradientArgs, PreluGradientArgs, SoftmaxGradientArgs>(
       registry);

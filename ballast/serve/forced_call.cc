@@ -73,6 +73,10 @@ class SchemaMove {
       BALLAST_TRY(const bool more, from_.next_key(key));
       if (!more) return {};
       has_type_ = has_type_ || (depth_ == 0 && key == "type");
+      if (depth_ == 0 && key == "$id") {  // references are rewritten, so they do not depend on it
+        BALLAST_CHECK(from_.skip_value());
+        continue;
+      }
       to_.key(key);
       BALLAST_TRY(const JsonType type, from_.peek());
       if (!holds_names && key == "$ref" && type == JsonType::kString) {

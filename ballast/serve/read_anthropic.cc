@@ -102,14 +102,6 @@ void read_anthropic_choice(Fields& fields, ToolsAsk& tools) {
   }
 }
 
-void read_anthropic_format(std::optional<Fields> format, std::optional<FormAsk>& form) {
-  if (!format) return;
-  const std::string type = format->text("type").value_or("");
-  if (type != "json_schema") format->refuse("type", fmt::format("is \"{}\": it must be json_schema", type));
-  else if (!format->has("schema")) format->refuse("schema", "is missing: the answer must follow it");
-  else read_schema_form(*format, "schema", form);
-}
-
 }  // namespace
 
 void read_anthropic_conversation(Fields& fields, std::vector<ChatTurn>& turns) {
@@ -134,11 +126,10 @@ void read_anthropic_tools(Fields& fields, ToolsAsk& tools) {
 }
 
 void read_anthropic_output(Fields& fields, TextAsk& ask) {
-  read_anthropic_format(fields.object("output_format"), ask.form);
   auto config = fields.object("output_config");
-  if (!config) return;
-  read_anthropic_format(config->object("format"), ask.form);
-  read_reasoning_effort(*config, "effort", ask);
+  if (auto format = config ? config->object("format") : std::nullopt) read_flat_format(*format, ask.form);
+  if (auto format = fields.object("output_format")) read_flat_format(*format, ask.form);
+  if (config) read_reasoning_effort(*config, "effort", ask);
 }
 
 void read_anthropic_thinking(Fields& fields, TextAsk& ask) {

@@ -1,6 +1,7 @@
 // What a request to Anthropic's interface says, and how.
 #pragma once
 
+#include <optional>
 #include <vector>
 
 #include "ballast/serve/fields.h"

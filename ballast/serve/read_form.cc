@@ -96,8 +96,22 @@ void read_schema_form(Fields& fields, std::string_view key, std::optional<FormAs
   set_form(fields, key, FormAsk::Kind::kSchema, std::move(schema), form);
 }
 
+void read_flat_format(Fields& format, std::optional<FormAsk>& form) {
+  const std::string type = format.text("type").value_or("text");
+  if (type == "json_object") {
+    set_form(format, "type", FormAsk::Kind::kJsonObject, "", form);
+  } else if (type == "json_schema") {
+    if (!format.has("schema")) format.refuse("schema", "is missing: the answer must follow it");
+    read_schema_form(format, "schema", form);
+  } else if (type != "text") {
+    format.refuse("type", fmt::format("is \"{}\": it must be text, json_object or json_schema", type));
+  }
+}
+
 void read_form(Fields& fields, std::optional<FormAsk>& form) {
   read_response_format(fields, form);
+  read_text_form(fields, "regex", FormAsk::Kind::kRegex, form);
+  read_text_form(fields, "ebnf", FormAsk::Kind::kGrammar, form);
   read_text_form(fields, "grammar", FormAsk::Kind::kGrammar, form);
   read_schema_form(fields, "json_schema", form);
   read_schema_form(fields, "guided_json", form);

@@ -87,17 +87,7 @@ void read_response_input(Fields& fields, std::vector<ChatTurn>& turns) {
 
 void read_response_form(Fields& fields, std::optional<FormAsk>& form) {
   auto text = fields.object("text");
-  auto format = text ? text->object("format") : std::nullopt;
-  if (!format) return;
-  const std::string type = format->text("type").value_or("text");
-  if (type == "json_object") {
-    form = FormAsk{.kind = FormAsk::Kind::kJsonObject, .param = format->path("type")};
-  } else if (type == "json_schema") {
-    if (!format->has("schema")) format->refuse("schema", "is missing: the answer must follow it");
-    read_schema_form(*format, "schema", form);
-  } else if (type != "text") {
-    format->refuse("type", fmt::format("is \"{}\": it must be text, json_object or json_schema", type));
-  }
+  if (auto format = text ? text->object("format") : std::nullopt) read_flat_format(*format, form);
 }
 
 void read_response_tools(Fields& fields, ToolsAsk& tools) {

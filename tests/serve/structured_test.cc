@@ -102,6 +102,8 @@ TEST_F(StructuredTest, KnowsTheNamesOfEveryServer) {
       {R"(,"json_schema":{"const":7})", "7"},
       {R"(,"guided_json":"{\"const\":7}")", "7"},
       {R"(,"response_format":{"type":"json_object","schema":{"const":7}})", "7"},
+      {R"(,"regex":"ab")", "ab"},
+      {R"(,"ebnf":"root ::= \"yes\"")", "yes"},
       {R"(,"structured_outputs":{"json":{"const":7}})", "7"},
       {R"(,"structured_outputs":{"regex":"ab"})", "ab"},
       {R"(,"structured_outputs":{"choice":["ab"]})", "ab"},
@@ -118,6 +120,44 @@ TEST_F(StructuredTest, KnowsTheNamesOfEveryServer) {
   const auto completion = rig_->post(
       "/v1/completions", R"({"model":"plain","prompt":"It is","max_tokens":20,"grammar":"root ::= \"ab\""})");
   EXPECT_EQ(json_string(json_at(completion.body, "choices/0/text")), "ab") << completion.body;
+}
+
+TEST_F(StructuredTest, ResponsesAndMessagesHaveNamesOfTheirOwn) {
+  constexpr std::string_view kSeven = R"({"type":"json_schema","name":"r","schema":{"const":7}})";
+  const auto respond = [&](std::string_view more) {
+    return rig_->post("/v1/responses", fmt::format(R"({{"model":"tiny","input":"Hi"{}}})", more));
+  };
+  const auto ask_message = [&](std::string_view more) {
+    constexpr std::string_view kBody =
+        R"({{"model":"tiny","max_tokens":20,"messages":[{{"role":"user","content":"Hi"}}]{}}})";
+    return rig_->post("/v1/messages", fmt::format(kBody, more));
+  };
+  const auto expect_seven = [](const serve::HttpAnswer& answer, std::string_view path) {
+    ASSERT_EQ(answer.status, 200) << answer.body;
+    EXPECT_THAT(json_string(json_at(answer.body, path)), MatchesRegex("[ \n]*7")) << answer.body;
+  };
+  expect_seven(respond(fmt::format(R"(,"text":{{"format":{}}})", kSeven)), "output/0/content/0/text");
+  expect_seven(respond(R"(,"grammar":"root ::= \"7\"","text":{"format":{"type":"text"}})"), "output/0/content/0/text");
+  expect_seven(ask_message(fmt::format(R"(,"output_config":{{"format":{}}})", kSeven)), "content/0/text");
+  expect_seven(ask_message(fmt::format(R"(,"output_format":{})", kSeven)), "content/0/text");
+  expect_seven(ask_message(R"(,"output_format":null,"output_config":{"effort":"low","format":{"type":"json_schema",)"
+                           R"("schema":{"const":7}}})"),
+               "content/0/text");
+
+  const auto two = respond(R"(,"grammar":"root ::= \"7\"","text":{"format":{"type":"json_object"}})");
+  EXPECT_EQ(two.status, 400) << two.body;
+  EXPECT_EQ(json_string(json_at(two.body, "error/param")), "text.format.type");
+  const auto both =
+      respond(fmt::format(R"(,"response_format":{{"type":"json_object"}},"text":{{"format":{}}})", kSeven));
+  EXPECT_EQ(both.status, 400) << both.body;
+  for (const std::string& more :
+       {fmt::format(R"(,"output_config":{{"format":{0}}},"output_format":{0})", kSeven),
+        std::string(R"(,"output_format":{"type":"json_schema","schema":{"not":{}}})"),
+        std::string(R"(,"output_format":{"type":"json_schema"})"), std::string(R"(,"output_format":{"type":"xml"})")}) {
+    const auto refused = ask_message(more);
+    EXPECT_EQ(refused.status, 400) << more << refused.body;
+    EXPECT_THAT(refused.body, HasSubstr("output_format")) << more;
+  }
 }
 
 TEST_F(StructuredTest, JsonObjectsParse) {
@@ -174,6 +214,10 @@ TEST_F(StructuredTest, SaysWhatIsWrongWithAForm) {
       {R"(,"response_format":"json")", "response_format", "object"},
       {R"(,"grammar":"root ::= x")", "grammar", "x"},
       {R"(,"guided_regex":"(")", "guided_regex", "a group is not closed"},
+      {R"(,"regex":"(")", "regex", "a group is not closed"},
+      {R"(,"ebnf":"root = \"a\" ;")", "ebnf", "::="},
+      {R"(,"ebnf":"start: \"a\"")", "ebnf", "::="},
+      {R"(,"ebnf":"root ::= \"a\"","regex":"a")", "ebnf", "\"regex\""},
       {R"(,"guided_choice":[])", "guided_choice", "a list of texts"},
       {R"(,"guided_choice":["a",""])", "guided_choice", "empty"},
       {R"(,"grammar":"root ::= \"a\"","guided_regex":"a")", "guided_regex", "\"grammar\""},

@@ -237,9 +237,8 @@ TEST_F(ToolCallsTest, RefusesWhatCannotBeAsked) {
 
 TEST_F(ToolCallsTest, SchemasMoveWithTheirReferences) {
   const auto moved = serve::arguments_schema(
-      {.name = "f",
-       .parameters = R"({"properties":{"$ref":{"$ref":"#/$defs/x"},"default":{"$ref":"#"}},"const":{"$ref":"#"},
-                         "anyOf":[{"$ref":"#/$defs/x"},{"$ref":"other.json"}]})"},
+      {.name = "f", .parameters = R"({"$id":"own","properties":{"$ref":{"$ref":"#/$defs/x"},"default":{"$ref":"#"}},
+                         "const":{"$ref":"#"},"anyOf":[{"$ref":"#/$defs/x"},{"$ref":"other.json"}]})"},
       "/here");
   ASSERT_TRUE(moved.has_value()) << moved.error().message;
   EXPECT_EQ(*moved,

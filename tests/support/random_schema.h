@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <random>
 #include <string>
+#include <string_view>
 
 namespace ballast::testing {
 
@@ -20,7 +21,99 @@ class RandomSchema {
     return schema;
   }
 
+  // Schemas that apply together: allOf, $ref, anyOf and oneOf beside keywords and in each other. Some contradict
+  // themselves.
+  std::string make_combined() {
+    return with(together(kinds_[below(4)], 0), R"("$defs":{"number":)" + plain("number") + R"(,"text":)" +
+                                                   plain("text") + R"(,"list":)" + plain("list") + R"(,"object":)" +
+                                                   plain("object") + "}");
+  }
+
  private:
+  static constexpr std::string_view kinds_[] = {"number", "text", "list", "object"};
+
+  static std::string with(std::string schema, const std::string& members) {
+    schema.pop_back();  // }
+    return schema + (schema.size() == 1 ? "" : ",") + members + "}";
+  }
+
+  // Keywords of one kind of values that say little enough to have values in common.
+  std::string plain(std::string_view kind) {
+    const std::string few = std::to_string(below(4)), more = std::to_string(3 + below(5));
+    if (kind == "number") {
+      return one_of(R"({"type":"integer"})", R"({"minimum":)" + few + "}", R"({"maximum":)" + more + "}",
+                    R"({"type":"number","exclusiveMinimum":)" + few + "}", R"({"exclusiveMaximum":)" + more + "}",
+                    R"({"type":["integer","string"],"minimum":)" + few + R"(,"maxLength":)" + more + "}",
+                    R"({"enum":[1,2,3,4,5,6,"x",null]})", R"({"enum":[3,4,5,2.5],"maximum":4})",
+                    R"({"type":"integer","nullable":true})", R"({"description":"a number"})");
+    }
+    if (kind == "text") {
+      return one_of(R"({"type":"string"})", R"({"minLength":)" + few + "}", R"({"maxLength":)" + more + "}",
+                    R"({"type":"string","minLength":)" + few + R"(,"maxLength":)" + more + "}",
+                    R"({"enum":["red","green","grün","",7]})", R"({"type":["string","null"]})",
+                    R"({"type":"string","pattern":"^[a-z]{2,5}(-[0-9]+)?$"})", R"({"title":"a text"})",
+                    R"({"type":"string","nullable":true,"enum":["red","blue",null]})", R"({"const":"red"})");
+    }
+    if (kind == "list") {
+      return one_of(R"({"type":"array"})", R"({"items":)" + plain("number") + R"(,"maxItems":)" + few + "}",
+                    R"({"type":"array","items":)" + plain("number") + "}",
+                    R"({"type":"array","maxItems":)" + more + R"(,"minItems":)" + few + "}",
+                    R"({"prefixItems":[)" + plain("text") + "," + plain("number") + "]}",
+                    R"({"prefixItems":[)" + plain("text") + R"(],"items":)" + plain("number") + "}");
+    }
+    const std::string name = one_of("a", "b", "c");
+    return one_of(R"({"type":"object","properties":{"k":{"type":"string"},"a":)" + plain("number") + "}}",
+                  R"({"properties":{"k":{"enum":["x","y"]},"b":)" + plain("text") + R"(},"required":["k"]})",
+                  R"({"type":"object","properties":{"a":)" + plain("number") + R"(,"c":)" + plain("number") +
+                      R"(},"additionalProperties":)" + one_of("false", "true", plain("text")) + "}",
+                  R"({"type":"object","required":[")" + name + R"("]})",
+                  R"({"type":"object","additionalProperties":)" + plain(one_of("number", "text")) + "}");
+  }
+
+  std::string piece(std::string_view kind, int depth) {
+    switch (depth >= 3 ? 0 : below(7)) {
+      case 0:
+      case 1: return plain(kind);
+      case 2: return R"({"$ref":"#/$defs/)" + std::string(kind) + "\"}";
+      case 3: return one_of("true", R"({"description":"d"})");
+      case 4: return nested(kind, depth + 1);
+      default: return together(kind, depth + 1);
+    }
+  }
+
+  // The same inside values.
+  std::string nested(std::string_view kind, int depth) {
+    if (kind == "list") {
+      return R"({"type":"array","items":)" + together("number", depth) + R"(,"prefixItems":[)" +
+             together(kinds_[below(4)], depth) + "]}";
+    }
+    if (kind != "object") return together(kind, depth);
+    return R"({"type":"object","properties":{"k":)" + together("text", depth) + R"(,"a":)" + together("number", depth) +
+           R"(,"c":)" + together(kinds_[below(4)], depth) + R"(},"required":[")" + one_of("k", "a") + R"("]})";
+  }
+
+  // Two that no value satisfies at once.
+  std::string exclusive(std::string_view kind) {
+    if (kind == "number") return R"({"type":"integer","maximum":2},{"type":"integer","minimum":3})";
+    if (kind == "text") return R"({"enum":["red","green"]},{"type":"string","minLength":6})";
+    if (kind == "list") return R"({"type":"array","maxItems":1},{"type":"array","minItems":2})";
+    return R"({"type":"object","properties":{"k":{"const":"x"}},"required":["k"]},)"
+           R"({"type":"object","properties":{"k":{"const":"y"},"b":{"const":"red"}},"required":["k"]})";
+  }
+
+  std::string together(std::string_view kind, int depth) {
+    const std::string both = piece(kind, depth) + "," + piece(kind, depth);
+    switch (below(7)) {
+      case 0: return R"({"allOf":[)" + both + "]}";
+      case 1: return with(plain(kind), R"("allOf":[)" + both + "]");
+      case 2: return with(plain(kind), R"("anyOf":[)" + both + "]");
+      case 3: return with(plain(kind), R"("oneOf":[)" + exclusive(kind) + "]");
+      case 4: return with(plain(kind), R"("$ref":"#/$defs/)" + std::string(kind) + "\"");
+      case 5: return R"({"allOf":[)" + both + R"(],"anyOf":[)" + piece(kind, depth) + R"(,{"type":"null"}]})";
+      default: return R"({"allOf":[{"$ref":"#/$defs/)" + std::string(kind) + R"("},)" + both + "]}";
+    }
+  }
+
   uint32_t below(uint32_t n) { return static_cast<uint32_t>(random_() % n); }
   template <typename... Texts>
   std::string one_of(const Texts&... texts) {

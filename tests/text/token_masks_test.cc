@@ -137,6 +137,8 @@ TEST(TokenMasks, AreWhatAMatcherSaysForRandomSchemas) {
     const auto grammar = compile_json_schema(schema);
     ASSERT_TRUE(grammar) << grammar.error().message;
     compare_masks(*grammar, RandomVocabulary(seed, 250).trees, seed, 40);
+    const auto combined = compile_json_schema(RandomSchema(seed).make_combined());
+    if (combined) compare_masks(*combined, RandomVocabulary(seed, 250).trees, seed, 20);
   }
 }
 
