@@ -58,7 +58,7 @@ SAMPLES = {
     "An adapter": (r"\badapt_burn_to_pytorch\b", r"ballast/edit/"),
     "A kind of module": (r"\bkGroupNorm\b", r"ballast/edit/(?:.*/)?modules\.(?:h|cc)$"),
     "A functional": (r"slice_along_axis|SliceAlongAxis",
-                     r"ballast/ops/|ballast/backends/(?:host|reference)/|tests/.*/reference_test|tests/support/(?:conformance|gradient)_cases"),
+                     r"ballast/ops/(?!linear_parts)|ballast/backends/(?:host|reference)/|tests/.*/reference_test|tests/support/(?:conformance|gradient)_cases"),
     "A routine": (r"\bSpreadRowsArgs\b|\"spread_rows\"",
                   r"ballast/ops/(?:.*/)?(?:gradient_routines\.h|routines\.cc)|ballast/backends/|tests/.*/routine_conformance"),
     "Another implementation of a functional": (r"add_quick_gelu", r"ballast/"),
