@@ -2,7 +2,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <chrono>
 #include <string>
 #include <vector>
 
@@ -164,7 +163,8 @@ TEST(SchemaCombinations, ContradictionsAreErrors) {
   }
 }
 
-TEST(SchemaCombinations, HostileOnesEndInAnErrorOrInTime) {
+// Steps are limited: without that, some of these would not end.
+TEST(SchemaCombinations, HostileOnesEndInAnErrorOrAGrammar) {
   std::string product = R"({"allOf":[)", wide = R"({"oneOf":[)", properties, junk;
   for (int i = 0; i < 40; ++i) {
     const std::string name = "p" + std::to_string(i);
@@ -184,10 +184,7 @@ TEST(SchemaCombinations, HostileOnesEndInAnErrorOrInTime) {
             R"({"$defs":{"a":{"anyOf":[{"allOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/b"}]},{"type":"null"}]},)"
             R"("b":{"anyOf":[{"allOf":[{"$ref":"#/$defs/b"},{"$ref":"#/$defs/a"}]},{"type":"null"}]}},)"
             R"("oneOf":[{"$ref":"#/$defs/a"},{"$ref":"#/$defs/b"}]})")}) {
-    const auto begin = std::chrono::steady_clock::now();
     const auto made = Constraint::of_schema(schema);
-    const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
-    EXPECT_LT(took.count(), 10) << schema.substr(0, 100);
     if (!made) {
       EXPECT_THAT(made.error().message, HasSubstr("schema")) << schema.substr(0, 100);
     }
