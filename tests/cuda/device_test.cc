@@ -218,6 +218,28 @@ TEST_F(CudaLaunch, WithArgumentsOfOtherSizesIsRefused) {
   EXPECT_EQ(fake.launches, 0U);
 }
 
+// A GPU of compute capability 9.0 runs machine code for sm_90a, which waits by itself, or PTX for 8.0, which does not.
+TEST_F(CudaLaunch, IsEarlyOnlyWhereTheLoadedCodeWaitsByItself) {
+  if (!why_not.empty()) GTEST_SKIP() << why_not;
+  const auto early_of_three = [&](int compiled_for) {
+    fake.compiled_for = compiled_for;
+    Lab other(fake_cuda_backend());  // a device of its own, which loads kernels anew
+    EXPECT_EQ(cuda::facts(other.context).major, 9);
+    const Tensor y = other.tensor({1, 2, 3}, {3});
+    const uint64_t launched = fake.launches, early = fake.early_launches;
+    for (int i = 0; i < 3; ++i) {
+      const Status done =
+          cuda::launch(other.context, Kernel::fill_f32, {.block = {256}}, cuda::device_address(y), 1.0F, y.count());
+      EXPECT_TRUE(done) << done.error().message;
+    }
+    EXPECT_EQ(fake.launches, launched + 3);
+    return fake.early_launches - early;
+  };
+  EXPECT_EQ(early_of_three(90), 2U) << "all but a queue's first";
+  EXPECT_EQ(early_of_three(80), 0U);
+  EXPECT_EQ(early_of_three(0), 0U) << "a driver that does not tell";
+}
+
 // ---------------------------------------------------------------- parameters
 
 class CudaParams : public ::testing::Test {
