@@ -23,6 +23,8 @@ using cuda::CudaQueue;
 using cuda::Kernel;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 std::vector<std::byte> some_bytes(size_t count, unsigned seed) {
   std::vector<std::byte> bytes(count);
@@ -137,6 +139,19 @@ TEST_F(CudaQueueTest, ALostDeviceSaysSoEachTime) {
     ASSERT_FALSE(lost);
     EXPECT_EQ(lost.error().code, ErrorCode::kIo);
     EXPECT_THAT(lost.error().message, AllOf(HasSubstr("CUDA_ERROR_LAUNCH_FAILED"), HasSubstr("lost")));
+  }
+}
+
+TEST_F(CudaQueueTest, ALostDeviceDoesNotLackMemory) {
+  Workspace workspace(queue);
+  fake->failing_call = fake->calls + 1;
+  fake->failing_code = 719;
+  for (int i = 0; i < 2; ++i) {
+    const auto tensor = workspace.make({3});
+    ASSERT_FALSE(tensor);
+    EXPECT_EQ(tensor.error().code, ErrorCode::kIo);
+    EXPECT_THAT(tensor.error().message, AllOf(StartsWith("the device \"cuda:0, Fake GPU\" is lost"),
+                                              HasSubstr("CUDA_ERROR_LAUNCH_FAILED"), Not(HasSubstr("no memory"))));
   }
 }
 
