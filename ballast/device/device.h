@@ -50,7 +50,7 @@ class Device {
   virtual ~Device() = default;
   virtual std::string_view name() const = 0;
   virtual const DeviceLimits& limits() const = 0;
-  // Uninitialised; kOutOfMemory where there is no room for it.
+  // Uninitialised; kOutOfMemory where there is no room for it. Any other error says that the device is lost.
   virtual Result<std::unique_ptr<DeviceMemory>> allocate(uint64_t bytes) = 0;
   virtual Result<std::shared_ptr<Queue>> open_queue() = 0;
   // Bytes of limits().memory that nobody has, neither this process nor another; absent: not known.

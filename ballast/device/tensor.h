@@ -115,7 +115,7 @@ class Workspace {
   Workspace(const Workspace&) = delete;
   Workspace& operator=(const Workspace&) = delete;
 
-  // Uninitialised. kOutOfMemory where the device has no room for it.
+  // Uninitialised. kOutOfMemory where the device has no room for it, another error where it is lost.
   Result<Tensor> make(const Dims& dims, DType dtype = DType::kF32);
   Result<Tensor> zeros(const Dims& dims, DType dtype = DType::kF32);
   // The same elements in memory of their own; `x` is of this workspace or of another with the same queue.

@@ -5,6 +5,7 @@
 #include <bit>
 #include <new>
 #include <optional>
+#include <string>
 
 #include "ballast/base/checked.h"
 #include "ballast/device/tensor.h"
@@ -126,8 +127,11 @@ Result<Tensor> Workspace::make(const Dims& dims, DType dtype) {
   }
   auto taken = state_->take(std::bit_ceil(std::max(*bytes, kSmallest)));
   if (!taken) {
+    const std::string tensor = fmt::format("a tensor {} {}", dtype_name(dtype), dims.to_string());
+    const bool is_lost = taken.error().code != ErrorCode::kOutOfMemory;
     return std::move(taken).error().with_context(
-        fmt::format("no memory for a tensor {} {}", dtype_name(dtype), dims.to_string()));
+        is_lost ? fmt::format("the device \"{}\" is lost, and cannot make {}", queue().device().name(), tensor)
+                : "no memory for " + tensor);
   }
   WorkspaceBlock* const block = *taken;
   block->references.store(1, std::memory_order_relaxed);

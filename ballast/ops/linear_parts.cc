@@ -91,7 +91,10 @@ Result<Tensor> LinearPartsArgs::run_in_steps(Context& context) const {
 Result<Tensor> linear_parts(Context& context, const Tensor& x, std::span<const LinearPart> parts,
                             const LinearPartsOptions& options) {
   const LinearPartsArgs args{x, parts, options};
-  if (context.shows_steps()) return args.run_in_steps(context);
+  if (context.shows_steps()) {
+    BALLAST_CHECK(context.at(options.label).registry().check(context, args));
+    return args.run_in_steps(context);
+  }
   return context.at(options.label).registry().call(context, args);
 }
 

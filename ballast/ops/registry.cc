@@ -340,13 +340,17 @@ std::vector<std::string> Registry::implementations(std::string_view name) const 
   return names;
 }
 
+Status Registry::check_any(size_t index, const Context& context, std::string_view label, const AnyArgs& args) {
+  Status fits = args.check(args.args);
+  if (fits) return fits;
+  return at_layer(context, label, all_functionals()[index].name, std::move(fits).error());
+}
+
 Result<Tensor> Registry::call_any(size_t index, Context& context, const AnyArgs& args) const {
   const FunctionalInfo& info = all_functionals()[index];
   const State::Entry& entry = state_->entries[index];
   const std::string_view label = context.take_label();
-  if (Status fits = args.check(args.args); !fits) {
-    return at_layer(context, label, info.name, std::move(fits).error());
-  }
+  BALLAST_CHECK(check_any(index, context, label, args));
   const bool listened = context.trace != nullptr || context.profile != nullptr;
   std::string name;
   std::optional<Context::Scope> scope;

@@ -111,6 +111,9 @@ class Registry {
   // listeners. What an implementation calls in its turn is shown too, under the name of the outer call.
   template <typename Args>
   Result<Tensor> call(Context& context, const Args& args) const;
+  // Only what call() checks first, with the same errors: for one that fuses others and is computed by those instead.
+  template <typename Args>
+  Status check(Context& context, const Args& args) const;
 
   // By functional and arguments.
   std::vector<BenchmarkChoice> benchmark_choices() const;
@@ -139,6 +142,7 @@ class Registry {
   void add_any_routine(std::string_view name, AnyRoutine run);
   AnyRoutine find_any_routine(size_t index) const;  // null: there is none
   static Error missing_routine(const Context& context, std::string_view name);
+  static Status check_any(size_t index, const Context& context, std::string_view label, const AnyArgs& args);
   Result<Tensor> call_any(size_t index, Context& context, const AnyArgs& args) const;
 
   std::unique_ptr<State> state_;
@@ -215,6 +219,13 @@ Result<Tensor> Registry::call(Context& context, const Args& args) const {
     };
   }
   return call_any(index, context, any);
+}
+
+template <typename Args>
+Status Registry::check(Context& context, const Args& args) const {
+  static const size_t index = index_of(Args::kFunctional);
+  const AnyArgs any{&args, [](const void* any_args) { return static_cast<const Args*>(any_args)->check(); }, nullptr};
+  return check_any(index, context, context.take_label(), any);
 }
 
 }  // namespace ballast

@@ -23,6 +23,8 @@ using cuda::CudaQueue;
 using cuda::Kernel;
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
 
 std::vector<std::byte> some_bytes(size_t count, unsigned seed) {
   std::vector<std::byte> bytes(count);
@@ -140,6 +142,19 @@ TEST_F(CudaQueueTest, ALostDeviceSaysSoEachTime) {
   }
 }
 
+TEST_F(CudaQueueTest, ALostDeviceDoesNotLackMemory) {
+  Workspace workspace(queue);
+  fake->failing_call = fake->calls + 1;
+  fake->failing_code = 719;
+  for (int i = 0; i < 2; ++i) {
+    const auto tensor = workspace.make({3});
+    ASSERT_FALSE(tensor);
+    EXPECT_EQ(tensor.error().code, ErrorCode::kIo);
+    EXPECT_THAT(tensor.error().message, AllOf(StartsWith("the device \"cuda:0, Fake GPU\" is lost"),
+                                              HasSubstr("CUDA_ERROR_LAUNCH_FAILED"), Not(HasSubstr("no memory"))));
+  }
+}
+
 TEST_F(CudaQueueTest, EveryCallThatFailsIsAnErrorAndLeavesNothingBehind) {
   uint64_t done_at = 0;
   const auto use = [&]() -> Status {
@@ -216,6 +231,28 @@ TEST_F(CudaLaunch, WithArgumentsOfOtherSizesIsRefused) {
   ASSERT_FALSE(launched);
   EXPECT_THAT(launched.error().message, AllOf(HasSubstr("fill_f32"), HasSubstr("8, 4, 8"), HasSubstr("8, 8, 4")));
   EXPECT_EQ(fake.launches, 0U);
+}
+
+// A GPU of compute capability 9.0 runs machine code for sm_90a, which waits by itself, or PTX for 8.0, which does not.
+TEST_F(CudaLaunch, IsEarlyOnlyWhereTheLoadedCodeWaitsByItself) {
+  if (!why_not.empty()) GTEST_SKIP() << why_not;
+  const auto early_of_three = [&](int compiled_for) {
+    fake.compiled_for = compiled_for;
+    Lab other(fake_cuda_backend());  // a device of its own, which loads kernels anew
+    EXPECT_EQ(cuda::facts(other.context).major, 9);
+    const Tensor y = other.tensor({1, 2, 3}, {3});
+    const uint64_t launched = fake.launches, early = fake.early_launches;
+    for (int i = 0; i < 3; ++i) {
+      const Status done =
+          cuda::launch(other.context, Kernel::fill_f32, {.block = {256}}, cuda::device_address(y), 1.0F, y.count());
+      EXPECT_TRUE(done) << done.error().message;
+    }
+    EXPECT_EQ(fake.launches, launched + 3);
+    return fake.early_launches - early;
+  };
+  EXPECT_EQ(early_of_three(90), 2U) << "all but a queue's first";
+  EXPECT_EQ(early_of_three(80), 0U);
+  EXPECT_EQ(early_of_three(0), 0U) << "a driver that does not tell";
 }
 
 // ---------------------------------------------------------------- parameters

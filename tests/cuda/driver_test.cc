@@ -121,6 +121,11 @@ TEST(CudaArchitectures, RunOnLaterMinorVersionsOfTheirMajorOne) {
   EXPECT_FALSE(cuda::runs_on("", gpu(9, 0)));
 }
 
+TEST(CudaArchitectures, OfHopperAndLaterWaitByThemselves) {
+  for (const int older : {0, 75, 80, 86, 89}) EXPECT_FALSE(cuda::waits_by_itself(older)) << older;
+  for (const int newer : {90, 100, 103, 120}) EXPECT_TRUE(cuda::waits_by_itself(newer)) << newer;
+}
+
 // That each image has each kernel of its rows is checked when it is packed (cmake/pack_kernels.py).
 TEST(CudaKernels, AreInTheLibraryWhereItWasBuiltWithThem) {
   if (cuda::kernel_images().empty()) {

@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "ballast/backends/cuda/driver.h"
 #include "tests/cuda/fake_settings.h"
 
 namespace {
@@ -220,6 +221,13 @@ int cuModuleGetFunction(void** function, void*, const char* name) {
   *function = &functions.try_emplace(name, name).first->second;
   return kSuccess;
 }
+int cuFuncGetAttribute(int* value, int attribute, void*) {
+  CALL();
+  constexpr int kPtxVersion = 5;
+  if (attribute != kPtxVersion) return kInvalid;
+  *value = settings.compiled_for;
+  return kSuccess;
+}
 int cuFuncSetAttribute(void*, int, int) {
   CALL();
   return kSuccess;
@@ -232,9 +240,13 @@ int cuFuncGetParamInfo(void* function, size_t index, size_t* offset, size_t* byt
   *bytes = kSizes[index];
   return kSuccess;
 }
-int cuLaunchKernelEx(const void*, void*, void**, void**) {
+int cuLaunchKernelEx(const ballast::cuda::DriverLaunch* launch, void*, void**, void**) {
   CALL();
   ++settings.launches;
+  for (unsigned i = 0; i < launch->attribute_count; ++i) {
+    const auto& attribute = launch->attributes[i];
+    if (attribute.kind == ballast::cuda::kDriverMayOverlap && attribute.value != 0) ++settings.early_launches;
+  }
   return kSuccess;
 }
 int cuGetErrorName(int code, const char** name) {

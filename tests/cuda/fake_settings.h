@@ -10,6 +10,7 @@ struct FakeCuda {
   int devices = 1;
   int major = 9, minor = 0;
   uint64_t memory = uint64_t{1} << 30;
+  int compiled_for = 90;  // the virtual architecture of the code that it loads
   // The n-th call from now on gives this code; 0: none does. A call that loses the device makes all later ones fail
   // too.
   uint64_t failing_call = 0;
@@ -21,7 +22,8 @@ struct FakeCuda {
   uint64_t streams_out = 0;
   uint64_t events_out = 0;
   uint64_t launches = 0;
-  uint64_t uploaded = 0;  // bytes copied from the host
+  uint64_t early_launches = 0;  // those of them that need not wait for the one before to end
+  uint64_t uploaded = 0;        // bytes copied from the host
 };
 
 }  // namespace ballast::testing

@@ -10,9 +10,12 @@
 #include <cstring>
 #include <limits>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
+#include "ballast/backends/cuda/device.h"
+#include "ballast/backends/cuda/kernel_image.h"
 #include "ballast/backends/cuda/launch.h"
 #include "ballast/device/host_values.h"
 #include "tests/support/ops_testing.h"
@@ -45,6 +48,20 @@ TEST_F(Gpu, IsTheDefaultAndTellsOfItself) {
   EXPECT_GE(facts.major, 7);
   EXPECT_GT(facts.multiprocessors, 0U);
   EXPECT_GE(facts.shared_bytes, 48U << 10);
+}
+
+// Else kernels would no longer overlap, to the same numbers but more slowly, and nobody would notice.
+TEST_F(Gpu, LoadsCodeForHopperThatWaitsByItself) {
+  if (std::getenv("CUDA_FORCE_PTX_JIT") != nullptr) GTEST_SKIP() << "the driver is told to compile PTX";
+  Lab lab(*find_backend("cuda"));
+  const cuda::Facts& facts = cuda::facts(lab.context);
+  const bool is_hopper = facts.major == 9 && facts.minor == 0;
+  if (!is_hopper || cuda::kernel_architectures().find("sm_90a") == std::string_view::npos) {
+    GTEST_SKIP() << "another GPU, or kernels for others";
+  }
+  const auto function = cuda::queue_of(lab.context).cuda_device().function(cuda::Kernel::fill_f32);
+  ASSERT_TRUE(function) << function.error().message;
+  EXPECT_TRUE((*function)->waits_by_itself);
 }
 
 TEST_F(Gpu, IsNotChosenForWhatMayBeWrittenForTheHost) {

@@ -37,7 +37,7 @@ class CountingDevice final : public Device {
   std::string_view name() const override { return "counting"; }
   const DeviceLimits& limits() const override { return limits_; }
   Result<std::unique_ptr<DeviceMemory>> allocate(uint64_t bytes) override {
-    if (ledger_->is_lost) return make_error(ErrorCode::kIo, "lost");
+    if (ledger_->is_lost) return make_error(ErrorCode::kIo, "it fell off the bus");
     if (ledger_->is_full || ledger_->taken + bytes > ledger_->most) return make_error(ErrorCode::kOutOfMemory, "full");
     return std::unique_ptr<DeviceMemory>(new CountedMemory(ledger_, std::vector<std::byte>(bytes)));
   }
@@ -130,14 +130,15 @@ TEST(DeviceWorkspace, GivesFreeMemoryBackWhereADeviceHasNoRoom) {
   EXPECT_EQ(workspace.peak_bytes(), 1024U + 256U);
 }
 
-TEST(DeviceWorkspace, SaysWhatElseADeviceFailsWith) {
+TEST(DeviceWorkspace, SaysThatADeviceIsLost) {
   Counting counting;
   Workspace workspace(counting.queue);
   counting.ledger->is_lost = true;
   const auto tensor = workspace.make({3});
   ASSERT_FALSE(tensor);
   EXPECT_EQ(tensor.error().code, ErrorCode::kIo);
-  EXPECT_EQ(tensor.error().message, "no memory for a tensor f32 [3]: lost");
+  EXPECT_EQ(tensor.error().message,
+            "the device \"counting\" is lost, and cannot make a tensor f32 [3]: it fell off the bus");
 }
 
 TEST(HostDevice, HasMemoryThatTheHostReaches) {

@@ -4,6 +4,9 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <span>
+#include <string>
+#include <string_view>
 
 #include "ballast/ops/metric.h"
 #include "ballast/ops/rotary_order.h"
@@ -103,6 +106,47 @@ TEST_F(OpsErrors, RefuseParametersOfTheWrongTypeOrRank) {
                  "linear_parts: x [3, 4]: a gate takes two weights, not 1");
   EXPECT_REFUSED(ops::relu(context(), zeros({2}, DType::kI32)),
                  "relu: x [2]: it is i32, and activations are f32 or f64");
+}
+
+struct CountingTrace final : TraceSink {
+  Status on_output(std::string_view, std::string_view, const Tensor&) override {
+    ++outputs;
+    return {};
+  }
+  int outputs = 0;
+};
+
+TEST_F(OpsErrors, OfSeveralProductsAreTheSameWhereTheirStepsAreShown) {
+  const Context::Scope block(context(), "blocks", 0);
+  const auto error_of = [&](const Dims& dims, std::span<const ops::LinearPart> parts, bool is_gated) {
+    const auto y = ops::linear_parts(context(), zeros(dims), parts, {.is_gated = is_gated, .label = "hidden"});
+    return y ? std::string("nothing is refused") : y.error().message;
+  };
+  const auto expect_refused = [&](const Dims& dims, std::span<const ops::LinearPart> parts, bool is_gated,
+                                  const std::string& text) {
+    EXPECT_EQ(error_of(dims, parts, is_gated), text);
+    CountingTrace trace;
+    context().trace = &trace;
+    EXPECT_EQ(error_of(dims, parts, is_gated), text) << "where steps are shown";
+    context().trace = nullptr;
+    EXPECT_EQ(trace.outputs, 0) << text;
+    EXPECT_TRUE(context().take_label().empty()) << text;
+  };
+  const Param w = param("w");
+  const Tensor residual = zeros({3, 8});
+  const ops::LinearPart one[] = {{w, {}, "up"}};
+  const ops::LinearPart added[] = {{w, {}, "gate"}, {w, {.residual = &residual}, "up"}};
+  const ops::LinearPart uneven[] = {{w, {.layout = WeightLayout::kOutIn}, "gate"},
+                                    {w, {.layout = WeightLayout::kOutIn, .rows = {0, 2}}, "up"}};
+  expect_refused({3, 4}, {}, false, "blocks.0.hidden: linear_parts: x [3, 4]: there must be a weight");
+  expect_refused({3, 4}, one, true, "blocks.0.hidden: linear_parts: x [3, 4]: a gate takes two weights, not 1");
+  expect_refused({3, 4}, added, false, "blocks.0.hidden: linear_parts: weight \"w\" [4, 8]: a part has no residual");
+  expect_refused({3, 8}, uneven, true,
+                 "blocks.0.hidden: linear_parts: gate \"w\" [4, 8] does not fit up \"w\" [4, 8]: both must have the "
+                 "same outputs");
+  expect_refused({3, 5}, one, false,
+                 "blocks.0.hidden: linear_parts: x [3, 5] does not fit weight \"w\" [4, 8]: the last dimension of x "
+                 "must be 4");
 }
 
 TEST_F(OpsErrors, RefuseBlocksInConvolutions) {

@@ -50,7 +50,17 @@ RecordedTensor recorded_tensor(const std::string& file, const std::string& name)
   return recorded;
 }
 
-double largest_difference(const Tensor& tensor, const RecordedTensor& recorded) {
+namespace {
+
+// The distance to the next f32 away from zero.
+double ulp_of(float x) {
+  const float size = std::abs(x);
+  return static_cast<double>(std::nextafter(size, HUGE_VALF)) - static_cast<double>(size);
+}
+
+}  // namespace
+
+double largest_difference(const Tensor& tensor, const RecordedTensor& recorded, int free_ulps) {
   EXPECT_TRUE(std::ranges::equal(tensor.dims().span(), recorded.dims)) << tensor.dims().to_string();
   if (tensor.count() != recorded.values.size()) return HUGE_VAL;
   const std::vector<float> values = read_floats(tensor);
@@ -59,6 +69,7 @@ double largest_difference(const Tensor& tensor, const RecordedTensor& recorded) 
   for (size_t i = 0; i < recorded.values.size(); ++i) {
     const double difference = std::abs(static_cast<double>(values[i]) - static_cast<double>(recorded.values[i]));
     if (std::isnan(difference)) return difference;
+    if (difference <= free_ulps * ulp_of(recorded.values[i])) continue;
     largest = std::max(largest, difference);
   }
   return largest;

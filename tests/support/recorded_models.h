@@ -29,8 +29,9 @@ struct RecordedTensor {
 // `file` below tests/data/gptrs.
 RecordedTensor recorded_tensor(const std::string& file, const std::string& name);
 
-// Largest distance of two elements; fails the test where the shapes differ. NaN stays NaN.
-double largest_difference(const Tensor& tensor, const RecordedTensor& recorded);
+// Largest distance of two elements; fails the test where the shapes differ. NaN stays NaN. Up to so many units in the
+// last place of the recorded number are no distance.
+double largest_difference(const Tensor& tensor, const RecordedTensor& recorded, int free_ulps = 0);
 
 // One run of `forward --tokens`: tensor "logits" in the file.
 struct RecordedForward {

@@ -33,4 +33,6 @@ bool runs_on(std::string_view architectures, const Facts& facts) {
   return false;
 }
 
+bool waits_by_itself(int compiled_for) { return compiled_for >= 90; }
+
 }  // namespace ballast::cuda

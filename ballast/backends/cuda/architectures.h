@@ -12,4 +12,9 @@ namespace ballast::cuda {
 // ones.
 bool runs_on(std::string_view architectures, const Facts& facts);
 
+// Whether kernels that were compiled for a virtual architecture (90: compute_90) wait by themselves for the kernel
+// before them (kernels/common.cuh), and may therefore be launched before that one has ended. PTX for an older
+// architecture has no such instruction, on any GPU that a driver compiles it for.
+bool waits_by_itself(int compiled_for);
+
 }  // namespace ballast::cuda

@@ -15,7 +15,7 @@ namespace {
 // CUdevice_attribute, by the numbers in cuda.h.
 constexpr int kMultiprocessors = 16, kCacheBytes = 38, kMajor = 75, kMinor = 76, kSharedBytes = 97;
 // CUfunction_attribute.
-constexpr int kLargestDynamicShared = 8;
+constexpr int kCompiledFor = 5, kLargestDynamicShared = 8;  // the first is CU_FUNC_ATTRIBUTE_PTX_VERSION
 // What every kernel may have without asking.
 constexpr uint32_t kUsualSharedBytes = 48 << 10;
 constexpr uint64_t kMemoryAlignment = 256;
@@ -161,6 +161,11 @@ Result<CudaDevice::Function*> CudaDevice::function(Kernel kernel) {
   function->shared_bytes = kUsualSharedBytes;
   BALLAST_CHECK(driver_->check(driver_->module_function(&function->function, module, std::string(row.function).c_str()),
                                fmt::format("looking for the kernel {}", row.function)));
+  // An image has code for many GPUs, and the driver chooses: only it knows what the code that it loaded was made for.
+  int compiled_for = 0;
+  BALLAST_CHECK(driver_->check(driver_->function_get(&compiled_for, kCompiledFor, function->function),
+                               fmt::format("asking what the kernel {} was compiled for", row.function)));
+  function->waits_by_itself = waits_by_itself(compiled_for);
   size_t offset = 0, bytes = 0;
   while (driver_->parameter_info != nullptr &&
          driver_->parameter_info(function->function, function->parameter_sizes.size(), &offset, &bytes) ==

@@ -83,6 +83,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   struct Function {
     DriverFunction function = nullptr;
     std::atomic<uint32_t> shared_bytes = 0;  // that it may have now
+    bool waits_by_itself = false;            // for the kernel before it
     std::vector<size_t> parameter_sizes;     // empty where the driver does not tell
   };
   // Loads the kernel's module when one of its kernels is first wanted.
@@ -148,8 +149,8 @@ class CudaQueue final : public Queue {
 
   // copy_in, where the bytes are copied to pinned memory by several threads.
   void copy_in(DevicePlace to, ByteSpan from, ThreadPool* threads);
-  // A kernel may start while the one before it still runs, and reads parameters before it waits for that
-  // (kernels/common.cuh).
+  // A kernel that waits by itself may start while the one before it still runs, and reads parameters before it waits
+  // for that (kernels/common.cuh).
   Status launch(Kernel kernel, const Grid& grid, std::span<const void* const> arguments, std::span<const size_t> sizes);
   // The next kernel waits for the one before from its beginning: that one makes parameters.
   void keep_next_apart() { next_may_overlap_ = false; }

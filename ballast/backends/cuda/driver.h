@@ -78,6 +78,7 @@ inline constexpr DriverCode kDriverSuccess = 0, kDriverInvalidValue = 1, kDriver
   X(module_load, "cuModuleLoadData", (DriverModule * module, const void* image))                                       \
   X(module_unload, "cuModuleUnload", (DriverModule module))                                                            \
   X(module_function, "cuModuleGetFunction", (DriverFunction * function, DriverModule module, const char* name))        \
+  X(function_get, "cuFuncGetAttribute", (int* value, int attribute, DriverFunction function))                          \
   X(function_set, "cuFuncSetAttribute", (DriverFunction function, int attribute, int value))                           \
   X(launch, "cuLaunchKernelEx", (const DriverLaunch* launch, DriverFunction function, void** arguments, void** extra)) \
   X(error_name, "cuGetErrorName", (DriverCode code, const char** name))                                                \

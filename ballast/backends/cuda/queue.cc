@@ -13,7 +13,6 @@ namespace {
 constexpr uint64_t kStagingAlignment = 16;
 constexpr unsigned kEventWithoutTime = 2;  // CU_EVENT_DISABLE_TIMING
 constexpr uint64_t kThreadGrain = 256 << 10;
-constexpr int kOverlapMajor = 9;  // kernels of older GPUs have no instruction to wait for the one before
 
 DriverAddress address_of(const auto& place) {
   return static_cast<const CudaMemory*>(place.memory)->address() + place.offset;
@@ -184,7 +183,7 @@ Status CudaQueue::launch(Kernel kernel, const Grid& grid, std::span<const void* 
   // The driver reads the arguments before it returns, and does not write them.
   auto** const values = const_cast<void**>(arguments.data());
   const DriverLaunchAttribute overlap{.kind = kDriverMayOverlap, .value = 1};
-  const bool overlaps = std::exchange(next_may_overlap_, true) && device_->info().facts.major >= kOverlapMajor;
+  const bool overlaps = std::exchange(next_may_overlap_, true) && function->waits_by_itself;
   const DriverLaunch how{.grid_x = grid.grid.x,
                          .grid_y = grid.grid.y,
                          .grid_z = grid.grid.z,

@@ -1,33 +1,15 @@
 // Elements by themselves, elements that move, and sums of all of them.
+#include "ballast/ops/operation_kinds.h"
 #include "weight_values.cuh"
 
 using namespace ballast::cuda;
+using ballast::BinaryOp, ballast::UnaryOp;
 
 namespace {
 
-// In the order of ballast::UnaryOp.
-enum class Unary : uint32_t {
-  kNeg,
-  kAbs,
-  kRelu,
-  kRelu6,
-  kGeluErf,
-  kGeluTanh,
-  kSilu,
-  kSigmoid,
-  kTanh,
-  kLeakyRelu,
-  kElu,
-  kSoftplus,
-  kHardSigmoid,
-  kHardSwish,
-  kExp,
-  kLog,
-  kSqrt,
-  kSquare,
-  kScale,
-  kShift,
-};
+// Kernels are given an operation as its number, and compare all 32 bits: an enumeration of 8 would be cut out first.
+__device__ constexpr uint32_t number_of(UnaryOp op) { return static_cast<uint32_t>(op); }
+__device__ constexpr uint32_t number_of(BinaryOp op) { return static_cast<uint32_t>(op); }
 
 __device__ float hard_sigmoid(float x) {
   const float y = 0.2F * x + 0.5F;
@@ -36,43 +18,40 @@ __device__ float hard_sigmoid(float x) {
 // Without overflow, and exact far to the left, where it is e^x.
 __device__ float softplus(float x) { return relu(x) + log1pf(expf(-fabsf(x))); }
 
-__device__ float unary_of(Unary op, float parameter, float x) {
+__device__ float unary_of(uint32_t op, float parameter, float x) {
   switch (op) {
-    case Unary::kNeg: return -x;
-    case Unary::kAbs: return fabsf(x);
-    case Unary::kRelu: return relu(x);
-    case Unary::kRelu6: return relu6(x);
-    case Unary::kGeluErf: return gelu_erf(x);
-    case Unary::kGeluTanh: return gelu_tanh(x);
-    case Unary::kSilu: return silu(x);
-    case Unary::kSigmoid: return 1 / (1 + expf(-x));
-    case Unary::kTanh: return tanhf(x);
-    case Unary::kLeakyRelu: return x > 0 ? x : parameter * x;
-    case Unary::kElu: return x > 0 ? x : parameter * expm1f(x);
-    case Unary::kSoftplus: return softplus(x);
-    case Unary::kHardSigmoid: return hard_sigmoid(x);
-    case Unary::kHardSwish: return x * hard_sigmoid(x);
-    case Unary::kExp: return expf(x);
-    case Unary::kLog: return logf(x);
-    case Unary::kSqrt: return sqrtf(x);
-    case Unary::kSquare: return x * x;
-    case Unary::kScale: return parameter * x;
-    case Unary::kShift: return x + parameter;
+    case number_of(UnaryOp::kNeg): return -x;
+    case number_of(UnaryOp::kAbs): return fabsf(x);
+    case number_of(UnaryOp::kRelu): return relu(x);
+    case number_of(UnaryOp::kRelu6): return relu6(x);
+    case number_of(UnaryOp::kGeluErf): return gelu_erf(x);
+    case number_of(UnaryOp::kGeluTanh): return gelu_tanh(x);
+    case number_of(UnaryOp::kSilu): return silu(x);
+    case number_of(UnaryOp::kSigmoid): return 1 / (1 + expf(-x));
+    case number_of(UnaryOp::kTanh): return tanhf(x);
+    case number_of(UnaryOp::kLeakyRelu): return x > 0 ? x : parameter * x;
+    case number_of(UnaryOp::kElu): return x > 0 ? x : parameter * expm1f(x);
+    case number_of(UnaryOp::kSoftplus): return softplus(x);
+    case number_of(UnaryOp::kHardSigmoid): return hard_sigmoid(x);
+    case number_of(UnaryOp::kHardSwish): return x * hard_sigmoid(x);
+    case number_of(UnaryOp::kExp): return expf(x);
+    case number_of(UnaryOp::kLog): return logf(x);
+    case number_of(UnaryOp::kSqrt): return sqrtf(x);
+    case number_of(UnaryOp::kSquare): return x * x;
+    case number_of(UnaryOp::kScale): return parameter * x;
+    case number_of(UnaryOp::kShift): return x + parameter;
   }
   return x;
 }
 
-// In the order of ballast::BinaryOp.
-enum class Binary : uint32_t { kAdd, kSub, kMul, kDiv, kMax, kMin };
-
-__device__ float binary_of(Binary op, float a, float b) {
+__device__ float binary_of(uint32_t op, float a, float b) {
   switch (op) {
-    case Binary::kAdd: return a + b;
-    case Binary::kSub: return a - b;
-    case Binary::kMul: return a * b;
-    case Binary::kDiv: return a / b;
-    case Binary::kMax: return a != a || a > b ? a : b;
-    case Binary::kMin: return a != a || a < b ? a : b;
+    case number_of(BinaryOp::kAdd): return a + b;
+    case number_of(BinaryOp::kSub): return a - b;
+    case number_of(BinaryOp::kMul): return a * b;
+    case number_of(BinaryOp::kDiv): return a / b;
+    case number_of(BinaryOp::kMax): return a != a || a > b ? a : b;
+    case number_of(BinaryOp::kMin): return a != a || a < b ? a : b;
   }
   return a;
 }
@@ -110,12 +89,12 @@ __global__ void fill_f32(float* y, float value, uint64_t count) {
 
 __global__ void unary_f32(const float* x, float* y, uint32_t op, float parameter, uint64_t count) {
   begin_kernel();
-  for_each_index(count, [&](uint64_t i) { y[i] = unary_of(static_cast<Unary>(op), parameter, x[i]); });
+  for_each_index(count, [&](uint64_t i) { y[i] = unary_of(op, parameter, x[i]); });
 }
 
 __global__ void binary_f32(const float* a, const float* b, float* y, uint32_t op, uint64_t count) {
   begin_kernel();
-  for_each_index(count, [&](uint64_t i) { y[i] = binary_of(static_cast<Binary>(op), a[i], b[i]); });
+  for_each_index(count, [&](uint64_t i) { y[i] = binary_of(op, a[i], b[i]); });
 }
 
 __global__ void clamp_f32(const float* x, float* y, float low, float high, uint64_t count) {
