@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <future>
 #include <set>
 
@@ -63,6 +64,7 @@ class EngineService : public Service {
   std::function<void()> answer(HttpRequest request, std::shared_ptr<AnswerSink> sink) override {
     Call call{std::move(request), std::move(sink)};
     call.dialect = dialect_of(call.request.path);
+    call.is_refused_as_new = state_.refuses_new;
     ++state_.metrics->requests;
     return call.request.body.size() <= kReadAtOnce ? read(call) : read_later(std::move(call));
   }
@@ -85,17 +87,30 @@ class EngineService : public Service {
   Leave read(Call& call) {
     Leave leave;
     const auto done = guarded([&]() -> Status {
-      leave = route(call);
+      leave = is_late(call) ? refuse(state_, call, late_refusal()) : route(call);
       return {};
     });
     if (!done) refuse(state_, call, refusal_of(done.error()));
     return leave;
   }
 
+  // Whoever waited until now would wait for reading and preparing in vain.
+  bool is_late(const Call& call) const {
+    const auto deadline = call.deadline(state_.options);
+    return call.key_place && deadline && std::chrono::steady_clock::now() >= *deadline;
+  }
+
+  // What waits counts as a request of its key, and its time runs.
   Leave read_later(Call call) {
     std::shared_ptr<Call> held;
     Leave leave;
     const auto done = guarded([&]() -> Status {
+      auto place = KeyLimit::take(state_.keys, call.request.key);
+      if (!place) {
+        refuse(state_, call, key_refusal(state_));
+        return {};
+      }
+      call.key_place.emplace(std::move(*place));
       held = std::make_shared<Call>(std::move(call));
       leave = reader_.post([this, held] { return read(*held); });
       return {};
@@ -121,8 +136,7 @@ class EngineService : public Service {
     HttpAnswer answer = to_answer(
         {.status = 405, .message = fmt::format("{} takes {} requests", shown_path(path), other_method)}, call.dialect);
     answer.headers.emplace_back("Allow", other_method == "GET" ? "GET, HEAD" : std::string(other_method));
-    call.sink->send(std::move(answer));
-    return {};
+    return send(call, std::move(answer));
   }
 
   Status load(const ServedModel& model) {

@@ -24,13 +24,14 @@ TextAnswer::Choice::Choice(const AnswerPlan& plan, size_t number)
 
 TextAnswer::TextAnswer(std::shared_ptr<AnswerSink> sink, std::unique_ptr<TextWriter> writer, Ticket ticket,
                        std::shared_ptr<EngineInbox> inbox, std::shared_ptr<ServiceMetrics> metrics,
-                       uint64_t most_unsent)
+                       uint64_t most_unsent, Clock::time_point arrival)
     : sink_(std::move(sink)),
       writer_(std::move(writer)),
       ticket_(std::move(ticket)),
       inbox_(std::move(inbox)),
       metrics_(std::move(metrics)),
-      most_unsent_(most_unsent) {}
+      most_unsent_(most_unsent),
+      arrival_(arrival) {}
 
 // Whoever held it last had no memory to go on.
 TextAnswer::~TextAnswer() { fail({.status = 503, .message = "the server is out of memory", .retry_after = 5}); }
