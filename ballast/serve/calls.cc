@@ -62,14 +62,10 @@ class ShortCall {
   void give(std::variant<HttpAnswer, Refusal> answer) {
     if (is_given_) return;
     is_given_ = true;
-    if (const auto* refusal = std::get_if<Refusal>(&answer)) {
-      ++metrics_->refused;
-      sink_->send(to_answer(*refusal, dialect_));
-    } else {
-      ++metrics_->answers;
-      sink_->send(std::get<HttpAnswer>(std::move(answer)));
-    }
-    ticket_.reset();
+    const auto* refusal = std::get_if<Refusal>(&answer);
+    ++(refusal != nullptr ? metrics_->refused : metrics_->answers);
+    ticket_.reset();  // first: whoever has the answer may ask again at once
+    sink_->send(refusal != nullptr ? to_answer(*refusal, dialect_) : std::get<HttpAnswer>(std::move(answer)));
   }
   std::atomic<bool> left = false;
 

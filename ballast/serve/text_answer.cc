@@ -60,13 +60,13 @@ void TextAnswer::drop() {
   if (is_over()) ticket_.reset();
 }
 
+// The place is free before the client sees the end: it may ask again at once.
 void TextAnswer::fail(const Refusal& refusal) {
   if (is_over_.exchange(true)) return;
-  if (!has_left_) {
-    ++metrics_->refused;
-    writer_->fail(refusal);
-  }
+  const bool is_wanted = !has_left_;
+  if (is_wanted) ++metrics_->refused;
   ticket_.reset();
+  if (is_wanted) writer_->fail(refusal);
 }
 
 void TextAnswer::take(size_t index, const EngineEvent& event) {
@@ -211,8 +211,8 @@ void TextAnswer::finish() {
   const auto now = Clock::now();
   metrics_->whole_answer.add(now - arrival_);
   ++metrics_->answers;
-  writer_->finish(usage());
   ticket_.reset();
+  writer_->finish(usage());
 }
 
 AnswerUsage TextAnswer::usage() const {

@@ -122,6 +122,45 @@ TEST(ServiceLoad, AKeyHasItsShare) {
   EXPECT_EQ(rig.post(kChatPath, numbered_chat(2, R"(,"max_tokens":1)"), "alice").status, 200);
 }
 
+// Asks again before the end of its answer can be seen.
+class AskingSink : public MemorySink {
+ public:
+  explicit AskingSink(ServiceRig& rig) : rig_(rig) {}
+  void send(serve::HttpAnswer answer) override {
+    ask();
+    MemorySink::send(std::move(answer));
+  }
+  void end() override {
+    ask();
+    MemorySink::end();
+  }
+  serve::HttpAnswer next() {
+    wait();
+    return next_.sink->wait();
+  }
+
+ private:
+  void ask() { next_ = rig_.start("POST", "/tokenize", R"({"model":"tiny","content":"a"})", "alice"); }
+  ServiceRig& rig_;
+  ServiceRig::Started next_;
+};
+
+TEST(ServiceLoad, WhoeverHasAnAnswerMayAskAgain) {
+  serve::ServiceOptions options = rig_options();
+  options.most_per_key = 1;
+  ServiceRig rig(options);
+  const std::string no_template = R"({"model":"plain","messages":[{"role":"user","content":"a"}]})";
+  for (const std::string& body :
+       {numbered_chat(1, ""), numbered_chat(1, R"(,"stream":true)"), no_template, std::string(R"({"content":"a"})")}) {
+    const bool is_chat = body.find("messages") != std::string::npos;
+    const auto sink = std::make_shared<AskingSink>(rig);
+    rig.service().answer(
+        {.method = "POST", .path = std::string(is_chat ? kChatPath : "/tokenize"), .body = body, .key = "alice"}, sink);
+    EXPECT_EQ(sink->next().status, 200) << body;
+    rig.wait_until_idle();
+  }
+}
+
 TEST(ServiceLoad, RefusingNewOnesLetsTheOthersFinish) {
   ServiceRig rig;
   const auto one = rig.start("POST", kChatPath, numbered_chat(1, R"(,"max_tokens":20)"));
