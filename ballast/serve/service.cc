@@ -5,6 +5,7 @@
 #include <chrono>
 #include <future>
 #include <set>
+#include <utility>
 
 #include "ballast/io/guard.h"
 #include "ballast/serve/endpoints.h"
@@ -18,6 +19,8 @@ constexpr std::string_view kVersionPrefix = "/v1";
 constexpr std::string_view kModelPrefix = "/models/";
 // Reading takes up to 0.2 s for 1 MiB of hostile JSON, and whoever calls has others waiting.
 constexpr size_t kReadAtOnce = size_t{16} << 10U;
+constexpr std::string_view kLoadedLater =
+    "{}: not loaded yet, because models in use hold the memory; it is loaded when it is next asked for";
 
 // Paths are part of messages, which are JSON: what is no UTF-8 must not get there, nor very much.
 std::string shown_path(std::string_view path) { return to_utf8(path.substr(0, 200)); }
@@ -56,6 +59,24 @@ Status check_names(const std::vector<ServedModel>& models) {
   if (names.empty()) return make_error(ErrorCode::kInvalidArgument, "there is no model to serve");
   return {};
 }
+
+// Of a model that is being loaded: nullopt where it is there. Told also where the work is dropped unrun.
+class LoadReport {
+ public:
+  LoadReport() = default;
+  ~LoadReport() { give(refusal_of(out_of_memory())); }
+  LoadReport(const LoadReport&) = delete;
+  LoadReport& operator=(const LoadReport&) = delete;
+
+  std::future<std::optional<Refusal>> future() { return told_.get_future(); }
+  void give(std::optional<Refusal> refusal) {
+    if (!std::exchange(is_given_, true)) told_.set_value(std::move(refusal));
+  }
+
+ private:
+  std::promise<std::optional<Refusal>> told_;
+  bool is_given_ = false;
+};
 
 class EngineService : public Service {
  public:
@@ -140,15 +161,20 @@ class EngineService : public Service {
   }
 
   Status load(const ServedModel& model) {
-    auto lease = state_.table.acquire(model.name, 1);
+    auto lease = state_.table.acquire_to_load(model.name);
     if (const auto* refusal = std::get_if<Refusal>(&lease)) return make_error(ErrorCode::kIo, refusal->message);
-    auto told = std::make_shared<std::promise<std::optional<Refusal>>>();
-    auto loaded = told->get_future();
-    std::get<Lease>(lease).host().post([told](OpenModel*, const Refusal* why_not) {
-      told->set_value(why_not != nullptr ? std::optional(*why_not) : std::nullopt);
+    auto report = std::make_shared<LoadReport>();
+    auto loaded = report->future();
+    std::get<Lease>(lease).host().post([report = std::move(report)](OpenModel*, const Refusal* why_not) {
+      report->give(why_not != nullptr ? std::optional(*why_not) : std::nullopt);
     });
     const auto refusal = loaded.get();
     if (!refusal) return {};
+    // Clients may use models while others are loaded, and must not keep the server from starting.
+    if (refusal->code == kWaitsForMemory) {
+      if (state_.options.on_problem) state_.options.on_problem(fmt::format(kLoadedLater, model.name));
+      return {};
+    }
     // Who starts the server has the log before their eyes.
     const std::string_view message = refusal->message;
     return make_error(ErrorCode::kIo, std::string(message.substr(0, message.find(kLogSaysWhy))));

@@ -306,6 +306,46 @@ TEST(ServiceModels, HealthSaysThatTheyAreLoading) {
   EXPECT_EQ(rig.get("/health").status, 200);
 }
 
+TEST(ServiceModels, AreLoadedAtTheStartAlsoWhereClientsHaveTakenAllPlaces) {
+  serve::ServiceOptions options = long_answers();
+  options.models.resize(1);
+  options.engine.most_sequences = 1;
+  options.most_waiting = 0;
+  ServiceRig rig(options);
+  const auto sink = std::make_shared<HeldSink>();
+  const auto leave = rig.service().answer(
+      {.method = "POST", .path = std::string(kChatPath), .body = numbered_chat(1, kLong), .key = {}}, sink);
+  sink->wait_until_held();
+  EXPECT_EQ(rig.post(kChatPath, numbered_chat(2, "")).status, 429);
+  const Status loaded = rig.service().load_all();
+  EXPECT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ(rig.post(kChatPath, numbered_chat(2, "")).status, 429);
+  sink->let_go();
+  leave();
+  rig.wait_until_idle();
+  EXPECT_EQ(rig.post(kChatPath, numbered_chat(2, R"(,"max_tokens":1)")).status, 200);
+}
+
+TEST(ServiceModels, ThatFindNoRoomAtTheStartBesideThoseInUseAreLoadedLater) {
+  serve::ServiceOptions options = long_answers();
+  options.models.resize(2);
+  options.model_budget = 13'000'000;  // one of the two
+  std::string said;
+  options.on_problem = [&](std::string_view text) { said += text; };
+  ServiceRig rig(options);
+  const auto sink = std::make_shared<HeldSink>();
+  const auto leave = rig.service().answer(
+      {.method = "POST", .path = std::string(kChatPath), .body = numbered_chat(1, kLong), .key = {}}, sink);
+  sink->wait_until_held();
+  const Status loaded = rig.service().load_all();
+  EXPECT_TRUE(loaded) << loaded.error().message;
+  EXPECT_THAT(said, HasSubstr("plain: not loaded yet"));
+  sink->let_go();
+  leave();
+  rig.wait_until_idle();
+  EXPECT_EQ(rig.post("/v1/completions", R"({"model":"plain","prompt":"It","max_tokens":1})").status, 200);
+}
+
 TEST(ServiceModels, OneThatIsTooLargeIsToldWithTheNumbers) {
   serve::ServiceOptions options = rig_options();
   options.model_budget = 1'000'000;
