@@ -19,18 +19,10 @@ Refusal stopping_refusal() {
   return {.status = 503, .message = "the server is stopping and takes no new requests", .retry_after = 5};
 }
 
-std::variant<Ticket, Refusal> take_ticket(ServiceState& state, const Call& call, const std::string& model,
-                                          uint64_t places) {
-  if (state.refuses_new) return stopping_refusal();
-  auto key = KeyLimit::take(state.keys, call.request.key);
-  if (!key) {
-    return Refusal{
-        .status = 429,
-        .message = fmt::format("this API key has {} requests running or waiting, as many as it may at a time",
-                               state.options.most_per_key),
-        .code = "key_limit",
-        .retry_after = 1};
-  }
+std::variant<Ticket, Refusal> take_ticket(ServiceState& state, Call& call, const std::string& model, uint64_t places) {
+  if (call.is_refused_as_new) return stopping_refusal();
+  auto key = call.key_place ? std::move(call.key_place) : KeyLimit::take(state.keys, call.request.key);
+  if (!key) return key_refusal(state);
   auto lease = state.table.acquire(model, places);
   if (auto* refusal = std::get_if<Refusal>(&lease)) return std::move(*refusal);
   return Ticket{std::get<Lease>(std::move(lease)), std::move(*key)};
@@ -70,14 +62,10 @@ class ShortCall {
   void give(std::variant<HttpAnswer, Refusal> answer) {
     if (is_given_) return;
     is_given_ = true;
-    if (const auto* refusal = std::get_if<Refusal>(&answer)) {
-      ++metrics_->refused;
-      sink_->send(to_answer(*refusal, dialect_));
-    } else {
-      ++metrics_->answers;
-      sink_->send(std::get<HttpAnswer>(std::move(answer)));
-    }
-    ticket_.reset();
+    const auto* refusal = std::get_if<Refusal>(&answer);
+    ++(refusal != nullptr ? metrics_->refused : metrics_->answers);
+    ticket_.reset();  // first: whoever has the answer may ask again at once
+    sink_->send(refusal != nullptr ? to_answer(*refusal, dialect_) : std::get<HttpAnswer>(std::move(answer)));
   }
   std::atomic<bool> left = false;
 
@@ -91,25 +79,35 @@ class ShortCall {
 
 }  // namespace
 
-Leave refuse(ServiceState& state, const Call& call, const Refusal& refusal) {
+Leave send(Call& call, HttpAnswer answer) {
+  call.key_place.reset();
+  call.sink->send(std::move(answer));
+  return {};
+}
+
+Leave send_json(Call& call, std::string body) { return send(call, json_answer(std::move(body))); }
+
+Leave refuse(ServiceState& state, Call& call, const Refusal& refusal) {
   ++(refusal.status == 429 ? state.metrics->refused_as_busy : state.metrics->refused);
-  call.sink->send(to_answer(refusal, call.dialect));
-  return {};
+  return send(call, to_answer(refusal, call.dialect));
 }
 
-Leave send_json(const Call& call, std::string body) {
-  call.sink->send(json_answer(std::move(body)));
-  return {};
+Refusal key_refusal(const ServiceState& state) {
+  return {.status = 429,
+          .message = fmt::format("this API key has {} requests running or waiting, as many as it may at a time",
+                                 state.options.most_per_key),
+          .code = "key_limit",
+          .retry_after = 1};
 }
 
-Leave start_text(ServiceState& state, const Call& call, TextAsk ask, std::unique_ptr<TextWriter> writer) {
+Leave start_text(ServiceState& state, Call& call, TextAsk ask, std::unique_ptr<TextWriter> writer) {
   const uint64_t places = ask.choices * (ask.is_chat ? 1 : ask.prompts.size());
   auto taken = take_ticket(state, call, ask.model, places);
   if (const auto* refusal = std::get_if<Refusal>(&taken)) return refuse(state, call, *refusal);
   Ticket ticket = std::get<Ticket>(std::move(taken));
   ModelHost& host = ticket.lease.host();
   auto answer = std::make_shared<TextAnswer>(call.sink, std::move(writer), std::move(ticket), host.inbox(),
-                                             state.metrics, state.options.most_unsent);
+                                             state.metrics, state.options.most_unsent, call.arrival);
   const uint64_t seed = next_seed(state);
   auto held = std::make_shared<HeldAsk<TextAsk>>(std::move(ask));
   // The host is there as long as the answer holds its place.
@@ -131,7 +129,7 @@ Leave start_text(ServiceState& state, const Call& call, TextAsk ask, std::unique
   };
 }
 
-Leave start_short_work(ServiceState& state, const Call& call, const std::string& model, ShortWork work) {
+Leave start_short_work(ServiceState& state, Call& call, const std::string& model, ShortWork work) {
   auto taken = take_ticket(state, call, model, 1);
   if (const auto* refusal = std::get_if<Refusal>(&taken)) return refuse(state, call, *refusal);
   Ticket ticket = std::get<Ticket>(std::move(taken));

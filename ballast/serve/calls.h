@@ -2,8 +2,10 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "ballast/serve/metrics.h"
@@ -32,21 +34,32 @@ struct Call {
   HttpRequest request;
   std::shared_ptr<AnswerSink> sink;
   Dialect dialect = Dialect::kOpenAi;
+  // What follows is of the request's arrival, since it may wait in line before it is read.
+  std::chrono::steady_clock::time_point arrival = std::chrono::steady_clock::now();
+  bool is_refused_as_new = false;                 // the server was stopping
+  std::optional<KeyLimit::Place> key_place = {};  // where it waits; nullopt: it is taken with that of the model
+
+  // When its time is over; nullopt: never.
+  std::optional<std::chrono::steady_clock::time_point> deadline(const ServiceOptions& options) const {
+    return options.deadline ? std::optional(arrival + *options.deadline) : std::nullopt;
+  }
 };
 
 // What is to be called if the client leaves; see Answerer.
 using Leave = std::function<void()>;
 
 // Nothing goes on behind it.
-Leave refuse(ServiceState& state, const Call& call, const Refusal& refusal);
-Leave send_json(const Call& call, std::string body);
+Leave send(Call& call, HttpAnswer answer);
+Leave send_json(Call& call, std::string body);
+Leave refuse(ServiceState& state, Call& call, const Refusal& refusal);
+Refusal key_refusal(const ServiceState& state);
 
 // Puts a text in line. The writer answers the call.
-Leave start_text(ServiceState& state, const Call& call, TextAsk ask, std::unique_ptr<TextWriter> writer);
+Leave start_text(ServiceState& state, Call& call, TextAsk ask, std::unique_ptr<TextWriter> writer);
 
 // Short work with an open model, on its thread. The whole answer is what the work returns; `left` tells it that nobody
 // wants it any more.
 using ShortWork = std::function<std::variant<HttpAnswer, Refusal>(OpenModel& model, const std::atomic<bool>& left)>;
-Leave start_short_work(ServiceState& state, const Call& call, const std::string& model, ShortWork work);
+Leave start_short_work(ServiceState& state, Call& call, const std::string& model, ShortWork work);
 
 }  // namespace ballast::serve

@@ -36,9 +36,14 @@ ModelHost::~ModelHost() {
 
 bool ModelHost::take_places(uint64_t places) {
   const std::lock_guard lock(mutex_);
-  if (places > most_places_ - places_) return false;
+  if (places > most_places_ - std::min(most_places_, places_)) return false;
   places_ += places;
   return true;
+}
+
+void ModelHost::take_place_to_load() {
+  const std::lock_guard lock(mutex_);
+  ++places_;
 }
 
 void ModelHost::give_places(uint64_t places) {

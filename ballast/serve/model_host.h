@@ -56,6 +56,8 @@ class ModelHost {
 
   // So many texts at a time at most, running and waiting. False: there is no room for so many more.
   bool take_places(uint64_t places);
+  // One that is there however many are taken, for the server itself: clients cannot keep it from loading a model.
+  void take_place_to_load();
   void give_places(uint64_t places);
   uint64_t most_places() const { return most_places_; }
   // The work is done in order, by the thread. Whoever posts it holds a place.

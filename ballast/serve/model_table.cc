@@ -94,18 +94,30 @@ std::string ModelTable::name_of(std::string_view name) const {
   return entry != nullptr ? entry->model.name : std::string();
 }
 
-std::variant<Lease, Refusal> ModelTable::acquire(std::string_view name, uint64_t places) {
-  const std::lock_guard lock(mutex_);
+ModelTable::Entry* ModelTable::find_hosted(std::string_view name) {
   forget_ended();
   Entry* entry = const_cast<Entry*>(find(name));
-  if (entry == nullptr) {
-    return unknown_model(name);
-  }
+  if (entry == nullptr) return nullptr;
   if (!entry->host) {
     entry->host = std::make_unique<ModelHost>(
         entry->model, options_, [this](ModelHost& host, uint64_t bytes) { return make_room(host, bytes); });
   }
   entry->last_use = ++uses_;
+  return entry;
+}
+
+std::variant<Lease, Refusal> ModelTable::acquire_to_load(std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  const Entry* const entry = find_hosted(name);
+  if (entry == nullptr) return unknown_model(name);
+  entry->host->take_place_to_load();
+  return Lease(*entry->host, 1);
+}
+
+std::variant<Lease, Refusal> ModelTable::acquire(std::string_view name, uint64_t places) {
+  const std::lock_guard lock(mutex_);
+  const Entry* const entry = find_hosted(name);
+  if (entry == nullptr) return unknown_model(name);
   ModelHost& host = *entry->host;
   if (places > host.most_places()) {
     return Refusal{.message =
@@ -178,7 +190,7 @@ std::optional<Refusal> ModelTable::make_room(ModelHost& asking, uint64_t bytes) 
           .message = fmt::format("the model \"{}\" has to wait for memory that models in use hold; try again "
                                  "later",
                                  asking.name()),
-          .code = "model_budget",
+          .code = std::string(kWaitsForMemory),
           .retry_after = 5};
     }
     retire(*oldest);

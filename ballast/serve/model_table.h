@@ -67,6 +67,9 @@ struct Ticket {
 
 Refusal unknown_model(std::string_view name);
 
+// Of a model that would fit, were it not for others that are in use.
+inline constexpr std::string_view kWaitsForMemory = "model_budget";
+
 // Any thread may call it.
 class ModelTable {
  public:
@@ -76,6 +79,8 @@ class ModelTable {
 
   // An empty name means the first model. 404 and 429 where there is none, or no room.
   std::variant<Lease, Refusal> acquire(std::string_view name, uint64_t places);
+  // To have it loaded, also where clients have taken all places.
+  std::variant<Lease, Refusal> acquire_to_load(std::string_view name);
   // What the model is called that clients know by this name, too; empty: there is none.
   std::string name_of(std::string_view name) const;
   void retire_all();
@@ -104,6 +109,7 @@ class ModelTable {
   };
   const Entry* find_exactly(std::string_view name) const;
   const Entry* find(std::string_view name) const;
+  Entry* find_hosted(std::string_view name);
   std::optional<Refusal> make_room(ModelHost& asking, uint64_t bytes);
   void retire(Entry& entry);
   void forget_ended();

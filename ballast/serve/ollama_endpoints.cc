@@ -60,8 +60,8 @@ Leave ollama_embed(ServiceState& state, Call& call) {
   if (fields.refusal()) return refuse(state, call, *fields.refusal());
   if (ask.model.empty()) ask.model = state.table.name_of("");
   const std::string name = ask.model;
-  const auto arrival = std::chrono::steady_clock::now();
-  if (state.options.deadline) ask.deadline = arrival + *state.options.deadline;
+  ask.deadline = call.deadline(state.options);
+  const auto arrival = call.arrival;
   return start_short_work(state, call, name, [ask, arrival](OpenModel& model, const std::atomic<bool>& left) {
     return embed_for(model, ask, left, [&](std::span<const Embedding> made) {
       uint64_t tokens = 0;

@@ -43,7 +43,7 @@ Leave embeddings(ServiceState& state, Call& call) {
   read_openai_embeddings(fields, ask);
   if (fields.refusal()) return refuse(state, call, *fields.refusal());
   if (ask.model.empty()) ask.model = state.table.name_of("");
-  if (state.options.deadline) ask.deadline = std::chrono::steady_clock::now() + *state.options.deadline;
+  ask.deadline = call.deadline(state.options);
   const std::string name = ask.model;
   return start_short_work(state, call, name, [ask = std::move(ask)](OpenModel& model, const std::atomic<bool>& left) {
     return embed_for(model, ask, left, [&](std::span<const Embedding> made) { return openai_embeddings(ask, made); });

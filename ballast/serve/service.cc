@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <future>
 #include <set>
+#include <utility>
 
 #include "ballast/io/guard.h"
 #include "ballast/serve/endpoints.h"
@@ -17,6 +19,8 @@ constexpr std::string_view kVersionPrefix = "/v1";
 constexpr std::string_view kModelPrefix = "/models/";
 // Reading takes up to 0.2 s for 1 MiB of hostile JSON, and whoever calls has others waiting.
 constexpr size_t kReadAtOnce = size_t{16} << 10U;
+constexpr std::string_view kLoadedLater =
+    "{}: not loaded yet, because models in use hold the memory; it is loaded when it is next asked for";
 
 // Paths are part of messages, which are JSON: what is no UTF-8 must not get there, nor very much.
 std::string shown_path(std::string_view path) { return to_utf8(path.substr(0, 200)); }
@@ -56,6 +60,24 @@ Status check_names(const std::vector<ServedModel>& models) {
   return {};
 }
 
+// Of a model that is being loaded: nullopt where it is there. Told also where the work is dropped unrun.
+class LoadReport {
+ public:
+  LoadReport() = default;
+  ~LoadReport() { give(refusal_of(out_of_memory())); }
+  LoadReport(const LoadReport&) = delete;
+  LoadReport& operator=(const LoadReport&) = delete;
+
+  std::future<std::optional<Refusal>> future() { return told_.get_future(); }
+  void give(std::optional<Refusal> refusal) {
+    if (!std::exchange(is_given_, true)) told_.set_value(std::move(refusal));
+  }
+
+ private:
+  std::promise<std::optional<Refusal>> told_;
+  bool is_given_ = false;
+};
+
 class EngineService : public Service {
  public:
   explicit EngineService(ServiceOptions options) : state_(std::move(options)) {}
@@ -63,6 +85,7 @@ class EngineService : public Service {
   std::function<void()> answer(HttpRequest request, std::shared_ptr<AnswerSink> sink) override {
     Call call{std::move(request), std::move(sink)};
     call.dialect = dialect_of(call.request.path);
+    call.is_refused_as_new = state_.refuses_new;
     ++state_.metrics->requests;
     return call.request.body.size() <= kReadAtOnce ? read(call) : read_later(std::move(call));
   }
@@ -85,17 +108,30 @@ class EngineService : public Service {
   Leave read(Call& call) {
     Leave leave;
     const auto done = guarded([&]() -> Status {
-      leave = route(call);
+      leave = is_late(call) ? refuse(state_, call, late_refusal()) : route(call);
       return {};
     });
     if (!done) refuse(state_, call, refusal_of(done.error()));
     return leave;
   }
 
+  // Whoever waited until now would wait for reading and preparing in vain.
+  bool is_late(const Call& call) const {
+    const auto deadline = call.deadline(state_.options);
+    return call.key_place && deadline && std::chrono::steady_clock::now() >= *deadline;
+  }
+
+  // What waits counts as a request of its key, and its time runs.
   Leave read_later(Call call) {
     std::shared_ptr<Call> held;
     Leave leave;
     const auto done = guarded([&]() -> Status {
+      auto place = KeyLimit::take(state_.keys, call.request.key);
+      if (!place) {
+        refuse(state_, call, key_refusal(state_));
+        return {};
+      }
+      call.key_place.emplace(std::move(*place));
       held = std::make_shared<Call>(std::move(call));
       leave = reader_.post([this, held] { return read(*held); });
       return {};
@@ -121,20 +157,24 @@ class EngineService : public Service {
     HttpAnswer answer = to_answer(
         {.status = 405, .message = fmt::format("{} takes {} requests", shown_path(path), other_method)}, call.dialect);
     answer.headers.emplace_back("Allow", other_method == "GET" ? "GET, HEAD" : std::string(other_method));
-    call.sink->send(std::move(answer));
-    return {};
+    return send(call, std::move(answer));
   }
 
   Status load(const ServedModel& model) {
-    auto lease = state_.table.acquire(model.name, 1);
+    auto lease = state_.table.acquire_to_load(model.name);
     if (const auto* refusal = std::get_if<Refusal>(&lease)) return make_error(ErrorCode::kIo, refusal->message);
-    auto told = std::make_shared<std::promise<std::optional<Refusal>>>();
-    auto loaded = told->get_future();
-    std::get<Lease>(lease).host().post([told](OpenModel*, const Refusal* why_not) {
-      told->set_value(why_not != nullptr ? std::optional(*why_not) : std::nullopt);
+    auto report = std::make_shared<LoadReport>();
+    auto loaded = report->future();
+    std::get<Lease>(lease).host().post([report = std::move(report)](OpenModel*, const Refusal* why_not) {
+      report->give(why_not != nullptr ? std::optional(*why_not) : std::nullopt);
     });
     const auto refusal = loaded.get();
     if (!refusal) return {};
+    // Clients may use models while others are loaded, and must not keep the server from starting.
+    if (refusal->code == kWaitsForMemory) {
+      if (state_.options.on_problem) state_.options.on_problem(fmt::format(kLoadedLater, model.name));
+      return {};
+    }
     // Who starts the server has the log before their eyes.
     const std::string_view message = refusal->message;
     return make_error(ErrorCode::kIo, std::string(message.substr(0, message.find(kLogSaysWhy))));

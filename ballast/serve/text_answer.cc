@@ -24,13 +24,14 @@ TextAnswer::Choice::Choice(const AnswerPlan& plan, size_t number)
 
 TextAnswer::TextAnswer(std::shared_ptr<AnswerSink> sink, std::unique_ptr<TextWriter> writer, Ticket ticket,
                        std::shared_ptr<EngineInbox> inbox, std::shared_ptr<ServiceMetrics> metrics,
-                       uint64_t most_unsent)
+                       uint64_t most_unsent, Clock::time_point arrival)
     : sink_(std::move(sink)),
       writer_(std::move(writer)),
       ticket_(std::move(ticket)),
       inbox_(std::move(inbox)),
       metrics_(std::move(metrics)),
-      most_unsent_(most_unsent) {}
+      most_unsent_(most_unsent),
+      arrival_(arrival) {}
 
 // Whoever held it last had no memory to go on.
 TextAnswer::~TextAnswer() { fail({.status = 503, .message = "the server is out of memory", .retry_after = 5}); }
@@ -59,13 +60,13 @@ void TextAnswer::drop() {
   if (is_over()) ticket_.reset();
 }
 
+// The place is free before the client sees the end: it may ask again at once.
 void TextAnswer::fail(const Refusal& refusal) {
   if (is_over_.exchange(true)) return;
-  if (!has_left_) {
-    ++metrics_->refused;
-    writer_->fail(refusal);
-  }
+  const bool is_wanted = !has_left_;
+  if (is_wanted) ++metrics_->refused;
   ticket_.reset();
+  if (is_wanted) writer_->fail(refusal);
 }
 
 void TextAnswer::take(size_t index, const EngineEvent& event) {
@@ -210,8 +211,8 @@ void TextAnswer::finish() {
   const auto now = Clock::now();
   metrics_->whole_answer.add(now - arrival_);
   ++metrics_->answers;
-  writer_->finish(usage());
   ticket_.reset();
+  writer_->finish(usage());
 }
 
 AnswerUsage TextAnswer::usage() const {

@@ -43,7 +43,8 @@ class TextAnswer {
   using Clock = std::chrono::steady_clock;
 
   TextAnswer(std::shared_ptr<AnswerSink> sink, std::unique_ptr<TextWriter> writer, Ticket ticket,
-             std::shared_ptr<EngineInbox> inbox, std::shared_ptr<ServiceMetrics> metrics, uint64_t most_unsent);
+             std::shared_ptr<EngineInbox> inbox, std::shared_ptr<ServiceMetrics> metrics, uint64_t most_unsent,
+             Clock::time_point arrival);
   ~TextAnswer();
   TextAnswer(const TextAnswer&) = delete;
   TextAnswer& operator=(const TextAnswer&) = delete;
@@ -107,7 +108,8 @@ class TextAnswer {
   std::vector<Choice> choices_;
   size_t open_choices_ = 0;
   std::vector<uint64_t> reused_;  // of each prompt
-  Clock::time_point arrival_ = Clock::now(), start_ = arrival_;
+  const Clock::time_point arrival_;
+  Clock::time_point start_ = arrival_;  // of the answer
   std::optional<Clock::time_point> first_token_{}, last_token_{};
   std::atomic<bool> is_over_ = false, has_left_ = false;
 };

@@ -3,8 +3,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <cstdlib>
 #include <future>
 #include <thread>
+#include <utility>
 
 #include "ballast/runtime/embedder.h"
 #include "ballast/serve/calls.h"
@@ -72,6 +75,93 @@ TEST(LargeRequests, OfClientsThatLeaveEnd) {
   EXPECT_EQ(rig.get("/health").status, 200);
 }
 
+// A service whose reading thread is held up: what is large waits in line.
+class BusyReader {
+ public:
+  explicit BusyReader(ServiceRig& rig) {
+    rig.service().answer({.method = "POST", .path = "/v1/completions", .body = std::string(100'000, ' '), .key = {}},
+                         sink_);
+    sink_->wait_until_held();
+  }
+  ~BusyReader() { let_go(); }
+  BusyReader(const BusyReader&) = delete;
+  BusyReader& operator=(const BusyReader&) = delete;
+  void let_go() {
+    if (!std::exchange(is_gone_, true)) sink_->let_go();
+  }
+
+ private:
+  std::shared_ptr<HeldSink> sink_ = std::make_shared<HeldSink>();
+  bool is_gone_ = false;
+};
+
+std::string large(std::string_view request) { return std::string(20'000, ' ') + std::string(request); }
+
+constexpr std::string_view kShortText = R"({"model":"tiny","prompt":"It","max_tokens":1,"stream":false})";
+
+TEST(LargeRequests, HaveTheirTimeFromTheirArrival) {
+  serve::ServiceOptions options = rig_options();
+  options.deadline = std::chrono::seconds(1);
+  ServiceRig rig(options);
+  ASSERT_TRUE(rig.service().load_all());
+  BusyReader busy(rig);
+  const auto late = rig.start("POST", "/v1/completions", large(kShortText));
+  std::this_thread::sleep_for(*options.deadline);
+  busy.let_go();
+  EXPECT_EQ(late.sink->wait().status, 504);
+}
+
+TEST(LargeRequests, AreTimedFromTheirArrival) {
+  ServiceRig rig;
+  BusyReader busy(rig);
+  const auto text = rig.start("POST", "/api/generate", large(kShortText));
+  const auto vector = rig.start("POST", "/api/embed", large(R"({"model":"embed","input":"ship"})"));
+  constexpr std::chrono::nanoseconds kHeld = std::chrono::milliseconds(50);
+  std::this_thread::sleep_for(kHeld);
+  busy.let_go();
+  for (const auto& sink : {text.sink, vector.sink}) {
+    const serve::HttpAnswer answer = sink->wait();
+    const std::string took(json_at(answer.body, "total_duration"));
+    EXPECT_GE(std::strtoll(took.c_str(), nullptr, 10), kHeld.count()) << answer.body;
+  }
+  EXPECT_GE(rig.metric("ballast_time_to_first_token_seconds_sum"), std::chrono::duration<double>(kHeld).count());
+}
+
+TEST(LargeRequests, CountForTheirKeyWhileTheyWait) {
+  serve::ServiceOptions options = rig_options();
+  options.most_per_key = 1;
+  ServiceRig rig(options);
+  BusyReader busy(rig);
+  const auto first = rig.start("POST", "/v1/completions", large(kShortText), "alice");
+  for (const std::string& body : {large(kShortText), std::string(kShortText)}) {
+    const auto refused = rig.post("/v1/completions", body, "alice");
+    EXPECT_EQ(refused.status, 429) << refused.body;
+    EXPECT_EQ(json_at(refused.body, "error/code"), "\"key_limit\"");
+  }
+  const auto other = rig.start("POST", "/v1/completions", large(kShortText), "bob");
+  first.leave();
+  const auto next = rig.start("POST", "/v1/completions", large(kShortText), "alice");
+  busy.let_go();
+  EXPECT_EQ(other.sink->wait().status, 200);
+  EXPECT_EQ(next.sink->wait().status, 200);
+  // Errors give the place back, too.
+  EXPECT_EQ(rig.post("/v1/completions", large("{}"), "alice").status, 400);
+  EXPECT_EQ(rig.post("/nothing", large("{}"), "alice").status, 404);
+  EXPECT_EQ(rig.post("/v1/models", large("{}"), "alice").status, 405);
+  EXPECT_EQ(rig.post("/v1/completions", large(kShortText), "alice").status, 200);
+}
+
+TEST(LargeRequests, ThatCameBeforeTheServerStopsAreAnswered) {
+  ServiceRig rig;
+  BusyReader busy(rig);
+  const auto before = rig.start("POST", "/v1/completions", large(kShortText));
+  rig.service().refuse_new();
+  const auto after = rig.start("POST", "/v1/completions", large(kShortText));
+  busy.let_go();
+  EXPECT_EQ(before.sink->wait().status, 200);
+  EXPECT_EQ(after.sink->wait().status, 503);
+}
+
 TEST(ReaderThread, ForgetsWhatIsInLineAndTellsWhatIsBeingRead) {
   std::promise<void> begun, go_on;
   std::vector<std::string> seen;
@@ -112,7 +202,8 @@ TEST(LargeRequests, TakeNoMemoryOnceTheirClientHasLeft) {
   serve::ServiceState state(rig_options());
   const auto sink = std::make_shared<MemorySink>();
   const auto start = [&](const std::shared_ptr<MemorySink>& to, serve::ShortWork work) {
-    return serve::start_short_work(state, {{}, to}, "tiny", std::move(work));
+    serve::Call call{{}, to};
+    return serve::start_short_work(state, call, "tiny", std::move(work));
   };
   std::promise<void> begun, go_on;
   const serve::HttpAnswer nothing;

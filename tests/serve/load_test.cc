@@ -122,6 +122,45 @@ TEST(ServiceLoad, AKeyHasItsShare) {
   EXPECT_EQ(rig.post(kChatPath, numbered_chat(2, R"(,"max_tokens":1)"), "alice").status, 200);
 }
 
+// Asks again before the end of its answer can be seen.
+class AskingSink : public MemorySink {
+ public:
+  explicit AskingSink(ServiceRig& rig) : rig_(rig) {}
+  void send(serve::HttpAnswer answer) override {
+    ask();
+    MemorySink::send(std::move(answer));
+  }
+  void end() override {
+    ask();
+    MemorySink::end();
+  }
+  serve::HttpAnswer next() {
+    wait();
+    return next_.sink->wait();
+  }
+
+ private:
+  void ask() { next_ = rig_.start("POST", "/tokenize", R"({"model":"tiny","content":"a"})", "alice"); }
+  ServiceRig& rig_;
+  ServiceRig::Started next_;
+};
+
+TEST(ServiceLoad, WhoeverHasAnAnswerMayAskAgain) {
+  serve::ServiceOptions options = rig_options();
+  options.most_per_key = 1;
+  ServiceRig rig(options);
+  const std::string no_template = R"({"model":"plain","messages":[{"role":"user","content":"a"}]})";
+  for (const std::string& body :
+       {numbered_chat(1, ""), numbered_chat(1, R"(,"stream":true)"), no_template, std::string(R"({"content":"a"})")}) {
+    const bool is_chat = body.find("messages") != std::string::npos;
+    const auto sink = std::make_shared<AskingSink>(rig);
+    rig.service().answer(
+        {.method = "POST", .path = std::string(is_chat ? kChatPath : "/tokenize"), .body = body, .key = "alice"}, sink);
+    EXPECT_EQ(sink->next().status, 200) << body;
+    rig.wait_until_idle();
+  }
+}
+
 TEST(ServiceLoad, RefusingNewOnesLetsTheOthersFinish) {
   ServiceRig rig;
   const auto one = rig.start("POST", kChatPath, numbered_chat(1, R"(,"max_tokens":20)"));
@@ -265,6 +304,46 @@ TEST(ServiceModels, HealthSaysThatTheyAreLoading) {
   EXPECT_EQ(rig.get("/health").body, R"({"status":"loading"})");
   ASSERT_TRUE(rig.service().load_all());
   EXPECT_EQ(rig.get("/health").status, 200);
+}
+
+TEST(ServiceModels, AreLoadedAtTheStartAlsoWhereClientsHaveTakenAllPlaces) {
+  serve::ServiceOptions options = long_answers();
+  options.models.resize(1);
+  options.engine.most_sequences = 1;
+  options.most_waiting = 0;
+  ServiceRig rig(options);
+  const auto sink = std::make_shared<HeldSink>();
+  const auto leave = rig.service().answer(
+      {.method = "POST", .path = std::string(kChatPath), .body = numbered_chat(1, kLong), .key = {}}, sink);
+  sink->wait_until_held();
+  EXPECT_EQ(rig.post(kChatPath, numbered_chat(2, "")).status, 429);
+  const Status loaded = rig.service().load_all();
+  EXPECT_TRUE(loaded) << loaded.error().message;
+  EXPECT_EQ(rig.post(kChatPath, numbered_chat(2, "")).status, 429);
+  sink->let_go();
+  leave();
+  rig.wait_until_idle();
+  EXPECT_EQ(rig.post(kChatPath, numbered_chat(2, R"(,"max_tokens":1)")).status, 200);
+}
+
+TEST(ServiceModels, ThatFindNoRoomAtTheStartBesideThoseInUseAreLoadedLater) {
+  serve::ServiceOptions options = long_answers();
+  options.models.resize(2);
+  options.model_budget = 13'000'000;  // one of the two
+  std::string said;
+  options.on_problem = [&](std::string_view text) { said += text; };
+  ServiceRig rig(options);
+  const auto sink = std::make_shared<HeldSink>();
+  const auto leave = rig.service().answer(
+      {.method = "POST", .path = std::string(kChatPath), .body = numbered_chat(1, kLong), .key = {}}, sink);
+  sink->wait_until_held();
+  const Status loaded = rig.service().load_all();
+  EXPECT_TRUE(loaded) << loaded.error().message;
+  EXPECT_THAT(said, HasSubstr("plain: not loaded yet"));
+  sink->let_go();
+  leave();
+  rig.wait_until_idle();
+  EXPECT_EQ(rig.post("/v1/completions", R"({"model":"plain","prompt":"It","max_tokens":1})").status, 200);
 }
 
 TEST(ServiceModels, OneThatIsTooLargeIsToldWithTheNumbers) {

@@ -8,6 +8,7 @@ import re
 import signal
 import socket
 import subprocess
+import threading
 import unittest
 
 from served import BALLAST, ROOT, KEY, PATIENCE, Server, WithModel, receive_all, wait_until  # it reads BALLAST from sys.argv
@@ -401,7 +402,7 @@ class Starting(WithModel):
 
     def begin_loading(self, *arguments):
         """A server that has much to load, and its first answer."""
-        number = self.free_port()
+        number = self.port = self.free_port()
         for i in range(60):
             arguments += ("--model", f"m{i}={self.model}")
         process = subprocess.Popen([BALLAST, "serve", "--listen", str(number), *arguments], stderr=subprocess.DEVNULL)
@@ -426,6 +427,38 @@ class Starting(WithModel):
         seen = []
         wait_until(lambda: seen.append(health()) or seen[-1] == (200, {"status": "ok"}), "all are loaded")
         self.assertEqual(set(map(str, seen[:-1])), {str((503, {"status": "loading"}))})
+        process.terminate()
+        self.assertEqual(process.wait(PATIENCE), 0)
+
+    def test_clients_that_keep_a_model_busy_do_not_end_a_server_that_is_loading(self):
+        process, health = self.begin_loading("--parallel", "1", "--queue", "1")
+        statuses = set()
+        is_over = threading.Event()
+
+        def keep_busy():
+            while not is_over.is_set():
+                connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+                try:
+                    connection.request("POST", "/v1/completions",
+                                       json.dumps({"model": "m59", "prompt": "It was", "max_tokens": 200}))
+                    answer = connection.getresponse()
+                    answer.read()
+                    statuses.add(answer.status)
+                except (OSError, http.client.HTTPException):
+                    pass  # the server has ended, which is told below
+                finally:
+                    connection.close()
+        clients = [threading.Thread(target=keep_busy) for _ in range(4)]
+        for client in clients:
+            client.start()
+        try:
+            wait_until(lambda: process.poll() is not None or health() == (200, {"status": "ok"}), "all are loaded")
+        finally:
+            is_over.set()
+            for client in clients:
+                client.join()
+        self.assertIsNone(process.poll(), "the server has ended")
+        self.assertLessEqual(statuses, {200, 429})
         process.terminate()
         self.assertEqual(process.wait(PATIENCE), 0)
 

@@ -116,6 +116,21 @@ void MemorySink::pretend_unsent(size_t bytes) {
   unsent_ = bytes;
 }
 
+void HeldSink::hold() {
+  held_.set_value();
+  go_on_.get_future().wait();
+}
+
+void HeldSink::send(serve::HttpAnswer answer) {
+  hold();
+  MemorySink::send(std::move(answer));
+}
+
+void HeldSink::begin(serve::HttpAnswer head) {
+  hold();
+  MemorySink::begin(std::move(head));
+}
+
 serve::ServiceOptions rig_options() {
   const RigModels& models = rig_models();
   serve::ServiceOptions options;

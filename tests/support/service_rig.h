@@ -3,6 +3,7 @@
 
 #include <condition_variable>
 #include <functional>
+#include <future>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -39,6 +40,19 @@ class MemorySink : public serve::AnswerSink {
   size_t unsent_ = 0;
   int answers_ = 0;
   bool ended_ = false;
+};
+
+// Holds the thread that answers, from the answer's beginning until it is let go.
+class HeldSink : public MemorySink {
+ public:
+  void send(serve::HttpAnswer answer) override;
+  void begin(serve::HttpAnswer head) override;
+  void wait_until_held() { held_.get_future().wait(); }
+  void let_go() { go_on_.set_value(); }
+
+ private:
+  void hold();
+  std::promise<void> held_, go_on_;
 };
 
 // "tiny" writes text and has a chat template, "plain" has none, "thinker" begins with its reasoning, "embed" makes

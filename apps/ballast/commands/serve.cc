@@ -25,7 +25,9 @@ namespace ballast::cli {
 namespace {
 
 constexpr std::string_view kDefaultAddress = "127.0.0.1:8080";
-constexpr uint64_t kOtherFiles = 64;  // descriptors that are no connections: models, listeners, standard streams
+// Descriptors besides those of connections within the limit: connections beyond it, then models, listeners and standard
+// streams. Without them a flood of connections would keep models from being loaded.
+constexpr uint64_t kOtherFiles = kMostExtraConnections + 64;
 
 // ---------------------------------------------------------------- listening
 
@@ -83,7 +85,8 @@ void fit_connections(ServerLimits& limits, Console& console) {
   files.rlim_cur = files.rlim_max;
   ::setrlimit(RLIMIT_NOFILE, &files);
   if (::getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY) return;
-  const uint64_t most = files.rlim_cur > 2 * kOtherFiles ? files.rlim_cur - kOtherFiles : kOtherFiles;
+  const uint64_t most =
+      files.rlim_cur > 2 * kOtherFiles ? files.rlim_cur - kOtherFiles : std::max<uint64_t>(files.rlim_cur / 4, 1);
   if (limits.connections <= most) return;
   console.remark(fmt::format("note: {} open files are allowed, so at most {} connections are taken\n",
                              grouped(files.rlim_cur), grouped(most)));

@@ -25,8 +25,7 @@ namespace io = boost::asio;
 using SystemCode = boost::system::error_code;
 using Clock = std::chrono::steady_clock;
 
-// Connections beyond the limit, of all or of one address, that are told so, rather than closed without a word.
-constexpr size_t kMostExtra = 64, kMostExtraOfAddress = 8;
+constexpr size_t kMostExtraOfAddress = 8;
 constexpr int kAcceptsAtOnce = 64;  // then those who are connected have their turn
 constexpr std::chrono::milliseconds kAcceptPause{100};
 constexpr std::chrono::milliseconds kDrainCheck{20};
@@ -164,7 +163,7 @@ void HttpServer::State::start_connection(int fd, const OpenListener& open) {
   Connection::Socket socket(hub.io);
   SystemCode code;
   const int family = open.listener.family;
-  if (count < hub.limits.connections + kMostExtra && of_group < hub.limits.per_address + kMostExtraOfAddress)
+  if (count < hub.limits.connections + kMostExtraConnections && of_group < hub.limits.per_address + kMostExtraOfAddress)
     socket.assign({family, family == AF_UNIX ? 0 : IPPROTO_TCP}, fd, code);
   if (!socket.is_open()) {
     ::close(fd);

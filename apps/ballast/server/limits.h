@@ -6,6 +6,9 @@
 
 namespace ballast::cli {
 
+// Connections beyond the limit, of all or of one address, that are told so, rather than closed without a word.
+inline constexpr uint64_t kMostExtraConnections = 64;
+
 struct ServerLimits {
   uint64_t header_bytes = 32 << 10;  // of one request's first line and headers
   uint64_t headers = 100;
