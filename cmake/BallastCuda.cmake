@@ -94,5 +94,4 @@ else()
     DEPENDS ${BALLAST_CUDA_COMPILED} "${names}" "${PROJECT_SOURCE_DIR}/cmake/pack_kernels.py"
     COMMENT "Packing kernels" VERBATIM)
   set(BALLAST_CUDA_SOURCES "${kernel_output}/kernel_image.cc" "${kernel_output}/kernel_image.S")
-  set_source_files_properties("${kernel_output}/kernel_image.cc" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 endif()

@@ -58,6 +58,9 @@ endforeach()
 target_sources(ballast_base PRIVATE "${version_source}")
 add_dependencies(ballast_base ballast_version)
 target_sources(ballast_backends PRIVATE ${BALLAST_CUDA_SOURCES})
+# Alone, so that with and without kernels all other units are the same: the Python module, built without, takes the objects
+# of a build with kernels from ccache.
+set_source_files_properties(${BALLAST_CUDA_SOURCES} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 # A multiply-add is fused where the code says so and nowhere else: results must not depend on the compiler's mood.
 foreach(layer IN ITEMS tensor edit ops backends training)
   if(TARGET ballast_${layer})

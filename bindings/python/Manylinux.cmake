@@ -13,3 +13,4 @@ target_link_libraries(ballast_python PRIVATE "${extracted}")
 
 # hypot is GLIBC_2.35; the first one is in every C library.
 target_sources(ballast_python PRIVATE manylinux/hypot.cc)
+set_source_files_properties(manylinux/hypot.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)  # <cmath> declares it otherwise

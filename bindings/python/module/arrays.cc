@@ -96,7 +96,7 @@ bool is_row_major(const Shape& shape, nb::handle strides, uint64_t unit) {
   return true;
 }
 
-void finish(ArrayView& view) {
+void finish_view(ArrayView& view) {
   const auto size = packed_size(view.shape, view.dtype);
   if (!size) raise_no_type(std::string(dtype_name(view.dtype)) + " and shape " + view.shape.to_string());
   view.byte_size = *size;
@@ -116,7 +116,7 @@ ArrayView view_numpy(nb::handle array) {
   const nb::object strides = interface["strides"];
   view.canonical =
       native && (strides.is_none() || is_row_major(view.shape, strides, nb::cast<uint64_t>(dtype.attr("itemsize"))));
-  finish(view);
+  finish_view(view);
   return view;
 }
 
@@ -136,7 +136,7 @@ ArrayView view_torch(nb::handle given) {
   view.shape = shape_from(tensor.attr("shape"));
   view.data = reinterpret_cast<const std::byte*>(nb::cast<uintptr_t>(tensor.attr("data_ptr")()));
   view.canonical = is_row_major(view.shape, tensor.attr("stride")(), 1);
-  finish(view);
+  finish_view(view);
   return view;
 }
 
@@ -152,7 +152,7 @@ ArrayView view_typed(const TypedBytes& typed) {
   PyBuffer_Release(&buffer);
   view.dtype = typed.dtype;
   view.shape = typed.shape;
-  finish(view);
+  finish_view(view);
   unwrap(check_packed_size(typed.shape, typed.dtype, size));
   return view;
 }

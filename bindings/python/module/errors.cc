@@ -25,12 +25,12 @@ PyObject* type_of(ErrorCode code, Missing missing) {
 }
 
 // Messages may hold names out of damaged files, which need not be UTF-8.
-nb::object text_of(const std::string& message) {
+nb::object message_text(const std::string& message) {
   return nb::steal(PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "backslashreplace"));
 }
 
 [[noreturn]] void raise_as(PyObject* type, const std::string& message, std::string_view code) {
-  nb::object exception = nb::handle(type)(text_of(message));
+  nb::object exception = nb::handle(type)(message_text(message));
   exception.attr("code") = nb::str(code.data(), code.size());
   PyErr_SetObject(type, exception.ptr());
   throw nb::python_error();

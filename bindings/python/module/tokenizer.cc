@@ -14,7 +14,7 @@ namespace ballast::python {
 namespace {
 
 // What decode() gives may end in the middle of a character.
-nb::object text_of(const std::string& bytes) {
+nb::object decoded_text(const std::string& bytes) {
   return nb::steal(PyUnicode_DecodeUTF8(bytes.data(), static_cast<Py_ssize_t>(bytes.size()), "replace"));
 }
 
@@ -42,7 +42,7 @@ std::vector<uint32_t> attention_mask_of(const PyEncoding& self) {
 nb::list tokens_of(const PyEncoding& self) {
   nb::list list;
   for (const TokenId id : self.encoding.ids)
-    list.append(text_of(std::string(self.tokenizer.get().bytes_of(id).value_or(""))));
+    list.append(decoded_text(std::string(self.tokenizer.get().bytes_of(id).value_or(""))));
   return list;
 }
 
@@ -115,7 +115,7 @@ nb::list encode_batch(const PyTokenizer& self, const nb::list& texts, bool add_s
 }
 
 nb::object decode(const PyTokenizer& self, const std::vector<TokenId>& ids, bool skip_special_tokens) {
-  return text_of(without_gil([&] { return self.get().decode(ids, {.skip_special_tokens = skip_special_tokens}); }));
+  return decoded_text(without_gil([&] { return self.get().decode(ids, {.skip_special_tokens = skip_special_tokens}); }));
 }
 
 nb::dict marks_of(const PyTokenizer& self) {
@@ -136,7 +136,7 @@ nb::dict marks_of(const PyTokenizer& self) {
 
 nb::object token_of(const PyTokenizer& self, TokenId id) {
   const auto bytes = self.get().bytes_of(id);
-  return bytes ? text_of(std::string(*bytes)) : nb::none();
+  return bytes ? decoded_text(std::string(*bytes)) : nb::none();
 }
 
 }  // namespace
