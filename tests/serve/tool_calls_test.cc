@@ -262,7 +262,7 @@ class ScriptedAnswer {
     auto sink = std::make_shared<MemorySink>();
     serve::TextAnswer answer(sink, serve::make_chat_writer(sink, ask_, {.model = "m", .version = "1"}), ticket(),
                              std::make_shared<serve::EngineInbox>(), std::make_shared<serve::ServiceMetrics>(),
-                             1U << 20U);
+                             1U << 20U, serve::TextAnswer::Clock::now());
     answer.start(plan_);
     const auto tokens = tokenizer_.encode(text);
     EXPECT_TRUE(tokens.has_value());
