@@ -286,8 +286,9 @@ Status describe_unrecognised(const OpenRequest& request, const Recognised& recog
   } else {
     diagnosis.what = diagnosis.format.empty()
                          ? "no format begins like this"
-                         : fmt::format("its name says {}, but it does not begin like one", diagnosis.format);
-    diagnosis.cause = "its first bytes were overwritten, it is encrypted, or it is of a format that nobody here knows";
+                         : fmt::format("its name says {}, but it does not begin like one",
+                                       fmt::join(format_names_for_extension(request.file_name), " or "));
+    diagnosis.cause = "its first bytes were overwritten, it is encrypted, or Ballast does not know its format";
   }
   return cut_excerpt(*request.source, 0, diagnosis);
 }

@@ -28,7 +28,7 @@ struct Signature {
 
 constexpr std::string_view kCompressedCause = "the file was compressed for transport and not unpacked again";
 constexpr std::string_view kOtherFormat = "it is a weight file of a format that is not read here";
-constexpr std::string_view kNoWeights = "another file has the name of a weight file";
+constexpr std::string_view kNoWeights = "it is another kind of file, or was saved under the wrong name";
 
 constexpr std::array kSignatures = {
     Signature{0, "version https://git-lfs.github.com/spec/"sv, "git_lfs_pointer", "a Git LFS pointer",
@@ -127,7 +127,7 @@ std::optional<ForeignContent> look_at_text(std::string_view head) {
     return make("json", "JSON text", "it is a config or an index, or a service answered the download with an error",
                 "the weights are in another file beside it");
   }
-  return make("text", "plain text", "another file, or a message, has the name of a weight file",
+  return make("text", "plain text", "it is another kind of file, or an error message was saved in place of the weights",
               "read it; download the weights again");
 }
 

@@ -51,6 +51,11 @@ Error unknown_format(const OpenRequest& request, ByteSpan head) {
                                 request.source->name(), first_bytes_text(head), request.source->size(), known));
 }
 
+bool has_extension_of(std::string_view file_name, const FormatDriver& driver) {
+  return std::ranges::any_of(driver.extensions,
+                             [&](std::string_view extension) { return ends_with_ignoring_case(file_name, extension); });
+}
+
 }  // namespace
 
 std::span<const FormatDriver* const> all_formats() { return kFormats; }
@@ -61,12 +66,17 @@ const FormatDriver* find_format(std::string_view name) {
 }
 
 const FormatDriver* format_for_extension(std::string_view file_name) {
+  const auto* found =
+      std::ranges::find_if(kFormats, [&](const FormatDriver* driver) { return has_extension_of(file_name, *driver); });
+  return found == kFormats.end() ? nullptr : *found;
+}
+
+std::vector<std::string_view> format_names_for_extension(std::string_view file_name) {
+  std::vector<std::string_view> names;
   for (const FormatDriver* driver : kFormats) {
-    for (const std::string_view extension : driver->extensions) {
-      if (ends_with_ignoring_case(file_name, extension)) return driver;
-    }
+    if (has_extension_of(file_name, *driver)) names.push_back(driver->name);
   }
-  return nullptr;
+  return names;
 }
 
 Result<const FormatDriver*> choose_format(std::string_view name, std::string_view destination) {

@@ -158,6 +158,8 @@ std::span<const FormatDriver* const> all_formats();
 const FormatDriver* find_format(std::string_view name);
 // The format whose extension ends `file_name`; null if none. For choosing what to write, never for reading.
 const FormatDriver* format_for_extension(std::string_view file_name);
+// All of them: .bin is gpt.rs's and PyTorch's.
+std::vector<std::string_view> format_names_for_extension(std::string_view file_name);
 // Which format a file is written in, as a person or a program says it: the one called `name`; where that is empty, the
 // one of the destination's extension. kInvalidArgument says which there are.
 Result<const FormatDriver*> choose_format(std::string_view name, std::string_view destination = {});

@@ -27,6 +27,9 @@ struct ServiceState {
   std::atomic<bool> refuses_new = false;
   std::atomic<bool> is_loading = options.preloads;
   std::atomic<uint64_t> seeds = 0;
+  // What clients are told of a model's age. It stays the same, as clients notice a model that changes by it.
+  const uint64_t start_seconds = unix_seconds();
+  const std::string start_timestamp = timestamp_now();
   ModelTable table;
 };
 

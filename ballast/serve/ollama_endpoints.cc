@@ -98,12 +98,12 @@ void append_details(JsonWriter& json, const ModelFacts& facts) {
 Leave ollama_tags(ServiceState& state, Call& call) {
   JsonWriter json;
   json.begin_object().key("models").begin_array();
-  const std::string now = timestamp_now();
   for (const auto& line : state.table.lines()) {
     const ModelFacts facts = line.facts.value_or(ModelFacts());
     for (const std::string& name : line.all_names()) {
-      json.begin_object().key("name").string(name).key("model").string(name).key("modified_at").string(now);
-      json.key("size").number(facts.stored_bytes).key("digest").string(name_digest(line.name));
+      json.begin_object().key("name").string(name).key("model").string(name);
+      json.key("modified_at").string(state.start_timestamp).key("size").number(facts.stored_bytes);
+      json.key("digest").string(name_digest(line.name));
       append_details(json, facts);
       json.end_object();
     }
@@ -130,7 +130,7 @@ Leave ollama_show(ServiceState& state, Call& call) {
   Fields fields(call.request.body);
   const std::string name = fields.text(fields.has("model") ? "model" : "name").value_or("");
   if (fields.refusal()) return refuse(state, call, *fields.refusal());
-  return start_short_work(state, call, name, [](OpenModel& model, const auto&) -> std::variant<HttpAnswer, Refusal> {
+  const auto show = [time = state.start_timestamp](OpenModel& model, const auto&) -> std::variant<HttpAnswer, Refusal> {
     JsonWriter json;
     json.begin_object().key("template").string(model.chat ? model.chat->template_text() : "");
     append_details(json, model.facts);
@@ -139,9 +139,10 @@ Leave ollama_show(ServiceState& state, Call& call) {
     json.key("capabilities").begin_array().string(model.text ? "completion" : "embedding");
     if (model.chat && tool_call_style(model.chat->template_text())) json.string("tools");
     json.end_array();
-    json.key("modified_at").string(timestamp_now());
+    json.key("modified_at").string(time);
     return json_answer(json.end_object().take());
-  });
+  };
+  return start_short_work(state, call, name, show);
 }
 
 Leave ollama_version(ServiceState& state, Call& call) {

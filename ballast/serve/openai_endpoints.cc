@@ -51,8 +51,8 @@ Leave embeddings(ServiceState& state, Call& call) {
 }
 
 // What a model can do is ours: OpenAI's interface has no word for it, and clients ignore it. Absent: not known yet.
-void append_model(JsonWriter& json, std::string_view name, const std::optional<ModelFacts>& facts) {
-  json.begin_object().key("id").string(name).key("object").string("model").key("created").number(unix_seconds());
+void append_model(JsonWriter& json, std::string_view name, uint64_t created, const std::optional<ModelFacts>& facts) {
+  json.begin_object().key("id").string(name).key("object").string("model").key("created").number(created);
   json.key("owned_by").string("ballast");
   if (facts) {
     json.key("capabilities").begin_array();
@@ -66,7 +66,7 @@ Leave list_models(ServiceState& state, Call& call) {
   JsonWriter json;
   json.begin_object().key("object").string("list").key("data").begin_array();
   for (const auto& line : state.table.lines()) {
-    for (const std::string& name : line.all_names()) append_model(json, name, line.facts);
+    for (const std::string& name : line.all_names()) append_model(json, name, state.start_seconds, line.facts);
   }
   return send_json(call, json.end_array().end_object().take());
 }
@@ -104,7 +104,7 @@ Leave show_model(ServiceState& state, Call& call, std::string_view encoded) {
   const auto lines = state.table.lines();
   const auto line = std::ranges::find(lines, found, &ModelTable::Line::name);
   JsonWriter json;
-  append_model(json, name, line != lines.end() ? line->facts : std::nullopt);
+  append_model(json, name, state.start_seconds, line != lines.end() ? line->facts : std::nullopt);
   return send_json(call, json.take());
 }
 

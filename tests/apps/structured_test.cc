@@ -59,6 +59,9 @@ TEST(StructuredOutput, RefusesWhatDoesNotFitTogether) {
   const std::string bad = folder.write("bad.json", R"({"type":"object","properties":{"a":{"not":{}}}})");
   EXPECT_THAT(run_ballast({"generate", "--json-schema", bad}).err,
               AllOf(HasSubstr("bad.json"), HasSubstr("/properties/a/not")));
+  const ProgramRun cut = run_ballast({"generate", "--json-schema", folder.write("cut.json", R"({"type":)")});
+  EXPECT_EQ(cut.exit_code, 2);  // a mistake, like every other in a schema, and no damaged model
+  EXPECT_THAT(cut.err, HasSubstr("cut.json: schema: byte 8"));
   EXPECT_THAT(run_ballast({"generate", "--json-schema", bad, "--regex", "a"}).err,
               AllOf(HasSubstr("--regex"), HasSubstr("--json-schema")));
   EXPECT_THAT(run_ballast({"generate", "--regex", "a", "--ignore-eos"}).err, HasSubstr("--ignore-eos"));

@@ -361,6 +361,12 @@ TEST(Doctor, WhereNothingFitsTheNameIsTheNearestHint) {
   EXPECT_FALSE(diagnosis.excerpt.empty());
 }
 
+TEST(Doctor, AnExtensionOfTwoFormatsNamesBoth) {
+  const Diagnosis diagnosis = look_at_bytes("\x91\x92\x93\x94\x95\x96\x97\x98\x99 and so on \xff", "pytorch_model.bin");
+  EXPECT_EQ(diagnosis.verdict, Verdict::kUnknown);
+  EXPECT_THAT(diagnosis.what, HasSubstr("its name says gptrs-checkpoint or torch"));
+}
+
 TEST(Doctor, ALinkIntoAnAnnexWithoutItsContentIsExplained) {
   const TempFolder folder;
   std::filesystem::create_symlink(".git/annex/objects/Xx/Yy/SHA256E-s1--ab/SHA256E-s1--ab", folder.path("m.npz"));

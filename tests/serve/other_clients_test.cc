@@ -128,6 +128,8 @@ TEST_F(OtherClientsTest, OllamaIsToldWhatModelsAre) {
   rig_->post("/v1/embeddings", R"({"model":"embed","input":"ship"})");
   expected();
   const auto tags = rig_->get("/api/tags");
+  const std::string modified = json_at(tags.body, "models/0/modified_at");
+  EXPECT_EQ(json_at(rig_->get("/api/tags").body, "models/0/modified_at"), modified) << "the model did not change";
   EXPECT_EQ(json_at(tags.body, "models/0/details/format"), "\"gptrs-checkpoint\"") << tags.body;
   EXPECT_EQ(json_at(tags.body, "models/0/details/family"), "\"gpt\"");
   EXPECT_EQ(json_at(tags.body, "models/0/details/families/0"), "\"gpt\"");

@@ -377,6 +377,7 @@ class Starting(WithModel):
         self.assertNotIn("log says why", of_broken)
         self.assertIn("the smallest that works has", self.fails(str(self.model), "--kv-cache-budget", "1KiB"))
         self.assertIn("no-port", self.fails(str(self.model), "--listen", "no-port"))
+        self.assertIn('there is no backend "none"', self.fails(str(self.model), "--no-preload", "--backend", "none"))
         self.assertIn("--model NAME=PATH", self.fails("--model", "x"))
         self.assertIn('there is no model "other"', self.fails(str(self.model), "--alias", "a=other"))
         self.assertIn("not an origin", self.fails(str(self.model), "--cors", "chat.example"))

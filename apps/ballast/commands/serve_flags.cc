@@ -11,6 +11,7 @@
 #include "apps/ballast/output/text.h"
 #include "apps/ballast/server/host_name.h"
 #include "apps/ballast/server/page_files.h"
+#include "ballast/backends/backends.h"
 #include "ballast/base/version.h"
 
 namespace ballast::cli {
@@ -51,7 +52,8 @@ std::string served_name(const std::string& given) {
 Status add_served(std::vector<serve::ServedModel>& models, std::string name, const std::string& given) {
   const auto has_name = [&](const serve::ServedModel& model) { return model.name == name; };
   if (std::ranges::any_of(models, has_name)) {
-    return serve_usage(fmt::format("two models are called \"{0}\"; name them with --model NAME=PATH", printable(name)));
+    return serve_usage(fmt::format("two models are called \"{}\"; give each a name of its own with --model NAME=PATH",
+                                   printable(name)));
   }
   BALLAST_TRY(std::string path, resolve_model_name(given));
   models.push_back({.name = std::move(name), .path = std::move(path)});
@@ -122,6 +124,14 @@ Status check_origin_flag(const std::string& origin, bool has_keys) {
       "--cors {}: not an origin; write scheme, host and port, such as https://chat.example.org", printable(origin)));
 }
 
+// A backend that cannot compute is told at the start, also where models are loaded later.
+Status check_backend(std::string_view name) {
+  BALLAST_TRY(const Backend* const backend, choose_backend(name));
+  if (backend->find_devices == nullptr) return {};
+  if (const auto devices = backend->find_devices(); !devices) return devices.error();
+  return {};
+}
+
 std::string key_of_environment() {
   const char* const value = std::getenv(kKeyVariable);
   return value == nullptr ? "" : value;
@@ -145,6 +155,7 @@ Result<serve::ServiceOptions> service_options(const ServeFlags& flags) {
   serve::ServiceOptions options = flags.service;
   BALLAST_TRY(options.models, served_models(flags));
   BALLAST_TRY(options.load, load_options(flags.model));
+  BALLAST_CHECK(check_backend(options.load.backend));
   options.engine.most_rows = std::max(options.engine.most_rows, options.engine.most_sequences);
   if (flags.deadline > 0)
     options.deadline = std::chrono::seconds(std::max(1LL, std::llround(std::min(flags.deadline, kLongestTime))));

@@ -51,9 +51,16 @@ Result<SchemaDocument> SchemaDocument::parse(std::string_view text) {
   }
   SchemaDocument document;
   JsonReader json(text, "schema");
-  BALLAST_CHECK(document.read(json, kRoot, "", 0));
-  BALLAST_CHECK(json.finish());
-  return document;
+  const auto read_whole = [&]() -> Status {
+    BALLAST_CHECK(document.read(json, kRoot, "", 0));
+    return json.finish();
+  };
+  Status status = read_whole();
+  if (status) return document;
+  // A schema is what the caller asks for: where its JSON is wrong, that is a mistake and no damaged file.
+  Error error = std::move(status).error();
+  if (error.code == ErrorCode::kCorrupt) error.code = ErrorCode::kInvalidArgument;
+  return error;
 }
 
 Result<SchemaId> SchemaDocument::read(JsonReader& json, SchemaId parent, std::string name, size_t depth) {
