@@ -115,7 +115,8 @@ nb::list encode_batch(const PyTokenizer& self, const nb::list& texts, bool add_s
 }
 
 nb::object decode(const PyTokenizer& self, const std::vector<TokenId>& ids, bool skip_special_tokens) {
-  return decoded_text(without_gil([&] { return self.get().decode(ids, {.skip_special_tokens = skip_special_tokens}); }));
+  return decoded_text(
+      without_gil([&] { return self.get().decode(ids, {.skip_special_tokens = skip_special_tokens}); }));
 }
 
 nb::dict marks_of(const PyTokenizer& self) {
