@@ -16,7 +16,7 @@ namespace {
 constexpr uint64_t kMostPixels = 64'000'000;
 
 Error bad_picture(const std::string& path, std::string_view what) {
-  return make_error(ErrorCode::kCorrupt, fmt::format("{}: {}", path, what));
+  return make_error(ErrorCode::kCorrupt, fmt::format("{}: the image is damaged: {}", path, what));
 }
 
 Status check_size(const std::string& path, uint64_t width, uint64_t height) {
@@ -103,7 +103,8 @@ Result<Picture> read_picture(const std::string& path) {
   const std::string_view text = as_text(bytes);
   if (text.starts_with("\x89PNG")) return read_png(path, bytes);
   if (text.starts_with("\xFF\xD8\xFF")) return read_jpeg(path, bytes);
-  return make_error(ErrorCode::kUnknownFormat, fmt::format("{}: neither a PNG nor a JPEG image", path));
+  // No unknown format: `doctor`, which such errors name, knows weight files only.
+  return make_error(ErrorCode::kUnsupported, fmt::format("{}: neither a PNG nor a JPEG image", path));
 }
 
 }  // namespace ballast::cli
