@@ -67,6 +67,7 @@ export class StubServer {
   key = ''; // if not empty, the only key that is accepted
   refusal = null; // {status, headers, message} for the next chat request
   disconnects = 0; // clients that left in the middle of an answer
+  lastPiece = Promise.resolve(); // what the last piece of an answer waits for
 
   async start() {
     this.server = createServer((request, response) => {
@@ -126,8 +127,9 @@ export class StubServer {
     response.writeHead(200, { 'Content-Type': 'text/event-stream' });
     response.write(chunk({ role: 'assistant', content: '' }));
     const parts = pieces(script.text);
-    for (const part of parts) {
+    for (const [index, part] of parts.entries()) {
       await sleep(script.delay);
+      if (index === parts.length - 1) await this.lastPiece;
       if (isGone) {
         ++this.disconnects;
         return;

@@ -22,7 +22,13 @@ export const stubTests = {
     assert.ok(lengths.size > 3, `lengths ${[...lengths]}`);
     await chat.page.getByRole('button', { name: 'Stop' }).click();
     await chat.ended();
-    await chat.ask('echo: **bold** and `code`');
+    // A speed needs pieces that do not all come at once, however busy the browser is.
+    let release;
+    stub.lastPiece = new Promise((resolve) => { release = resolve; });
+    await chat.send('echo: **bold** and `code`');
+    await chat.lastAnswer().locator('strong').waitFor();
+    release();
+    await chat.ended();
     assert.equal(await chat.lastAnswer().locator('strong').textContent(), 'bold');
     assert.match(await chat.answers().last().locator('.stats').textContent(), /stub · 23 prompt tokens \(16 cached\) · 3 answer tokens · [\d.]+ tokens\/s · first token after/);
     assert.equal(await chat.page.locator('#context').textContent(), '26 of 4,096 context tokens used');
