@@ -93,6 +93,12 @@ TEST(RecordedTensors, DifferInLargeNumbersByMoreThanUlps) {
   EXPECT_TRUE(std::isnan(difference(std::nanf(""), 300, 2)));
 }
 
+// Tensor cores cut off what they add to a larger sum: next to values of hundreds, a small one may be as far away as
+// these are allowed to be.
+double activation_tolerance(std::string_view backend) {
+  return backend == "cuda" ? 2 * kTextTolerance : kTextTolerance;
+}
+
 TEST_P(OnBackend, ActivationsOfMinistralAreThoseOfGptRs) {
   const std::pair<std::string, std::vector<TokenId>> kRuns[] = {{"ministral_yarn", {1, 22, 300, 4, 4}},
                                                                 {"ministral_linear", {9, 8, 7}}};
@@ -108,7 +114,8 @@ TEST_P(OnBackend, ActivationsOfMinistralAreThoseOfGptRs) {
     for (const std::string& activation : names) {
       ASSERT_NE(outputs.find(activation), nullptr) << activation;
       const RecordedTensor recorded = recorded_tensor(name + "/trace.gptrsten", activation);
-      EXPECT_LE(largest_difference(*outputs.find(activation), recorded, kActivationUlps), kTextTolerance)
+      EXPECT_LE(largest_difference(*outputs.find(activation), recorded, kActivationUlps),
+                activation_tolerance(GetParam()))
           << name << " " << activation;
     }
   }

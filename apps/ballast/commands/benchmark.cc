@@ -226,6 +226,7 @@ Status measure_images(const BenchmarkFlags& flags, LoadedModel& model, Benchmark
     if (interrupted()) return interrupted_error();
     const double start = seconds_now();
     BALLAST_TRY([[maybe_unused]] const Tensor output, model.forward(input));
+    BALLAST_CHECK(model.workspace().queue().finish());  // a device may still be computing
     const double seconds = seconds_now() - start;
     if (i == 0) first.seconds = result.measures.front().seconds + seconds;  // with loading, as for text
     else images.seconds = std::min(images.seconds, seconds);

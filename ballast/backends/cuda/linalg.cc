@@ -61,8 +61,6 @@ ProductKernels kernels_for(WeightType type, Numerics numerics) {
 #undef BALLAST_PRODUCT_KERNELS
 }
 
-constexpr bool is_plain(std::optional<WeightType> type) { return type && *type <= WeightType::kBF16; }
-
 // ---------------------------------------------------------------- weights as the kernels read them
 
 // Rows of weights that products on tensor cores read: plain ones as they are, in-out ones transposed, blocks repacked.
@@ -70,9 +68,6 @@ struct FastWeight {
   CudaPointer address = CudaPointer::kNull;
   uint64_t row_bytes = 0;
 };
-
-// A kernel behind this one may read its weights before it waits for anything: so what makes a form ends first.
-Status finish_form(Context& context) { return context.workspace().queue().finish(); }
 
 Result<FastWeight> transposed_weight(Context& context, const Param& weight) {
   const uint64_t k = weight.shape()[0], n = weight.shape()[1], element = dtype_info(weight.dtype()).bits / 8;
@@ -101,8 +96,6 @@ Result<FastWeight> repacked_weight(Context& context, const Param& weight, uint64
               weight_form(context, weight, {.name = "product.tiles.1", .bytes = tiles * tile, .make = make}));
   return FastWeight{address + rows.first / kTileRows * tile, 0};
 }
-
-bool is_plain_or_absent(const Param* vector) { return vector == nullptr || is_plain(weight_type_of(vector->dtype())); }
 
 // Whether there is such a form: shapes and types alone tell, because other kernels have other bits.
 bool has_fast_weight(const Param& weight, uint64_t k, const LinearOptions& options) {

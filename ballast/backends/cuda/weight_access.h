@@ -1,6 +1,7 @@
 // Parameters as kernels read them, whatever their type: what a kernel is told of one.
 #pragma once
 
+#include <initializer_list>
 #include <optional>
 
 #include "ballast/backends/cuda/kernels/weight_type.h"
@@ -30,6 +31,15 @@ constexpr std::optional<WeightType> weight_type_of(DType dtype) {
 inline bool is_readable(const Param& param) { return weight_type_of(param.dtype()).has_value(); }
 inline bool is_readable_or_absent(const Param* param) { return param == nullptr || is_readable(*param); }
 
+// Not blocks.
+constexpr bool is_plain(std::optional<WeightType> type) { return type && *type <= WeightType::kBF16; }
+inline bool is_plain_or_absent(const Param* vector) {
+  return vector == nullptr || is_plain(weight_type_of(vector->dtype()));
+}
+
+// A kernel behind the one that makes a form may read it before it waits for anything: so making it ends first.
+inline Status finish_form(Context& context) { return context.workspace().queue().finish(); }
+
 inline bool is_f32(const Tensor& x) { return x.dtype() == DType::kF32; }
 
 // A vector, kNull where it is absent.
@@ -44,6 +54,15 @@ inline Result<VectorWeight> vector_weight(Context& context, const Param* param) 
 }
 
 constexpr uint64_t address_of(CudaPointer pointer) { return static_cast<uint64_t>(pointer); }
+
+// Sides of images and the like, which kernels take as 32-bit numbers.
+inline bool fit_kernels(std::initializer_list<uint64_t> numbers) {
+  for (const uint64_t number : numbers) {
+    if (number > 0x7FFFFFFF) return false;
+  }
+  return true;
+}
+constexpr uint32_t narrow(uint64_t number) { return static_cast<uint32_t>(number); }
 
 // Threads of a block that has a row: whole warps, by the row's width alone, because sums depend on it.
 constexpr uint32_t threads_for_row(uint64_t features) {

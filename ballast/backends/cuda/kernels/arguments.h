@@ -118,6 +118,72 @@ constexpr uint32_t many_shared_bytes(uint32_t rows, uint32_t parts, uint32_t tot
   return many_stages(rows, parts, totals) * (rows / kPartsRows * parts_bytes(parts, totals) + 16);
 }
 
+// ---------------------------------------------------------------- images
+// Windows of NHWC images, position after position. What of them lies outside the image is 0, or absent.
+struct Windows {
+  DeviceAddress x = 0;  // f32 [images, h, w, c]
+  uint32_t h = 0, w = 0, c = 0;
+  uint32_t out_h = 0, out_w = 0;
+  uint32_t window_h = 1, window_w = 1, stride_h = 1, stride_w = 1;
+  uint32_t pad_top = 0, pad_left = 0, dilation_h = 1, dilation_w = 1;
+  uint32_t padding = 0;
+};
+
+// Of a convolution: m positions and n outputs, y[m, n] = bend(sum + bias + residual). A sum has k terms.
+struct Convolution {
+  ProductEnds ends{};
+  Windows windows{};
+  // Of one group: bf16 [parts][n, k], as arrange_filters_<type> writes them. Of as many as there are outputs: f32
+  // [window_h * window_w, n].
+  DeviceAddress filters = 0;
+  DeviceAddress partial = 0;  // f32 [segments][m, n] where segments have blocks of their own
+};
+
+// How a block works: on 64 or 128 windows and 64 outputs, with some stages of shared memory, each of 32 terms of these.
+inline constexpr uint32_t kConvolutionRows = 64, kConvolutionOutputs = 64, kConvolutionThreads = 256;
+inline constexpr uint32_t kConvolutionTerms = 32, kConvolutionStages = 4;
+constexpr uint32_t convolution_shared_bytes(uint32_t rows, uint32_t parts) {
+  return kConvolutionStages * kConvolutionTerms * (rows * 4 + kConvolutionOutputs * 2 * parts);
+}
+
+// One whose groups have `channels` channels each.
+struct GroupedConvolution : Convolution {
+  DeviceAddress weights = 0;  // as the file has them: [n, channels, window_h, window_w]
+  uint32_t channels = 0, outputs_of_group = 0;
+  uint32_t weight_type = 0;
+  uint32_t padding = 0;
+};
+
+// The gradient of a convolution of one group to its input: x is [images, h, w, c], y [images, out_h, out_w, outputs].
+struct TransposedConvolution {
+  DeviceAddress x = 0, y = 0;           // f32
+  DeviceAddress weights = 0, bias = 0;  // weights [c, outputs, window_h, window_w]
+  uint64_t count = 0;                   // of y
+  uint32_t h = 0, w = 0, c = 0;
+  uint32_t out_h = 0, out_w = 0, outputs = 0;
+  uint32_t window_h = 0, window_w = 0, stride = 0, pad = 0;
+  uint32_t weight_type = 0, bias_type = 0;
+};
+
+// How many elements lie between neighbours: those of NHWC and NCHW differ in this alone.
+struct ImageStrides {
+  uint64_t image = 0, y = 0, x = 0, c = 0;
+};
+enum class Pooling : uint32_t { kLargest, kMean };
+
+// A number for each channel, and what norms of channels and of groups of them read. Group norm has no mean and
+// variance.
+struct ChannelValues {
+  DeviceAddress values = 0;
+  uint32_t type = 0;
+  uint32_t padding = 0;
+};
+struct ChannelNorm {
+  ChannelValues mean{}, variance{}, gamma{}, beta{};
+  float eps = 0;
+  uint32_t padding = 0;
+};
+
 // ---------------------------------------------------------------- attention
 // Consecutive positions of one sequence among the rows of a pass.
 struct AttentionPart {

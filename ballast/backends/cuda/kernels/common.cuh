@@ -40,6 +40,16 @@ __device__ __forceinline__ void for_each_index(uint64_t count, const Body& body)
   for (uint64_t i = first_index(); i < count; i += index_step()) body(i);
 }
 
+// The same with numbers that are cheap to divide, where they fit.
+template <typename Body>
+__device__ __forceinline__ void for_each_small_index(uint64_t count, const Body& body) {
+  if (count >> 31 != 0) {
+    for_each_index(count, body);
+    return;
+  }
+  for (uint32_t i = static_cast<uint32_t>(first_index()); i < count; i += static_cast<uint32_t>(index_step())) body(i);
+}
+
 // ---------------------------------------------------------------- reductions
 // The order of the terms depends on the number of threads alone, which launches choose by shapes.
 struct Sum {
