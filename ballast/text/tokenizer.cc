@@ -128,11 +128,21 @@ Result<Tokenizer::Stages> Tokenizer::Stages::make(TokenizerDescription descripti
   stages.replace_broken_ = description.replace_broken;
   stages.marks_ = std::move(description.marks);
   stages.notes_ = std::move(description.notes);
-  if (std::holds_alternative<BytePairEncoder>(stages.model_) && stages.pre_tokenizers_.size() == 1) {
-    const auto* bytes = std::get_if<SplitBytes>(&stages.pre_tokenizers_[0]);
-    if (bytes != nullptr && bytes->cut && !bytes->spell) stages.gpt2_ = *bytes;
-  }
+  stages.learn_cut();
   return stages;
+}
+
+void Tokenizer::Stages::learn_cut() {
+  if (!std::holds_alternative<BytePairEncoder>(model_) || pre_tokenizers_.empty() || pre_tokenizers_.size() > 2) return;
+  const auto* bytes = std::get_if<SplitBytes>(&pre_tokenizers_.back());
+  if (bytes == nullptr || bytes->spell) return;
+  if (pre_tokenizers_.size() == 1) {
+    if (bytes->cut) cut_ = Cut{gpt2_piece_end, bytes->add_prefix_space};
+    return;
+  }
+  const auto* words = std::get_if<SplitAtPattern>(&pre_tokenizers_.front());
+  if (words == nullptr || words->behavior != SplitBehavior::kIsolated || bytes->cut || bytes->add_prefix_space) return;
+  if (const auto piece_end = words->pattern.piece_end()) cut_ = Cut{piece_end, false};
 }
 
 // The texts of all ids, and what they stand for.
@@ -256,8 +266,8 @@ Status Tokenizer::Stages::encode_between(std::string_view text, bool special, bo
 
 Status Tokenizer::Stages::encode_segment(std::string_view text, bool first, BytePairEncoder::Cache& cache,
                                          std::vector<TokenId>& out) const {
-  if (gpt2_) {
-    encode_gpt2(text, cache, out);
+  if (cut_) {
+    encode_cut(text, cache, out);
     return {};
   }
   PieceList list(text, first);
@@ -277,10 +287,10 @@ Status Tokenizer::Stages::encode_segment(std::string_view text, bool first, Byte
   return {};
 }
 
-void Tokenizer::Stages::encode_gpt2(std::string_view text, BytePairEncoder::Cache& cache,
-                                    std::vector<TokenId>& out) const {
+void Tokenizer::Stages::encode_cut(std::string_view text, BytePairEncoder::Cache& cache,
+                                   std::vector<TokenId>& out) const {
   std::string prefixed;
-  if (gpt2_->add_prefix_space && !text.starts_with(' ')) {
+  if (cut_->add_prefix_space && !text.starts_with(' ')) {
     prefixed = fmt::format(" {}", text);
     text = prefixed;
   }
@@ -289,7 +299,7 @@ void Tokenizer::Stages::encode_gpt2(std::string_view text, BytePairEncoder::Cach
   for (size_t at = 0; at < text.size();) {
     size_t count = 0;
     while (count < pieces.size() && at < text.size()) {
-      const size_t end = gpt2_piece_end(text, at);
+      const size_t end = cut_->piece_end(text, at);
       pieces[count++] = text.substr(at, end - at);
       at = end;
     }

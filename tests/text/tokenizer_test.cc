@@ -4,8 +4,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
 #include "ballast/base/json.h"
 #include "ballast/io/file.h"
+#include "ballast/text/tokenizer/text_pattern.h"
 #include "ballast/text/tokenizer/tokenizer_file.h"
 #include "ballast/text/tokenizer/word_split.h"
 #include "tests/support/test_files.h"
@@ -98,6 +101,42 @@ TEST(Gpt2Pieces, KnowLettersNumbersAndSpacesOfAllScripts) {
 TEST(Gpt2Pieces, TakeBytesThatAreNoUtf8AsOtherCharacters) {
   EXPECT_THAT(pieces("ab\xff\xfe!c"), ElementsAre("ab", "\xff\xfe!", "c"));
   EXPECT_THAT(pieces("\xe4\xbd"), ElementsAre("\xe4\xbd"));
+}
+
+TEST(KnownPatterns, CutAsTheirExpressionsDo) {
+  const std::string_view parts[] = {
+      "a",      "Ab",      "1",   "23",  " ",      "  ",       "\t",         "\n",     "\r\n",   "'",
+      "'s",     "'LL",     "'Re", "'t",  "\u017F", "'\u017F",  "\u00e9",     "\u65e5", "\u2167", "\u00a0",
+      "\u3000", "e\u0301", "!",   "...", "\xff",   "\xe4\xbd", "\U0001F600", "_",      "\u0085", "-"};
+  std::mt19937 random(1);
+  for (const std::string_view pattern : {kGpt2Words, kLlama3Words, kQwen2Words}) {
+    const auto known = TextPattern::expression(std::string(pattern));
+    const auto regular = TextPattern::expression("(?:" + std::string(pattern) + ")");
+    ASSERT_TRUE(known && regular);
+    ASSERT_NE(known->piece_end(), nullptr);
+    ASSERT_EQ(regular->piece_end(), nullptr);
+    for (int i = 0; i < 5000; ++i) {
+      std::string text;
+      for (size_t count = random() % 12 + 1; count > 0; --count) text += parts[random() % std::size(parts)];
+      const auto found = known->find_all(text), wanted = regular->find_all(text);
+      ASSERT_TRUE(found && wanted);
+      ASSERT_EQ(*found, *wanted) << "\"" << text << "\" by " << pattern;
+    }
+  }
+}
+
+// Any piece ends in time that is bounded by the text.
+TEST(KnownPatterns, AreLinear) {
+  for (const char* unit : {" ", "\n", " \n", "'", "a", "1", "!", "\u3000"}) {
+    std::string text;
+    while (text.size() < (1 << 20)) text += unit;
+    for (const std::string_view pattern : {kGpt2Words, kLlama3Words, kQwen2Words}) {
+      const auto found = TextPattern::expression(std::string(pattern))->find_all(text);
+      ASSERT_TRUE(found);
+      EXPECT_EQ(found->front().begin, 0U);
+      EXPECT_EQ(found->back().end, text.size());
+    }
+  }
 }
 
 // ---------------------------------------------------------------- merging

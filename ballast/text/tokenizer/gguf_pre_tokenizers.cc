@@ -4,16 +4,12 @@
 #include <array>
 
 #include "ballast/text/tokenizer/gguf_vocabulary.h"
+#include "ballast/text/tokenizer/word_split.h"
 
 namespace ballast {
 
 namespace {
 
-constexpr std::string_view kGpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kLlama3 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
-constexpr std::string_view kQwen2 =
-    R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+)";
 constexpr std::string_view kQwen35 =
     R"((?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?[\p{L}\p{M}]+|\p{N}| ?[^\s\p{L}\p{M}\p{N}]+[\r\n]*|\s*[\r\n]+|)"
     R"(\s+(?!\S)|\s+)";
@@ -55,11 +51,11 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {" llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano ", {kLlama3}, true, true},
-    {" dbrx smaug-bpe chatglm-bpe ", {kLlama3}},
-    {" glm4 glm5 ", {kLlama3}, true},
-    {" minicpm5 ", {R"(\p{N}{1,3})", kLlama3}, true},
-    {" qwen2 deepseek-r1-qwen kormo f2llmv2 megrez stablelm2 hunyuan solar-open grok-2 ", {kQwen2}},
+    {" llama-bpe llama3 llama-v3 falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano ", {kLlama3Words}, true, true},
+    {" dbrx smaug-bpe chatglm-bpe ", {kLlama3Words}},
+    {" glm4 glm5 ", {kLlama3Words}, true},
+    {" minicpm5 ", {R"(\p{N}{1,3})", kLlama3Words}, true},
+    {" qwen2 deepseek-r1-qwen kormo f2llmv2 megrez stablelm2 hunyuan solar-open grok-2 ", {kQwen2Words}},
     {" qwen35 ", {kQwen35}},
     {" gpt-4o llama4 kanana2 talkie minimax-m2 ", {kO200k}},
     {" granite-embed-multi-97m ", {kO200k}, true},
@@ -67,9 +63,9 @@ constexpr Row kRows[] = {
     {" tekken ", {kTekken}, true, true},
     {" gpt-2 phi-2 jina-es jina-de gigachat jina-v1-en jina-v2-es jina-v2-de jina-v2-code roberta-bpe a.x-4.0 mellum "
      "modern-bert mpt olmo jais trillion granite-docling exaone4 ",
-     {kGpt2}},
-    {" smollm starcoder refact command-r codeshell exaone minerva-7b mellum2 ", {R"(\p{N})", kGpt2}},
-    {" falcon ", {R"([\p{P}\$\+<=>\^~\|`]+)", kGpt2, "[0-9][0-9][0-9]"}},
+     {kGpt2Words}},
+    {" smollm starcoder refact command-r codeshell exaone minerva-7b mellum2 ", {R"(\p{N})", kGpt2Words}},
+    {" falcon ", {R"([\p{P}\$\+<=>\^~\|`]+)", kGpt2Words, "[0-9][0-9][0-9]"}},
     {" deepseek-llm ",
      {R"([\r\n])", kDeepSeekLetters, R"(\s?[!-/:-~！-／：-～‘-‟　-。]+)", R"((?<!\s)\s+$)",
       R"([一-龥ࠀ-一가-퟿]+)", R"(\p{N}+)"}},
@@ -85,7 +81,8 @@ constexpr Row kRows[] = {
 };
 
 // What llama.cpp does where a file has no name.
-constexpr std::array<std::string_view, 4> kDefault = {R"([\p{P}\$\+<=>\^~\|]+)", kGpt2, R"(\p{N}+)", "[0-9][0-9][0-9]"};
+constexpr std::array<std::string_view, 4> kDefault = {R"([\p{P}\$\+<=>\^~\|]+)", kGpt2Words, R"(\p{N}+)",
+                                                      "[0-9][0-9][0-9]"};
 
 }  // namespace
 

@@ -9,6 +9,7 @@
 #include "ballast/base/utf8.h"
 #include "ballast/text/tokenizer/pattern_syntax.h"
 #include "ballast/text/tokenizer/phrase_finder.h"
+#include "ballast/text/tokenizer/word_split.h"
 
 namespace ballast {
 
@@ -162,21 +163,35 @@ std::vector<TextPattern::Match> find_exact(std::string_view text, std::string_vi
   return matches;
 }
 
+std::vector<TextPattern::Match> find_pieces(std::string_view text, PieceEnd piece_end) {
+  std::vector<TextPattern::Match> matches;
+  matches.reserve(text.size() / 4);
+  for (size_t at = 0; at < text.size();) {
+    const size_t end = piece_end(text, at);
+    matches.push_back({at, end});
+    at = end;
+  }
+  return matches;
+}
+
 }  // namespace
 
 struct TextPattern::State {
   std::string source;
   std::unique_ptr<pcre2_code, Pcre2Free> code;  // none: `source` is the text itself
+  PieceEnd piece_end = nullptr;                 // instead of it
 };
 
 TextPattern TextPattern::exact(std::string text) {
-  return TextPattern(std::make_shared<State>(State{std::move(text), nullptr}));
+  return TextPattern(std::make_shared<State>(State{std::move(text), nullptr, nullptr}));
 }
 
 Result<TextPattern> TextPattern::expression(const std::string& text) {
   if (text.size() > kMaxExpression) {
     return make_error(ErrorCode::kUnsupported, fmt::format("an expression of {} bytes is too long", text.size()));
   }
+  if (const PieceEnd known = piece_end_of(text))
+    return TextPattern(std::make_shared<State>(State{text, nullptr, known}));
   BALLAST_TRY(const std::string pattern, to_pcre2_syntax(text));
   const std::unique_ptr<pcre2_compile_context, Pcre2Free> context(pcre2_compile_context_create(nullptr));
   if (context == nullptr) return make_error(ErrorCode::kOutOfMemory, "not enough memory for an expression");
@@ -195,10 +210,11 @@ Result<TextPattern> TextPattern::expression(const std::string& text) {
   }
   pcre2_jit_compile(compiled.get(),
                     PCRE2_JIT_COMPLETE | PCRE2_JIT_PARTIAL_HARD);  // only faster; without it the interpreter runs
-  return TextPattern(std::make_shared<State>(State{text, std::move(compiled)}));
+  return TextPattern(std::make_shared<State>(State{text, std::move(compiled), nullptr}));
 }
 
 Result<std::vector<TextPattern::Match>> TextPattern::find_all(std::string_view text) const {
+  if (state_->piece_end != nullptr) return find_pieces(text, state_->piece_end);
   if (state_->code) return find_expression(text);
   return find_exact(text, state_->source);
 }
@@ -249,5 +265,7 @@ Result<std::string> TextPattern::replace_all(std::string_view text, std::string_
 }
 
 const std::string& TextPattern::source() const { return state_->source; }
+
+PieceEnd TextPattern::piece_end() const { return state_->piece_end; }
 
 }  // namespace ballast

@@ -38,6 +38,9 @@ class TextPattern {
   // What the file said.
   const std::string& source() const;
 
+  // Of a pattern that is written out by hand, and finds piece after piece; else null (word_split.h).
+  size_t (*piece_end() const)(std::string_view text, size_t at);
+
  private:
   struct State;
   explicit TextPattern(std::shared_ptr<const State> state) : state_(std::move(state)) {}

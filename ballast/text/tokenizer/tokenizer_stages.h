@@ -67,7 +67,8 @@ class Tokenizer::Stages {
                         std::vector<TokenId>& out) const;
   Status encode_segment(std::string_view text, bool first, BytePairEncoder::Cache& cache,
                         std::vector<TokenId>& out) const;
-  void encode_gpt2(std::string_view text, BytePairEncoder::Cache& cache, std::vector<TokenId>& out) const;
+  void learn_cut();
+  void encode_cut(std::string_view text, BytePairEncoder::Cache& cache, std::vector<TokenId>& out) const;
   const IdText* find_id(TokenId id) const;
 
   Model model_;
@@ -80,7 +81,12 @@ class Tokenizer::Stages {
   std::optional<Truncation> truncation_;
   std::optional<Padding> padding_;
   bool replace_broken_ = false;
-  std::optional<SplitBytes> gpt2_;  // where that is all that happens between text and model
+  // Cuts a text into pieces, where that is all that happens between text and model.
+  struct Cut {
+    size_t (*piece_end)(std::string_view text, size_t at);
+    bool add_prefix_space;
+  };
+  std::optional<Cut> cut_;
   SpellingMarks spelling_marks_;
   bool byte_tokens_ = false;  // some are spelled <0x00> to <0xFF>
   TokenMarks marks_;

@@ -1,5 +1,7 @@
 #include "ballast/text/tokenizer/word_split.h"
 
+#include <array>
+
 #include "ballast/text/char_class.h"
 
 namespace ballast {
@@ -47,7 +49,74 @@ size_t space_end(std::string_view text, size_t at) {
   return end;
 }
 
+// The same in any case, where s has a third form, the long one.
+size_t contraction_length_of_any_case(std::string_view text, size_t at) {
+  std::array<char, 3> lower = {'\''};
+  const std::string_view rest = text.substr(at + 1, 2);
+  if (rest == "\u017F") return 3;
+  for (size_t i = 0; i < rest.size(); ++i) {
+    const bool is_upper = rest[i] >= 'A' && rest[i] <= 'Z';
+    lower[i + 1] = static_cast<char>(is_upper ? rest[i] - 'A' + 'a' : rest[i]);
+  }
+  return contraction_length({lower.data(), rest.size() + 1}, 0);
+}
+
+bool is_line_end(char c) { return c == '\r' || c == '\n'; }
+
+size_t line_ends_end(std::string_view text, size_t at) {
+  while (at < text.size() && is_line_end(text[at])) ++at;
+  return at;
+}
+
+// White space from `at` on: to behind the last end of a line among it; where there is none, as GPT-2 has it.
+size_t space_or_lines_end(std::string_view text, size_t at) {
+  size_t behind_line = at, end = at;
+  while (end < text.size()) {
+    const ClassifiedChar next = classify_char(text, end);
+    if (next.kind != CharClass::kSpace) break;
+    end += next.length;
+    if (is_line_end(text[end - 1])) behind_line = end;
+  }
+  return behind_line > at ? behind_line : space_end(text, at);
+}
+
+size_t digits_end(std::string_view text, size_t at, size_t most) {
+  for (size_t count = 0; count < most && at < text.size(); ++count) {
+    const ClassifiedChar next = classify_char(text, at);
+    if (next.kind != CharClass::kNumber) break;
+    at += next.length;
+  }
+  return at;
+}
+
+template <size_t kMostDigits>
+size_t modern_piece_end(std::string_view text, size_t at) {
+  if (text[at] == '\'') {
+    if (const size_t length = contraction_length_of_any_case(text, at); length != 0) return at + length;
+  }
+  const ClassifiedChar first = classify_char(text, at);
+  const size_t behind = at + first.length;
+  if (first.kind == CharClass::kLetter) return run_end(text, behind, CharClass::kLetter);
+  if (first.kind == CharClass::kNumber) return digits_end(text, at, kMostDigits);
+  const auto kind_of_second = behind < text.size() ? classify_char(text, behind).kind : CharClass::kSpace;
+  if (kind_of_second == CharClass::kLetter && !is_line_end(text[at])) return run_end(text, behind, CharClass::kLetter);
+  const bool is_space_in_front = text[at] == ' ' && kind_of_second == CharClass::kOther;
+  if (first.kind == CharClass::kOther || is_space_in_front) {
+    return line_ends_end(text, run_end(text, behind, CharClass::kOther));
+  }
+  return space_or_lines_end(text, at);
+}
+
 }  // namespace
+
+size_t llama3_piece_end(std::string_view text, size_t at) { return modern_piece_end<3>(text, at); }
+size_t qwen2_piece_end(std::string_view text, size_t at) { return modern_piece_end<1>(text, at); }
+
+PieceEnd piece_end_of(std::string_view pattern) {
+  if (pattern == kGpt2Words) return gpt2_piece_end;
+  if (pattern == kLlama3Words) return llama3_piece_end;
+  return pattern == kQwen2Words ? qwen2_piece_end : nullptr;
+}
 
 size_t gpt2_piece_end(std::string_view text, size_t at) {
   if (text[at] == '\'') {
