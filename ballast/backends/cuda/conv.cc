@@ -92,7 +92,7 @@ Result<CudaPointer> arranged_filters(Context& context, const Param& weight, cons
 
 // Of blocks for 64 windows, where they would leave multiprocessors without work, each has one segment; all segments
 // together take so much memory at most.
-constexpr uint64_t kMostSegmentBytes = uint64_t{64} << 20;
+constexpr uint64_t kMostSegmentBytes = uint64_t{64} << 20, kMostOfGridHeight = 65'535;
 
 Status convolve_segments(Context& context, const ConvolutionKernels& kernels, Convolution& p, uint64_t blocks) {
   const uint64_t segments = parts_of(p.ends.k, kSegmentTerms), count = p.ends.m * p.ends.n;
@@ -110,7 +110,8 @@ Status launch_convolution(Context& context, const ConvolutionKernels& kernels, C
   const uint64_t small = across * parts_of(p.ends.m, kConvolutionRows);
   const uint64_t tall = across * parts_of(p.ends.m, 2 * kConvolutionRows);
   const uint64_t multiprocessors = facts(context).multiprocessors;
-  const bool fits = segments * p.ends.m * p.ends.n * sizeof(float) <= kMostSegmentBytes;
+  const bool fits =
+      segments <= kMostOfGridHeight && segments * p.ends.m * p.ends.n * sizeof(float) <= kMostSegmentBytes;
   if (small < multiprocessors && segments > 1 && fits) return convolve_segments(context, kernels, p, small);
   const bool is_tall = tall >= 2 * multiprocessors &&
                        convolution_shared_bytes(2 * kConvolutionRows, kernels.parts) <= facts(context).shared_bytes;

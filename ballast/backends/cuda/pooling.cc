@@ -15,8 +15,9 @@ using namespace ops;  // NOLINT: implementations speak of functionals and little
 
 bool supports_pooling(const Tensor& x, const PoolParams& p) {
   const Dims& dims = x.dims();
-  return is_f32(x) && fit_kernels({dims[1], dims[2], dims[3], p.window_h, p.window_w, p.stride_h, p.stride_w, p.pad_top,
-                                   p.pad_bottom, p.pad_left, p.pad_right});
+  return is_f32(x) && fit_kernels({dims[1], dims[2], dims[3], p.pad_top, p.pad_bottom, p.pad_left, p.pad_right}) &&
+         fit_kernels({dims[1] + p.pad_top + p.pad_bottom, dims[2] + p.pad_left + p.pad_right, p.window_h, p.window_w,
+                      p.stride_h, p.stride_w});
 }
 template <typename Args>
 bool supports_windows(const Context&, const Args& args) {

@@ -13,7 +13,8 @@ namespace ballast::cuda {
 
 // Where launches overlap (programmatic dependent launch, from Hopper on), a kernel starts while the one before it still
 // runs. Nothing that depends on earlier kernels may be touched before wait_for_earlier(), and every kernel calls it:
-// the end of one then means the end of all before it. Without overlap both do nothing.
+// the end of one then means the end of all before it. Without overlap both do nothing. Loads that need not be coherent
+// (__ldg) are for what no kernel writes while another may run: parameters and their forms.
 __device__ __forceinline__ void wait_for_earlier() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

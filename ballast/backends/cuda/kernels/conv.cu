@@ -255,9 +255,8 @@ __device__ __forceinline__ float4 finished_four(uint32_t bend, const float4& sum
 }
 
 __device__ __forceinline__ float4 load_four(const float* from, uint32_t count) {
-  if (count == 4 && reinterpret_cast<uint64_t>(from) % 16 == 0) return __ldg(reinterpret_cast<const float4*>(from));
-  return make_float4(__ldg(from), count > 1 ? __ldg(from + 1) : 0, count > 2 ? __ldg(from + 2) : 0,
-                     count > 3 ? __ldg(from + 3) : 0);
+  if (count == 4 && reinterpret_cast<uint64_t>(from) % 16 == 0) return *reinterpret_cast<const float4*>(from);
+  return make_float4(from[0], count > 1 ? from[1] : 0, count > 2 ? from[2] : 0, count > 3 ? from[3] : 0);
 }
 __device__ __forceinline__ void store_four(float* to, const float4& values, uint32_t count) {
   if (count == 4 && reinterpret_cast<uint64_t>(to) % 16 == 0) {
@@ -480,7 +479,7 @@ __global__ void convolve_single_f32(const __grid_constant__ Convolution p) {
       for (uint32_t across = 0; across < windows.window_w; ++across) {
         const bool is_inside = window.has_column(windows, across);
         const float4* const pixel = reinterpret_cast<const float4*>(row) + across * windows.dilation_w * fours + at;
-        const float4 x = is_inside ? __ldg(pixel) : make_float4(0, 0, 0, 0);
+        const float4 x = is_inside ? *pixel : make_float4(0, 0, 0, 0);
         const float4 with = multiply_add(x, __ldg(filter + (down * windows.window_w + across) * fours), sum);
         if (is_inside) sum = with;
       }
