@@ -1,6 +1,31 @@
 #include "ballast/base/result.h"
 
+#include <cstdlib>
+#include <stdexcept>
+
 namespace ballast {
+
+Error::Error() noexcept = default;
+Error::Error(ErrorCode code, std::string message, Remedies remedies) noexcept
+    : code(code), message(std::move(message)), remedies(remedies) {}
+Error::Error(const Error& other) = default;
+Error::Error(Error&& other) noexcept = default;
+Error& Error::operator=(const Error& other) = default;
+Error& Error::operator=(Error&& other) noexcept = default;
+Error::~Error() = default;
+
+Error make_error(ErrorCode code, std::string message, Remedies remedies) {
+  return Error(code, std::move(message), remedies);
+}
+
+void refuse_result_access(bool has_value) {
+#if defined(__cpp_exceptions)
+  throw std::logic_error(has_value ? "the error of a success was asked for" : "the value of a failure was asked for");
+#else
+  static_cast<void>(has_value);
+  std::abort();
+#endif
+}
 
 std::string_view error_code_name(ErrorCode code) {
   switch (code) {

@@ -5,11 +5,11 @@
 // would help. The library knows no command: its texts name no flags.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
-#include <variant>
 
 #include "ballast/base/remedy.h"
 
@@ -32,64 +32,117 @@ enum class ErrorCode : unsigned char {
 std::string_view error_code_name(ErrorCode code);
 
 struct Error {
-  ErrorCode code;
+  ErrorCode code = ErrorCode::kInvalidArgument;
   std::string message;
-  Remedies remedies = {};  // what would help, where something would; the message says it in words
+  Remedies remedies;  // what would help, where something would; the message says it in words
+
+  Error() noexcept;
+  Error(ErrorCode code, std::string message, Remedies remedies = {}) noexcept;
+
+  // Defined in result.cc: every function that can fail holds several of each, and compiling them in every place took a
+  // quarter of the time of a build.
+  Error(const Error& other);
+  Error(Error&& other) noexcept;
+  Error& operator=(const Error& other);
+  Error& operator=(Error&& other) noexcept;
+  ~Error();
 
   // The same error seen from further out: "while reading X: <message>".
   Error with_context(std::string_view context) &&;
 };
 
-inline Error make_error(ErrorCode code, std::string message, Remedies remedies = {}) {
-  return Error{code, std::move(message), remedies};
-}
+Error make_error(ErrorCode code, std::string message, Remedies remedies = {});
 
+// Somebody took the value of a failed Result, or the error of one that holds a value: a mistake in the program.
+[[noreturn]] void refuse_result_access(bool has_value);
+
+// A union instead of a std::variant, whose visitors took longer to compile than the rest of a caller.
 template <typename T>
 class [[nodiscard]] Result {
  public:
   using value_type = T;
 
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}      // NOLINT: implicit, like std::expected
-  Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {}  // NOLINT: implicit, like std::unexpected
+  Result(T value) noexcept(std::is_nothrow_move_constructible_v<T>)  // NOLINT: implicit, like std::expected
+      : value_(std::move(value)), has_value_(true) {}
+  Result(Error error) noexcept : error_(std::move(error)), has_value_(false) {}  // NOLINT: like std::unexpected
 
-  bool has_value() const { return state_.index() == 0; }
-  explicit operator bool() const { return has_value(); }
+  Result(const Result& other)
+    requires std::is_copy_constructible_v<T>
+      : has_value_(other.has_value_) {
+    if (has_value_) {
+      std::construct_at(std::addressof(value_), other.value_);
+    } else {
+      std::construct_at(std::addressof(error_), other.error_);
+    }
+  }
+  Result(Result&& other) noexcept(std::is_nothrow_move_constructible_v<T>) : has_value_(other.has_value_) {
+    if (has_value_) {
+      std::construct_at(std::addressof(value_), std::move(other.value_));
+    } else {
+      std::construct_at(std::addressof(error_), std::move(other.error_));
+    }
+  }
+  Result& operator=(Result other) noexcept(std::is_nothrow_move_constructible_v<T>) {
+    std::destroy_at(this);
+    std::construct_at(this, std::move(other));
+    return *this;
+  }
+  ~Result() {
+    if (has_value_) {
+      std::destroy_at(std::addressof(value_));
+    } else {
+      std::destroy_at(std::addressof(error_));
+    }
+  }
 
-  T& value() & { return std::get<0>(state_); }
-  const T& value() const& { return std::get<0>(state_); }
-  T&& value() && { return std::get<0>(std::move(state_)); }
+  bool has_value() const { return has_value_; }
+  explicit operator bool() const { return has_value_; }
+
+  T& value() & { return demand(true), value_; }
+  const T& value() const& { return demand(true), value_; }
+  T&& value() && { return demand(true), std::move(value_); }
   T& operator*() & { return value(); }
   const T& operator*() const& { return value(); }
   T&& operator*() && { return std::move(*this).value(); }
-  T* operator->() { return &value(); }
-  const T* operator->() const { return &value(); }
+  T* operator->() { return std::addressof(value()); }
+  const T* operator->() const { return std::addressof(value()); }
 
-  Error& error() & { return std::get<1>(state_); }
-  const Error& error() const& { return std::get<1>(state_); }
-  Error&& error() && { return std::get<1>(std::move(state_)); }
+  Error& error() & { return demand(false), error_; }
+  const Error& error() const& { return demand(false), error_; }
+  Error&& error() && { return demand(false), std::move(error_); }
 
  private:
-  std::variant<T, Error> state_;
+  void demand(bool value) const {
+    if (has_value_ != value) [[unlikely]] refuse_result_access(has_value_);
+  }
+
+  union {
+    T value_;
+    Error error_;
+  };
+  bool has_value_;
 };
 
+// Success, or an error.
 template <>
 class [[nodiscard]] Result<void> {
  public:
   using value_type = void;
 
-  Result() = default;
-  Result(Error error) : error_(std::move(error)) {}  // NOLINT: implicit, like std::unexpected
+  Result() : state_(Success{}) {}
+  Result(Error error) : state_(std::move(error)) {}  // NOLINT: implicit, like std::unexpected
 
-  bool has_value() const { return !error_.has_value(); }
+  bool has_value() const { return state_.has_value(); }
   explicit operator bool() const { return has_value(); }
   void value() const {}
 
-  Error& error() & { return *error_; }
-  const Error& error() const& { return *error_; }
-  Error&& error() && { return *std::move(error_); }
+  Error& error() & { return state_.error(); }
+  const Error& error() const& { return state_.error(); }
+  Error&& error() && { return std::move(state_).error(); }
 
  private:
-  std::optional<Error> error_;
+  struct Success {};
+  Result<Success> state_;
 };
 
 using Status = Result<void>;
