@@ -22,6 +22,12 @@ KEY = "sk-of-the-tests-0123456789"
 PATIENCE = 60  # seconds until something counts as hanging; nothing here depends on speed
 
 
+def hear_signals():
+    """What nohup or a shell without job control lets a process ignore, the server would ignore, too."""
+    for number in (signal.SIGHUP, signal.SIGINT):
+        signal.signal(number, signal.SIG_DFL)
+
+
 class Server:
     """A process of `ballast serve` on a free port."""
 
@@ -34,7 +40,7 @@ class Server:
             arguments = (*arguments, "--listen", "127.0.0.1:0")
         self.process = subprocess.Popen([BALLAST, "serve", *arguments, "--threads", "2"], stdin=subprocess.DEVNULL,
                                         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-                                        env={**variables, **(environment or {})}, **options)
+                                        env={**variables, **(environment or {})}, preexec_fn=hear_signals, **options)
         self.ready = threading.Event()
         self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()

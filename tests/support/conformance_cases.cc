@@ -582,19 +582,21 @@ constexpr std::array<Conv, 14> kConvs = {{{0, 5, 5, 3, 4, 3, 1, 1, 1, 1},  // no
                                           {1, 4, 4, 64, 65, 3, 1, 1, 1, 1},
                                           {3, 5, 6, 8, 16, 5, 3, 2, 1, 1}}};
 
+// `lopsided`: nothing is the same along both axes.
 void add_conv_case(Cases& cases, const Conv& c, bool fused, bool lopsided) {
+  const uint64_t kernel_w = lopsided && c.kernel > 1 ? c.kernel - 1 : c.kernel;
   ops::Conv2dParams params{.stride_h = c.stride,
-                           .stride_w = c.stride,
+                           .stride_w = c.stride + (lopsided ? 1 : 0),
                            .pad_top = c.pad,
                            .pad_bottom = c.pad + (lopsided ? 1 : 0),
                            .pad_left = c.pad,
                            .pad_right = c.pad + (lopsided ? 2 : 0),
                            .dilation_h = c.dilation,
-                           .dilation_w = c.dilation,
+                           .dilation_w = c.dilation + (lopsided ? 1 : 0),
                            .groups = c.groups};
-  const uint64_t reach = (c.kernel - 1) * c.dilation + 1;
-  const uint64_t out_h = (c.h + params.pad_top + params.pad_bottom - reach) / c.stride + 1;
-  const uint64_t out_w = (c.w + params.pad_left + params.pad_right - reach) / c.stride + 1;
+  const uint64_t reach_h = (c.kernel - 1) * params.dilation_h + 1, reach_w = (kernel_w - 1) * params.dilation_w + 1;
+  const uint64_t out_h = (c.h + params.pad_top + params.pad_bottom - reach_h) / params.stride_h + 1;
+  const uint64_t out_w = (c.w + params.pad_left + params.pad_right - reach_w) / params.stride_w + 1;
   const auto run = [=](Trial& t) mutable {
     if (fused) params.activation = Activation::kRelu6;
     if (fused) params.residual = &t.x[1];
@@ -605,9 +607,9 @@ void add_conv_case(Cases& cases, const Conv& c, bool fused, bool lopsided) {
                                c.w, c.in, c.out, c.kernel, c.stride, c.pad, c.groups, c.dilation, fused ? " fused" : "",
                                lopsided ? " lopsided" : ""),
                    {{c.n, c.h, c.w, c.in}, {c.n, out_h, out_w, c.out}},
-                   {{c.out, c.in / c.groups, c.kernel, c.kernel}, {c.out}},
+                   {{c.out, c.in / c.groups, c.kernel, kernel_w}, {c.out}},
                    run,
-                   sum_of(c.in / c.groups * c.kernel * c.kernel)});
+                   sum_of(c.in / c.groups * c.kernel * kernel_w)});
 }
 
 void add_images(Cases& cases) {

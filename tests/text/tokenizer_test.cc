@@ -7,6 +7,7 @@
 #include <random>
 
 #include "ballast/base/json.h"
+#include "ballast/base/utf8.h"
 #include "ballast/io/file.h"
 #include "ballast/text/tokenizer/text_pattern.h"
 #include "ballast/text/tokenizer/tokenizer_file.h"
@@ -105,9 +106,10 @@ TEST(Gpt2Pieces, TakeBytesThatAreNoUtf8AsOtherCharacters) {
 
 TEST(KnownPatterns, CutAsTheirExpressionsDo) {
   const std::string_view parts[] = {
-      "a",      "Ab",      "1",   "23",  " ",      "  ",       "\t",         "\n",     "\r\n",   "'",
-      "'s",     "'LL",     "'Re", "'t",  "\u017F", "'\u017F",  "\u00e9",     "\u65e5", "\u2167", "\u00a0",
-      "\u3000", "e\u0301", "!",   "...", "\xff",   "\xe4\xbd", "\U0001F600", "_",      "\u0085", "-"};
+      "a",      "Ab",      "1",   "23",  " ",      "  ",       "\t",         "\n",      "\r\n",        "'",
+      "'s",     "'LL",     "'Re", "'t",  "\u017F", "'\u017F",  "\u00e9",     "\u65e5",  "\u2167",      "\u00a0",
+      "\u3000", "e\u0301", "!",   "...", "\xff",   "\xe4\xbd", "\U0001F600", "_",       "\u0085",      "-",
+      "\u00b2", "\u00bd",  "\v",  "\f",  "\u2028", "\u180e",   "\u212a",     "'\u212a", "\xed\xa0\x80"};
   std::mt19937 random(1);
   for (const std::string_view pattern : {kGpt2Words, kLlama3Words, kQwen2Words}) {
     const auto known = TextPattern::expression(std::string(pattern));
@@ -127,7 +129,7 @@ TEST(KnownPatterns, CutAsTheirExpressionsDo) {
 
 // Any piece ends in time that is bounded by the text.
 TEST(KnownPatterns, AreLinear) {
-  for (const char* unit : {" ", "\n", " \n", "'", "a", "1", "!", "\u3000"}) {
+  for (const char* unit : {" ", "\n", " \n", "'", "a", "1", "!", "\u3000", "'\u017F", "\r\n\r\n a"}) {
     std::string text;
     while (text.size() < (1 << 20)) text += unit;
     for (const std::string_view pattern : {kGpt2Words, kLlama3Words, kQwen2Words}) {
@@ -135,6 +137,46 @@ TEST(KnownPatterns, AreLinear) {
       ASSERT_TRUE(found);
       EXPECT_EQ(found->front().begin, 0U);
       EXPECT_EQ(found->back().end, text.size());
+    }
+  }
+}
+
+// The ids that a tokenizer.json with these stages gives. Its vocabulary is that of the bytes of ASCII, as ByteLevel
+// spells them: printable ones as themselves, others as characters from U+0100 on.
+std::vector<TokenId> ids_of_stages(std::string split, std::string_view pattern, std::string_view bytes,
+                                   std::string_view text) {
+  split.replace(split.find("PATTERN"), 7, JsonWriter().string(pattern).take());
+  JsonWriter vocabulary;
+  vocabulary.begin_object();
+  for (unsigned byte = 0; byte < 128; ++byte) {
+    const bool is_printable = byte > 32 && byte < 127;
+    std::string spelled;
+    append_utf8(spelled, is_printable ? byte : 0x100 + (byte == 127 ? 33 : byte));
+    vocabulary.key(spelled).number(byte);
+  }
+  const std::string json =
+      fmt::format(R"({{"pre_tokenizer":{{"type":"Sequence","pretokenizers":[{},{}]}},"decoder":{{"type":"ByteLevel"}},)"
+                  R"("model":{{"type":"BPE","vocab":{},"merges":[]}}}})",
+                  split, bytes, vocabulary.end_object().take());
+  auto description = parse_tokenizer_json(json, "tokenizer.json");
+  EXPECT_TRUE(description) << (description ? "" : description.error().message);
+  auto tokenizer = Tokenizer::make(std::move(*description));
+  EXPECT_TRUE(tokenizer) << (tokenizer ? "" : tokenizer.error().message);
+  return encode(*tokenizer, text);
+}
+
+// Stages that do something else with the pieces of a known pattern must not be taken for the usual ones.
+TEST(KnownPatterns, GiveTheIdsOfTheirExpressionsWhateverHappensToThePieces) {
+  const std::string_view text = "ab  12345 it's\n\n x!";
+  const std::string unknown = fmt::format("(?:{})", kLlama3Words);
+  for (const char* split : {R"({"type":"Split","pattern":{"Regex":PATTERN},"behavior":"Isolated","invert":false})",
+                            R"({"type":"Split","pattern":{"Regex":PATTERN},"behavior":"Removed","invert":false})",
+                            R"({"type":"Split","pattern":{"Regex":PATTERN},"behavior":"Removed","invert":true})"}) {
+    for (const char* bytes : {R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":false})",
+                              R"({"type":"ByteLevel","add_prefix_space":true,"use_regex":false})",
+                              R"({"type":"ByteLevel","add_prefix_space":false,"use_regex":true})"}) {
+      EXPECT_EQ(ids_of_stages(split, kLlama3Words, bytes, text), ids_of_stages(split, unknown, bytes, text))
+          << split << bytes;
     }
   }
 }

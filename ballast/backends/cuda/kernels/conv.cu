@@ -61,10 +61,9 @@ template <typename Tiles>
 struct WindowCopies {
   static constexpr uint32_t kRuns = kStepTerms / 4, kStepRows = Tiles::kOfBlock / kRuns;
   static constexpr int kOfThread = Tiles::kRows / static_cast<int>(kStepRows);
-  static constexpr int kNowhere = -0x40000000;
   const Windows& p;
   const uint32_t run;
-  const float* first[kOfThread];  // pixel of a window, wherever that is
+  const float* first[kOfThread];  // pixel of a window, wherever that is; null behind the last window
   int top[kOfThread], left[kOfThread];
   uint32_t channel, down, across;  // of the term that is next
 
@@ -74,9 +73,9 @@ struct WindowCopies {
     for (int i = 0; i < kOfThread; ++i) {
       const uint64_t row = first_row + threadIdx.x / kRuns + i * kStepRows;
       const Window window(p, static_cast<uint32_t>(row));
-      top[i] = row < conv.ends.m ? static_cast<int>(window.top) : kNowhere;
+      top[i] = static_cast<int>(window.top);
       left[i] = static_cast<int>(window.left);
-      first[i] = window.image + (window.top * p.w + window.left) * p.c;
+      first[i] = row < conv.ends.m ? window.image + (window.top * p.w + window.left) * p.c : nullptr;
     }
     const uint32_t term = first_term + run * 4;
     channel = term % p.c;
@@ -91,7 +90,7 @@ struct WindowCopies {
 #pragma unroll
     for (int i = 0; i < kOfThread; ++i) {
       const bool is_inside = static_cast<uint32_t>(top[i] + y) < p.h && static_cast<uint32_t>(left[i] + x) < p.w;
-      const bool is_there = is_inside && down < p.window_h;
+      const bool is_there = is_inside && down < p.window_h && first[i] != nullptr;
       const float* const from = is_there ? first[i] + on : reinterpret_cast<const float*>(p.x);
       copy_16(&stage.window(threadIdx.x / kRuns + i * kStepRows, run), from, is_there);
     }
@@ -478,7 +477,8 @@ __global__ void convolve_single_f32(const __grid_constant__ Convolution p) {
 #pragma unroll 3
       for (uint32_t across = 0; across < windows.window_w; ++across) {
         const bool is_inside = window.has_column(windows, across);
-        const float4* const pixel = reinterpret_cast<const float4*>(row) + across * windows.dilation_w * fours + at;
+        const uint64_t pixels = static_cast<uint64_t>(across) * windows.dilation_w;  // from a row's first, far outside
+        const float4* const pixel = reinterpret_cast<const float4*>(row) + pixels * fours + at;
         const float4 x = is_inside ? *pixel : make_float4(0, 0, 0, 0);
         const float4 with = multiply_add(x, __ldg(filter + (down * windows.window_w + across) * fours), sum);
         if (is_inside) sum = with;

@@ -89,7 +89,7 @@ __global__ void pool_fours_f32(const __grid_constant__ Windows p, float* out, ui
 #pragma unroll 3
       for (uint32_t across = 0; across < p.window_w; ++across) {
         if (!window.has_column(p, across)) continue;
-        const float4 x = reinterpret_cast<const float4*>(row)[across * fours + at];
+        const float4 x = reinterpret_cast<const float4*>(row)[static_cast<uint64_t>(across) * fours + at];
         result = make_float4(pooled(is_mean, result.x, x.x), pooled(is_mean, result.y, x.y),
                              pooled(is_mean, result.z, x.z), pooled(is_mean, result.w, x.w));
       }
