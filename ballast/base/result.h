@@ -54,7 +54,7 @@ struct Error {
 Error make_error(ErrorCode code, std::string message, Remedies remedies = {});
 
 // Somebody took the value of a failed Result, or the error of one that holds a value: a mistake in the program.
-[[noreturn]] void refuse_result_access(bool has_value);
+[[noreturn]] void refuse_result_access();
 
 // A union instead of a std::variant, whose visitors took longer to compile than the rest of a caller.
 template <typename T>
@@ -66,9 +66,7 @@ class [[nodiscard]] Result {
       : value_(std::move(value)), has_value_(true) {}
   Result(Error error) noexcept : error_(std::move(error)), has_value_(false) {}  // NOLINT: like std::unexpected
 
-  Result(const Result& other)
-    requires std::is_copy_constructible_v<T>
-      : has_value_(other.has_value_) {
+  Result(const Result& other) requires std::is_copy_constructible_v<T> : has_value_(other.has_value_) {
     if (has_value_) {
       std::construct_at(std::addressof(value_), other.value_);
     } else {
@@ -113,7 +111,8 @@ class [[nodiscard]] Result {
 
  private:
   void demand(bool value) const {
-    if (has_value_ != value) [[unlikely]] refuse_result_access(has_value_);
+    if (has_value_ != value) [[unlikely]]
+      refuse_result_access();
   }
 
   union {
