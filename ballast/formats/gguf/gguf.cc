@@ -63,16 +63,21 @@ bool is_gguf_alignment(uint64_t alignment) {
   return alignment != 0 && (alignment % 8 == 0 || std::has_single_bit(alignment));
 }
 
-const FormatDriver kGgufDriver = {
+constexpr FormatReader kGgufReader = {
     .name = "gguf",
     .summary = "GGUF of llama.cpp and ggml: one file, or parts",
     .extensions = kGgufExtensions,
     .sniff = sniff_gguf,
     .open = open_gguf,
+};
+
+constexpr FormatWriter kGgufWriter = {
     .find_losses = find_gguf_losses,
     .plan_write = plan_gguf_write,
     .targets = kGgufTargets,
     .can_shard = true,
 };
+
+const FormatDriver kGgufDriver = {kGgufReader, kGgufWriter};
 
 }  // namespace ballast

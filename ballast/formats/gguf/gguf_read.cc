@@ -130,7 +130,7 @@ class GgufParser {
       });
     }
     BALLAST_CHECK(check_version(version));
-    description_.format = kGgufDriver.name;
+    description_.format = kGgufReader.name;
     description_.version = std::to_string(version);
     BALLAST_TRY(rows_, take_number<uint64_t>("the number of tensors"));
     BALLAST_TRY(pairs_, take_number<uint64_t>("the number of metadata pairs"));

@@ -210,7 +210,7 @@ Result<Archive> open_torch_zip(const OpenRequest& request, Findings& findings) {
   TorchZipReader reader(*request.source, findings);
   BALLAST_TRY(TorchObject object, reader.read());
   Description description;
-  description.format = kTorchDriver.name;
+  description.format = kTorchReader.name;
   description.version = reader.version();
   description.producer = "PyTorch";
   description.metadata = std::move(object.metadata);
