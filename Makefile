@@ -18,7 +18,7 @@ DESTDIR ?=
 configured = CMAKE_GENERATOR="$${CMAKE_GENERATOR:-$$(command -v ninja > /dev/null && echo Ninja || echo Unix Makefiles)}" \
 	cmake --log-level=WARNING
 
-.PHONY: build demo demo-chat test test-asan test-cuda test-faults test-tsan bench bench-storage bench-peers bench-batching bench-serve bench-structured bench-cuda bench-python test-python test-wheel wheels interop interop-torch page test-page test-serve test-serve-asan test-serve-tsan fuzz-serve format lint clean install bootstrap configure
+.PHONY: build demo demo-chat test test-asan test-cuda test-faults test-tsan bench bench-storage bench-peers bench-batching bench-serve bench-structured bench-cuda bench-python test-python test-wheel wheels interop interop-torch page test-page test-serve test-serve-asan test-serve-tsan test-platforms fuzz-serve format lint clean install bootstrap configure
 
 build: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_static ballast_shared ballast_c
@@ -155,8 +155,12 @@ test-serve-asan: bootstrap
 test-serve-tsan: bootstrap
 	$(configured) --preset tsan -DBALLAST_UNITY=ON
 	cmake --build build-tsan -j $(JOBS) --target ballast
-	export TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/tests/server/tsan_suppressions.txt; \
-	  $(call serve_under,build-tsan/bin/ballast)
+	export TSAN_OPTIONS=halt_on_error=1; $(call serve_under,build-tsan/bin/ballast)
+
+# base, tensor and formats with their tests on other platforms, under QEMU. platforms_options="--quick armhf s390x" runs a part.
+test-platforms:
+	scripts/bootstrap --platforms
+	JOBS=$(JOBS) scripts/test_platforms $(platforms_options)
 
 # Requests that clang's libFuzzer makes up from those of real clients, for FUZZ_SECONDS. What it learns stays in
 # build-fuzz/corpus; a request that breaks something is written to build-fuzz/crash-*.

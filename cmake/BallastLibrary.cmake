@@ -23,13 +23,7 @@ set(BALLAST_USES_training fmt::fmt Threads::Threads ballast_toml11)
 set(BALLAST_USES_runtime fmt::fmt Threads::Threads)
 set(BALLAST_USES_serve fmt::fmt Threads::Threads)
 
-# The version, and the commit where that can be told. Made anew at each build, written only when it changed.
-set(version_source "${PROJECT_BINARY_DIR}/generated/version.cc")
-add_custom_target(ballast_version
-  COMMAND "${CMAKE_COMMAND}" -D "VERSION=${PROJECT_VERSION}" -D "SOURCE_DIR=${PROJECT_SOURCE_DIR}"
-          -D "OUTPUT=${version_source}" -P "${PROJECT_SOURCE_DIR}/cmake/WriteVersion.cmake"
-  BYPRODUCTS "${version_source}"
-  COMMENT "Checking the version")
+include(BallastVersion)
 
 set(objects ${BALLAST_BLAKE3_OBJECTS})
 set(uses "")

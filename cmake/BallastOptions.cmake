@@ -6,7 +6,9 @@ set(CMAKE_CXX_STANDARD 20)
 set(CMAKE_CXX_STANDARD_REQUIRED ON)
 set(CMAKE_CXX_EXTENSIONS OFF)
 set(CMAKE_C_STANDARD 11)
-set(CMAKE_POSITION_INDEPENDENT_CODE ON)  # the same objects go into the static and the shared library
+if(NOT BALLAST_CORE_ONLY)
+  set(CMAKE_POSITION_INDEPENDENT_CODE ON)  # the same objects go into the static and the shared library
+endif()
 set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
@@ -40,7 +42,7 @@ if(PROJECT_IS_TOP_LEVEL)
   endif()
 
   # Some thirty programs are linked with the whole library; the linker of binutils takes minutes for them.
-  if(NOT "${CMAKE_EXE_LINKER_FLAGS}" MATCHES "-fuse-ld")
+  if(NOT BALLAST_CORE_ONLY AND NOT "${CMAKE_EXE_LINKER_FLAGS}" MATCHES "-fuse-ld")
     check_linker_flag(CXX -fuse-ld=mold BALLAST_MOLD)
     if(BALLAST_MOLD)
       add_link_options(-fuse-ld=mold)

@@ -9,7 +9,14 @@ namespace ballast {
 
 namespace {
 
-const std::string kEmpty;
+// Neither made nor destroyed while a program runs: small ones have nobody who runs constructors.
+template <typename T>
+union Lasting {
+  constexpr Lasting() : value() {}
+  constexpr ~Lasting() {}
+  T value;
+};
+const Lasting<std::string> kEmpty;
 
 bool same_value(const MetaValue& a, const MetaValue& b) {
   if (a.index() != b.index()) return false;
@@ -29,9 +36,9 @@ bool same_tensor(const TensorInfo& a, const TensorInfo& b) {
 
 bool operator==(const MetaEntry& a, const MetaEntry& b) { return a.key == b.key && same_value(a.value, b.value); }
 
-const std::string& TensorInfo::scheme() const { return detail_ ? detail_->scheme : kEmpty; }
+const std::string& TensorInfo::scheme() const { return detail_ ? detail_->scheme : kEmpty.value; }
 
-const std::string& TensorInfo::stored_form() const { return detail_ ? detail_->stored_form : kEmpty; }
+const std::string& TensorInfo::stored_form() const { return detail_ ? detail_->stored_form : kEmpty.value; }
 
 void TensorInfo::set_scheme(std::string scheme) {
   if (scheme == this->scheme()) return;

@@ -1,7 +1,7 @@
 // The door to the formats: one row per format, one way to open, one way to write.
 //
-// Opening:  FormatDriver::open validates a ByteSource once and gives an Archive.
-// Writing:  FormatDriver::plan_write fixes the whole layout, PlannedWrite::emit writes it, one tensor at a time.
+// Opening:  FormatReader::open validates a ByteSource once and gives an Archive.
+// Writing:  FormatWriter::plan_write fixes the whole layout, PlannedWrite::emit writes it, one tensor at a time.
 // A new format is one file with these functions, one row in format.cc, and its tests: see docs/extending.md.
 #pragma once
 
@@ -21,6 +21,8 @@ namespace ballast {
 
 // ---------------------------------------------------------------- reading
 
+struct FormatReader;
+
 struct OpenRequest {
   std::shared_ptr<const ByteSource> source;
   // Last component of the path, "" for bytes in memory. Never decides the format on its own.
@@ -28,6 +30,8 @@ struct OpenRequest {
   // The other file of a pair, where finding the pair already named it; empty: the driver derives it from file_name.
   std::string companion = {};
   SiblingOpener* siblings = nullptr;  // null: the format must fit one source
+  // Which formats the shards of an index may have. Empty: that of the reader, or all, where a whole FormatDriver opens.
+  std::span<const FormatReader* const> readers = {};
 };
 
 // The first bytes of a source (at most kSniffBytes) and its size.
@@ -44,6 +48,25 @@ enum class SniffMatch : uint8_t {
   kLikely,   // consistent with the format, which has no signature
   kCertain,  // carries the format's signature
 };
+
+struct FormatReader {
+  std::string_view name;
+  std::string_view summary;                      // one line for people
+  std::span<const std::string_view> extensions;  // with the dot; the first is the default
+  SniffMatch (*sniff)(const SniffInput& input);
+  // The one validator. Names of the archive are unique: a format whose own reader lets the last of two namesakes win
+  // gives that one and reports the other. When collecting, an archive may come back beside error findings; it is then
+  // only good for its description, and its payloads must not be read. When rescuing (Findings::rescue), whatever tensor
+  // of it no error names may be read; those that errors name, and names that stand twice, are to be left out.
+  Result<Archive> (*open)(const OpenRequest& request, Findings& findings);
+  bool can_be_shard = false;  // may be one of the files that an index in JSON lists
+};
+
+// Which of `readers` these bytes are for, by content. kUnknownFormat where they are for none of them.
+Result<const FormatReader*> detect_reader(const OpenRequest& request, std::span<const FormatReader* const> readers);
+
+// Detects, validates and opens with these readers alone: such a program links no other format.
+Result<Archive> open_archive(const OpenRequest& request, std::span<const FormatReader* const> readers);
 
 // ---------------------------------------------------------------- writing
 
@@ -129,20 +152,11 @@ class PlannedWrite {
 
 // ---------------------------------------------------------------- the table
 
-struct FormatDriver {
-  std::string_view name;
-  std::string_view summary;                      // one line for people
-  std::span<const std::string_view> extensions;  // with the dot; the first is the default
-  SniffMatch (*sniff)(const SniffInput& input);
-  // The one validator. Names of the archive are unique: a format whose own reader lets the last of two namesakes win
-  // gives that one and reports the other. When collecting, an archive may come back beside error findings; it is then
-  // only good for its description, and its payloads must not be read. When rescuing (Findings::rescue), whatever tensor
-  // of it no error names may be read; those that errors name, and names that stand twice, are to be left out.
-  Result<Archive> (*open)(const OpenRequest& request, Findings& findings);
+struct FormatWriter {
   // What would be lost by writing this. Null where the format is only read.
-  std::vector<Loss> (*find_losses)(const Description& description, const WriteOptions& options);
+  std::vector<Loss> (*find_losses)(const Description& description, const WriteOptions& options) = nullptr;
   // The plan may refer to the request's description and options, which must outlive it.
-  Result<std::unique_ptr<PlannedWrite>> (*plan_write)(const WriteRequest& request);
+  Result<std::unique_ptr<PlannedWrite>> (*plan_write)(const WriteRequest& request) = nullptr;
   std::string_view config_schema = {};  // which ModelConfig::schema the format has a field for
   bool stores_origin = true;            // has room for `ballast.origin`
   // Which WriteOptions mean something here; anything else is refused by the callers of plan_write.
@@ -153,8 +167,12 @@ struct FormatDriver {
   bool can_tie = false;  // stores equal payloads once: see WriteRequest::ties
 };
 
+// A row: both halves. A program that opens with a list of readers links neither the writers nor the other formats.
+struct FormatDriver : FormatReader, FormatWriter {};
+
 // In the order in which they are tried and listed.
 std::span<const FormatDriver* const> all_formats();
+std::span<const FormatReader* const> all_readers();
 const FormatDriver* find_format(std::string_view name);
 // The format whose extension ends `file_name`; null if none. For choosing what to write, never for reading.
 const FormatDriver* format_for_extension(std::string_view file_name);

@@ -1,4 +1,5 @@
 // Files that Burn itself wrote, against what was handed to its writer.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -94,8 +95,7 @@ std::string value_text(const MetaValue& value) {
   if (const auto* truth = std::get_if<bool>(&value)) return *truth ? "Bool true" : "Bool false";
   const auto* real = std::get_if<double>(&value);
   if (real == nullptr) return std::get<std::string>(value);
-  const auto bits = byte_swapped(std::bit_cast<uint64_t>(*real));
-  return "Float " + to_hex(std::as_bytes(std::span(&bits, 1)));
+  return fmt::format("Float {:016x}", std::bit_cast<uint64_t>(*real));
 }
 
 TEST_P(BurnpackFixture, HoldsTheMetadataAndScalarsItsSidecarStates) {

@@ -3,6 +3,7 @@
 #include <ctime>
 
 #include "tests/support/burnpack_files.h"
+#include "tests/support/emulation.h"
 #include "tests/support/format_testing.h"
 #include "tests/support/memory_meter.h"
 
@@ -224,7 +225,9 @@ TEST(BurnpackWrite, PlansAndOpensAHundredThousandTensorsQuickly) {
   const auto archive = kBurnpackDriver.open(request, findings);
   ASSERT_TRUE(archive) << archive.error().message;
   EXPECT_LT(meter.peak(), 4 * file->size() + (16 << 20));
-  EXPECT_LT(std::clock() - start, 2 * CLOCKS_PER_SEC);
+  if (!is_emulated()) {
+    EXPECT_LT(std::clock() - start, 2 * CLOCKS_PER_SEC);
+  }
   EXPECT_TRUE(same_content_description(archive->description(), description));
 }
 

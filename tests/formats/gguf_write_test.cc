@@ -5,13 +5,13 @@
 
 #include <bit>
 
-#include "ballast/archive/write.h"
 #include "ballast/formats/drivers.h"
 #include "ballast/formats/gguf/gguf.h"
 #include "ballast/formats/payload_order.h"
 #include "tests/support/format_testing.h"
 #include "tests/support/gguf_builder.h"
 #include "tests/support/memory_archive.h"
+#include "tests/support/memory_plan.h"
 #include "tests/support/memory_siblings.h"
 #include "tests/support/mutation.h"
 #include "tests/support/test_files.h"
@@ -22,9 +22,9 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-WritePlan plan_of(std::vector<TensorInfo> tensors) {
+MemoryPlan plan_of(std::vector<TensorInfo> tensors) {
   static const ByteVector bytes = counting_bytes(4096);
-  WritePlan plan;
+  MemoryPlan plan;
   for (TensorInfo& tensor : tensors) {
     const size_t size = tensor.byte_size;
     plan.add_tensor(std::move(tensor), ByteSpan(bytes).first(size));
@@ -32,8 +32,8 @@ WritePlan plan_of(std::vector<TensorInfo> tensors) {
   return plan;
 }
 
-ByteVector written_gguf(const WritePlan& plan) {
-  auto bytes = write_archive_bytes(kGgufDriver, plan);
+ByteVector written_gguf(MemoryPlan plan) {
+  auto bytes = plan.write(kGgufDriver);
   EXPECT_TRUE(bytes) << bytes.error().message;
   return bytes ? *bytes : ByteVector();
 }
@@ -92,7 +92,7 @@ TEST(GgufValues, ThatNoLongerFitTheirOldTypeTakeTheUsualOne) {
 // ---------------------------------------------------------------- the layout
 
 TEST(GgufWrite, PadsEveryTensorToTheAlignment) {
-  WritePlan plan = plan_of({make_info("b", DType::kF32, {3, 2}), make_info("a", DType::kI8, {5})});
+  MemoryPlan plan = plan_of({make_info("b", DType::kF32, {3, 2}), make_info("a", DType::kI8, {5})});
   plan.description.metadata = {{"general.alignment", uint64_t{16}}};
   const ByteVector counted = counting_bytes(24);
   const std::string expected = GgufBuilder()
@@ -104,13 +104,13 @@ TEST(GgufWrite, PadsEveryTensorToTheAlignment) {
 }
 
 TEST(GgufWrite, WritesNothingBehindTheMetadataWithoutTensors) {
-  WritePlan plan = plan_of({});
+  MemoryPlan plan = plan_of({});
   plan.description.metadata = {{"k", std::string("v")}};
   EXPECT_EQ(as_text(written_gguf(plan)), GgufBuilder().pair("k", MetaType::kText, GgufBuilder::text("v")).build());
 }
 
 TEST(GgufWrite, LeavesOutMetadataThatReadersWouldRefuse) {
-  WritePlan plan = plan_of({});
+  MemoryPlan plan = plan_of({});
   plan.description.metadata = {{"", std::string("no key")},
                                {"k", uint64_t{1}},
                                {"k", uint64_t{2}},
@@ -120,7 +120,7 @@ TEST(GgufWrite, LeavesOutMetadataThatReadersWouldRefuse) {
 }
 
 TEST(GgufWrite, KeepsTheOriginOutOfTheMetadata) {
-  WritePlan plan = plan_of({make_info("a", DType::kF32, {1})});
+  MemoryPlan plan = plan_of({make_info("a", DType::kF32, {1})});
   plan.description.origin = "somewhere";
   const Archive archive = open_or_die(kGgufDriver, written_gguf(plan));
   EXPECT_EQ(archive.description().origin, "somewhere");

@@ -259,6 +259,38 @@ TEST(Npz, RefusesDamagedDeflateStreams) {
   EXPECT_THAT(open_error(kNpzDriver, damaged.take()).message, HasSubstr("damaged"));
 }
 
+// 4.2 MB that could hold the 2^32 + 704 bytes they declare, and hold 704 of them.
+TEST(Npz, RefusesAMemberOf4GiBThatEndsAfterAFewBytes) {
+  constexpr size_t kHeld = 704;
+  for (const bool fortran : {false, true}) {
+    const TensorInfo tensor = make_info("a", DType::kU8, {2, 2'147'484'000});
+    std::string content = npy_layout(tensor, {}).value().header;
+    if (fortran) content.replace(content.find("False"), 5, "True ");
+    const uint64_t declared = content.size() + tensor.byte_size;
+    content.append(kHeld, 'x');
+    std::string stream(1, '\0');  // a stored block, then empty ones
+    append_le<uint16_t>(stream, static_cast<uint16_t>(content.size()));
+    append_le<uint16_t>(stream, static_cast<uint16_t>(~content.size()));
+    stream += content;
+    for (int i = 0; i < 840'000; ++i) stream += std::string("\0\0\0\xFF\xFF", 5);
+    stream += std::string("\1\0\0\xFF\xFF", 5);
+    const Archive archive = open_or_die(
+        kNpzDriver, build_zip({{.name = "a.npy", .content = {}, .stream = stream, .declared = declared}}).take());
+    ASSERT_EQ(archive.tensors()[0].byte_size, (uint64_t{1} << 32) + kHeld);
+    MemorySink sink;
+    const Status streamed = archive.stream_deflated(0, sink);
+    ASSERT_FALSE(streamed.has_value());
+    EXPECT_EQ(streamed.error().code, ErrorCode::kCorrupt) << streamed.error().message;
+    EXPECT_EQ(sink.position(), 0U);
+    if constexpr (sizeof(size_t) < sizeof(uint64_t)) {  // elsewhere the machine would have to find the memory first
+      const auto payload = archive.payload(0);
+      ASSERT_FALSE(payload.has_value());
+      EXPECT_EQ(payload.error().code, ErrorCode::kOutOfMemory);
+      EXPECT_THAT(payload.error().message, HasSubstr("32 bits"));
+    }
+  }
+}
+
 TEST(Npz, BoundsTheHeaderOfACompressedMember) {
   std::string text = "{'descr': '<f4', 'fortran_order': False, 'shape': (), }" + std::string(70'000, ' ') + "\n";
   std::string member(kNpyMagic);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "tests/support/bytes_of.h"
 #include "tests/support/test_files.h"
 
 namespace ballast {
@@ -50,14 +51,13 @@ TEST(GatherStrided, MovesWholeElements) {
 }
 
 TEST(FlipSigns, TurnsEveryComponentOrTheImaginaryOnes) {
-  std::vector<float> values = {1, -2, 3, 4};
-  const MutableByteSpan bytes = std::as_writable_bytes(std::span(values));
+  ByteVector bytes = bytes_of(std::vector<float>{1, -2, 3, 4});
   flip_signs(DType::kF32, SignsOf::kAll, bytes);
-  EXPECT_EQ(values, (std::vector<float>{-1, 2, -3, -4}));
+  EXPECT_EQ(values_of<float>(bytes), (std::vector<float>{-1, 2, -3, -4}));
   flip_signs(DType::kC64, SignsOf::kImaginary, bytes);
-  EXPECT_EQ(values, (std::vector<float>{-1, -2, -3, 4}));
+  EXPECT_EQ(values_of<float>(bytes), (std::vector<float>{-1, -2, -3, 4}));
   flip_signs(DType::kC64, SignsOf::kAll, bytes);
-  EXPECT_EQ(values, (std::vector<float>{1, 2, 3, -4}));
+  EXPECT_EQ(values_of<float>(bytes), (std::vector<float>{1, 2, 3, -4}));
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include "ballast/formats/drivers.h"
 #include "tests/support/format_testing.h"
 #include "tests/support/memory_meter.h"
+#include "tests/support/memory_plan.h"
 #include "tests/support/mutation.h"
 #include "tests/support/test_files.h"
 
@@ -39,9 +40,9 @@ std::vector<std::string> codes_found(std::string_view file) {
   return codes;
 }
 
-WritePlan sample_plan() {
+MemoryPlan sample_plan() {
   static const ByteVector bytes = counting_bytes(64);
-  WritePlan plan;
+  MemoryPlan plan;
   plan.add_tensor(make_info("b", DType::kF32, {2, 2}), ByteSpan(bytes).first(16));
   plan.add_tensor(make_info("a", DType::kF32, {1}), ByteSpan(bytes).first(4));
   plan.add_tensor(make_info("flags", DType::kBool, {3}), ByteSpan(bytes).first(3));
@@ -52,7 +53,7 @@ WritePlan sample_plan() {
 }
 
 TEST(Safetensors, WritesExactlyWhatTheReferenceWriterWrites) {
-  const auto bytes = write_archive_bytes(kSafetensorsDriver, sample_plan());
+  const auto bytes = sample_plan().write(kSafetensorsDriver);
   ASSERT_TRUE(bytes);
   const std::string_view text = as_text(*bytes);
   const std::string expected =
@@ -67,7 +68,7 @@ TEST(Safetensors, WritesExactlyWhatTheReferenceWriterWrites) {
 }
 
 TEST(Safetensors, ReadsBackWhatItWroteAndReencodesItByteForByte) {
-  const auto bytes = write_archive_bytes(kSafetensorsDriver, sample_plan());
+  const auto bytes = sample_plan().write(kSafetensorsDriver);
   ASSERT_TRUE(bytes);
   const Archive archive = open_or_die(kSafetensorsDriver, *bytes);
   ASSERT_EQ(archive.tensors().size(), 5U);
@@ -105,11 +106,11 @@ TEST(Safetensors, KeepsAnEmptyMetadataObject) {
 TEST(Safetensors, EveryTypeOfTheFormatHasItsNameAndSize) {
   size_t known = 0;
   for (const DTypeInfo& row : all_dtypes()) {
-    WritePlan plan;
+    MemoryPlan plan;
     const ByteVector bytes = counting_bytes(8 * 16);
     const TensorInfo info = make_info("t", row.dtype, {8});
     plan.add_tensor(info, ByteSpan(bytes).first(static_cast<size_t>(info.byte_size)));
-    const auto written = write_archive_bytes(kSafetensorsDriver, plan);
+    const auto written = plan.write(kSafetensorsDriver);
     if (!written) {
       EXPECT_EQ(written.error().code, ErrorCode::kLossy) << row.name;
       continue;
@@ -132,9 +133,9 @@ TEST(Safetensors, NamesTheTypeThatWouldStandIn) {
 }
 
 TEST(Safetensors, OriginTravelsInTheMetadataButIsNotPartOfIt) {
-  WritePlan plan = sample_plan();
+  MemoryPlan plan = sample_plan();
   plan.description.origin = "{\"x\":\"y\"}";
-  const auto bytes = write_archive_bytes(kSafetensorsDriver, plan);
+  const auto bytes = plan.write(kSafetensorsDriver);
   ASSERT_TRUE(bytes);
   const Archive archive = open_or_die(kSafetensorsDriver, *bytes);
   EXPECT_EQ(archive.description().origin, plan.description.origin);
@@ -232,7 +233,7 @@ TEST(Safetensors, VerifyCollectsEveryFinding) {
 }
 
 TEST(Safetensors, SurvivesDamage) {
-  const auto bytes = write_archive_bytes(kSafetensorsDriver, sample_plan());
+  const auto bytes = sample_plan().write(kSafetensorsDriver);
   ASSERT_TRUE(bytes);
   const MutantVisitor survives = [](ByteSpan mutant, const std::string& what) {
     check_survives(kSafetensorsDriver, mutant, what);

@@ -6,6 +6,7 @@
 
 #include "ballast/formats/drivers.h"
 #include "tests/formats/pickle_builder.h"
+#include "tests/support/bytes_of.h"
 #include "tests/support/memory_meter.h"
 #include "tests/support/mutation.h"
 #include "tests/support/test_files.h"
@@ -214,11 +215,7 @@ TEST(TorchViews, SlicesOfADeflatedStorageAreCutOut) {
                                        py::tensor(py::get(0), 0, {3, 2}, {1, 3})});
   const Archive archive =
       open_or_die(kTorchDriver, torch_zip(object, {float_storage("0", 6, /*deflate=*/true)}).take());
-  const auto floats = [&](size_t index) {
-    std::vector<float> values(archive.tensors()[index].byte_size / 4);
-    std::memcpy(values.data(), archive.payload(index)->bytes().data(), values.size() * 4);
-    return values;
-  };
+  const auto floats = [&](size_t index) { return values_of<float>(archive.payload(index)->bytes()); };
   EXPECT_EQ(floats(0), (std::vector<float>{1, 2}));
   EXPECT_EQ(floats(1), (std::vector<float>{3, 4}));
   EXPECT_EQ(floats(2), (std::vector<float>{0, 3, 1, 4, 2, 5}));

@@ -34,6 +34,9 @@ struct ZipInput {
   std::string content;
   bool deflate = false;
   std::string behind = {};  // stands between this member and the next
+  // Not empty: stored as a deflated stream instead of the content, which is said to have `declared` bytes.
+  std::string stream = {};
+  uint64_t declared = 0;
 };
 
 inline std::string deflated(const std::string& text) {
@@ -49,14 +52,15 @@ inline ZipParts build_zip(const std::vector<ZipInput>& inputs, const ZipStyle& s
   std::string directory;
   std::vector<size_t> in_directory;
   for (const ZipInput& input : inputs) {
-    const std::string stored = input.deflate ? deflated(input.content) : input.content;
+    const bool crafted = !input.stream.empty();
+    const std::string stored = crafted ? input.stream : input.deflate ? deflated(input.content) : input.content;
     ZipMember member;
     member.name = input.name;
     member.header_offset = parts.bytes.size();
-    member.size = input.content.size();
+    member.size = crafted ? input.declared : input.content.size();
     member.stored_size = stored.size();
     member.crc32 = crc32_of(as_bytes(input.content));
-    member.deflated = input.deflate;
+    member.deflated = input.deflate || crafted;
     parts.local.push_back(parts.bytes.size());
     parts.bytes += zip_local_header(member, style);
     parts.data.push_back(parts.bytes.size());

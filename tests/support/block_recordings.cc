@@ -7,7 +7,9 @@
 #include <filesystem>
 #include <iostream>
 
-#include "ballast/archive/open.h"
+#include "ballast/formats/drivers.h"
+#include "tests/support/bytes_of.h"
+#include "tests/support/format_testing.h"
 #include "tests/support/test_files.h"
 
 namespace ballast::testing {
@@ -15,20 +17,14 @@ namespace ballast::testing {
 namespace {
 
 ByteVector recorded_bytes(const std::string& file, const std::string& tensor) {
-  const auto archive = open_archive(test_file_path("blocks/" + file + ".safetensors"));
-  const auto index = archive ? archive->find(tensor) : std::nullopt;
+  const Archive archive = open_or_die(kSafetensorsDriver, read_test_data("blocks/" + file + ".safetensors"));
+  const auto index = archive.find(tensor);
   if (!index) {
     std::cerr << "no recording of " << tensor << " in " << file << std::endl;
     std::abort();
   }
-  const auto payload = archive->payload(*index);
+  const auto payload = archive.payload(*index);
   return {payload->bytes().begin(), payload->bytes().end()};
-}
-
-std::vector<float> as_floats(const ByteVector& bytes) {
-  std::vector<float> floats(bytes.size() / sizeof(float));
-  std::memcpy(floats.data(), bytes.data(), bytes.size());
-  return floats;
 }
 
 }  // namespace
@@ -44,10 +40,12 @@ std::vector<DType> recorded_block_types() {
 
 BlockRecording block_recording(DType dtype, const std::string& tensor) {
   const std::string file(dtype_name(dtype));
-  return {recorded_bytes(file, tensor + ".blocks"), as_floats(recorded_bytes(file, tensor + ".expected"))};
+  return {recorded_bytes(file, tensor + ".blocks"), values_of<float>(recorded_bytes(file, tensor + ".expected"))};
 }
 
-std::vector<float> block_source(const std::string& tensor) { return as_floats(recorded_bytes("sources", tensor)); }
+std::vector<float> block_source(const std::string& tensor) {
+  return values_of<float>(recorded_bytes("sources", tensor));
+}
 
 bool same_number(float a, float b) {
   if (std::isnan(a) || std::isnan(b)) return std::isnan(a) && std::isnan(b);

@@ -7,6 +7,7 @@
 
 #include "ballast/formats/archive.h"
 #include "ballast/formats/payload_order.h"
+#include "tests/support/bytes_of.h"
 #include "tests/support/test_files.h"
 
 namespace ballast::testing {
@@ -32,7 +33,7 @@ class MemoryArchive {
  public:
   template <typename T>
   MemoryArchive& add(const std::string& name, DType dtype, const Shape& shape, const std::vector<T>& values) {
-    return add_bytes(make_info(name, dtype, shape), std::as_bytes(std::span(values)));
+    return add_bytes(make_info(name, dtype, shape), bytes_of(values));
   }
 
   MemoryArchive& add_bytes(TensorInfo info, ByteSpan payload) {

@@ -11,7 +11,7 @@
 #include "ballast/tensor/elements.h"
 #include "ballast/tensor/statistics.h"
 #include "tests/support/block_recordings.h"
-#include "tests/tensor/bytes_of.h"
+#include "tests/support/bytes_of.h"
 
 namespace ballast {
 namespace {

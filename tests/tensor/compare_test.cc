@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "ballast/tensor/elements.h"
+#include "tests/support/bytes_of.h"
 
 namespace ballast {
 namespace {
@@ -17,7 +18,7 @@ const float kNan = std::nanf("");
 template <typename A, typename B>
 ElementDifference compare(DType dtype_a, const std::vector<A>& a, DType dtype_b, const std::vector<B>& b,
                           const Tolerance& tolerance = {}) {
-  return compare_elements(dtype_a, std::as_bytes(std::span(a)), dtype_b, std::as_bytes(std::span(b)), tolerance);
+  return compare_elements(dtype_a, bytes_of(a), dtype_b, bytes_of(b), tolerance);
 }
 
 ElementDifference compare_f32(const std::vector<float>& a, const std::vector<float>& b,

@@ -8,7 +8,7 @@
 
 #include "ballast/tensor/blocks.h"
 #include "ballast/tensor/element.h"
-#include "tests/tensor/bytes_of.h"
+#include "tests/support/bytes_of.h"
 
 namespace ballast {
 namespace {
@@ -84,8 +84,7 @@ TEST(Elements, ReadsFromTheMiddleOfAPayload) {
 
 TEST(Elements, ReadsUnalignedPayloads) {
   std::vector<std::byte> bytes(9);
-  const double value = 3.25;
-  std::memcpy(bytes.data() + 1, &value, 8);
+  store_le(bytes.data() + 1, std::bit_cast<uint64_t>(3.25));
   EXPECT_EQ(doubles_of(DType::kF64, ByteSpan(bytes).subspan(1)), (std::vector<double>{3.25}));
 }
 

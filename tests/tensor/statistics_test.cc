@@ -8,6 +8,7 @@
 #include <random>
 
 #include "ballast/tensor/cast.h"
+#include "tests/support/bytes_of.h"
 
 namespace ballast::testing {
 namespace {
@@ -17,7 +18,7 @@ constexpr float kQuietNan = std::numeric_limits<float>::quiet_NaN();
 
 template <typename T>
 Measured measure_values(DType dtype, const std::vector<T>& values) {
-  return measure(dtype, std::as_bytes(std::span(values)));
+  return measure(dtype, bytes_of(values));
 }
 
 std::vector<float> normal_values(size_t count, float mean, float deviation, unsigned seed = 1) {
@@ -77,10 +78,11 @@ TEST(Statistics, ASmallDeviationAroundALargeMeanIsNotLost) {
 
 TEST(Statistics, PartsMergeToTheWhole) {
   const auto values = normal_values(10'000, -3, 2);
+  const ByteVector payload = bytes_of(values);
   Measured merged;
   for (size_t begin = 0; begin < values.size(); begin += 1'111) {
     const size_t size = std::min<size_t>(1'111, values.size() - begin);
-    merged.merge(measure(DType::kF32, std::as_bytes(std::span(values).subspan(begin, size))));
+    merged.merge(measure(DType::kF32, ByteSpan(payload).subspan(begin * sizeof(float), size * sizeof(float))));
   }
   expect_moments(merged.statistics, values);
   const Measured whole = measure_values(DType::kF32, values);

@@ -308,7 +308,7 @@ Result<Archive> open_burnpack(const OpenRequest& request, Findings& findings) {
   note_generation(source, metadata, layout, metadata_end, findings);
 
   Description& description = metadata.description;
-  description.format = kBurnpackDriver.name;
+  description.format = kBurnpackReader.name;
   description.version = "1";
   description.producer = find_producer(description, layout);
   if (layout.unaligned) description.stored_form = kBurnUnaligned;
@@ -325,16 +325,21 @@ constexpr auto kTargetNames = [] {
 
 }  // namespace
 
-const FormatDriver kBurnpackDriver = {
+constexpr FormatReader kBurnpackReader = {
     .name = "burnpack",
     .summary = "Burn's own format, of Burn 0.19 to 0.23",
     .extensions = kBurnpackExtensions,
     .sniff = sniff_burnpack,
     .open = open_burnpack,
+};
+
+constexpr FormatWriter kBurnpackWriter = {
     .find_losses = find_burnpack_losses,
     .plan_write = plan_burnpack,
     .targets = kTargetNames,
     .can_tie = true,
 };
+
+const FormatDriver kBurnpackDriver = {kBurnpackReader, kBurnpackWriter};
 
 }  // namespace ballast

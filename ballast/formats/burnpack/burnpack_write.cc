@@ -20,11 +20,11 @@ namespace {
 class Speller {
  public:
   Speller(const Description& description, const WriteOptions& options)
-      : from_burn_(description.format == kBurnpackDriver.name),
+      : from_burn_(description.format == kBurnpackReader.name),
         keeps_forms_(options.keep_form && from_burn_),
         any_generation_(options.target.empty()) {
-    const auto* found = std::ranges::find(kBurnTargets, options.target, &BurnTarget::name);
-    target_ = found == kBurnTargets.end() ? &kBurnTargets.back() : found;
+    const auto found = std::ranges::find(kBurnTargets, options.target, &BurnTarget::name);
+    target_ = found == kBurnTargets.end() ? &kBurnTargets.back() : &*found;
     unaligned_ = keeps_forms_ && any_generation_ && description.stored_form == kBurnUnaligned;
   }
 
@@ -269,7 +269,7 @@ class BurnpackWrite final : public PlannedWrite {
 
 std::vector<Loss> find_burnpack_losses(const Description& description, const WriteOptions& options) {
   const Speller speller(description, options);
-  const std::string format = fmt::format("{} ({})", kBurnpackDriver.name, speller.target().name);
+  const std::string format = fmt::format("{} ({})", kBurnpackReader.name, speller.target().name);
   std::vector<Loss> losses;
   for (const TensorInfo& tensor : description.tensors) {
     if (has_word(speller, tensor)) continue;

@@ -48,13 +48,13 @@ Result<Archive> open_gguf(const OpenRequest& request, Findings& findings) {
 }  // namespace
 
 std::optional<DType> gguf_dtype(uint32_t type) {
-  const auto* found = std::ranges::find(kGgufTypes, type, &GgufType::number);
+  const auto found = std::ranges::find(kGgufTypes, type, &GgufType::number);
   if (found == kGgufTypes.end()) return std::nullopt;
   return found->dtype;
 }
 
 std::optional<uint32_t> gguf_type(DType dtype) {
-  const auto* found = std::ranges::find(kGgufTypes, dtype, &GgufType::dtype);
+  const auto found = std::ranges::find(kGgufTypes, dtype, &GgufType::dtype);
   if (found == kGgufTypes.end()) return std::nullopt;
   return found->number;
 }
@@ -63,16 +63,21 @@ bool is_gguf_alignment(uint64_t alignment) {
   return alignment != 0 && (alignment % 8 == 0 || std::has_single_bit(alignment));
 }
 
-const FormatDriver kGgufDriver = {
+constexpr FormatReader kGgufReader = {
     .name = "gguf",
     .summary = "GGUF of llama.cpp and ggml: one file, or parts",
     .extensions = kGgufExtensions,
     .sniff = sniff_gguf,
     .open = open_gguf,
+};
+
+constexpr FormatWriter kGgufWriter = {
     .find_losses = find_gguf_losses,
     .plan_write = plan_gguf_write,
     .targets = kGgufTargets,
     .can_shard = true,
 };
+
+const FormatDriver kGgufDriver = {kGgufReader, kGgufWriter};
 
 }  // namespace ballast

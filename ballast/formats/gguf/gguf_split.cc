@@ -122,7 +122,7 @@ class PartSet {
   // How the set was packed is no content: neither the keys that say so nor the padding of its parts.
   void merge_metadata(const std::string& where, uint64_t number, GgufFile& file) {
     if (description_.format.empty()) {
-      description_.format = kGgufDriver.name;
+      description_.format = kGgufReader.name;
       description_.version = file.description.version;
       form_.order = file.form.order;
     }

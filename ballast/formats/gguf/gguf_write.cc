@@ -38,7 +38,7 @@ const MetaEntry* find_alignment(const Description& description) {
 
 GgufSpelling choose_spelling(const Description& description, const WriteOptions& options) {
   GgufSpelling spelling;
-  if (description.format == kGgufDriver.name && options.keep_form) {
+  if (description.format == kGgufReader.name && options.keep_form) {
     spelling.form = GgufForm::from_text(description.stored_form);
     if (description.version == "2") spelling.version = 2;
   }
@@ -294,7 +294,8 @@ Result<std::unique_ptr<PlannedWrite>> plan_parts(const WriteRequest& request, st
       const auto bond = unknown_bond(split.number == 0);
       metadata.insert(metadata.begin(), bond.begin(), bond.end());
     }
-    BALLAST_TRY(GgufPart part, plan_part(request.description, std::move(members[split.number]), metadata, spelling));
+    BALLAST_TRY(GgufPart part, plan_part(request.description, std::move(members[static_cast<size_t>(split.number)]),
+                                         metadata, spelling));
     parts.push_back(std::move(part));
     names.push_back(gguf_part_name(request.file_name, split));
     // The rest stands in the first part alone, the alignment too.
@@ -311,7 +312,7 @@ std::vector<Loss> find_gguf_losses(const Description& description, const WriteOp
   std::vector<Loss> losses;
   for (const TensorInfo& tensor : description.tensors) {
     if (!has_gguf_type(tensor.dtype)) {
-      losses.push_back(unsupported_dtype_loss(tensor, kGgufDriver.name, has_gguf_type));
+      losses.push_back(unsupported_dtype_loss(tensor, kGgufReader.name, has_gguf_type));
     }
     if (tensor.name.size() > kGgufMaxName) {
       Loss& loss = losses.emplace_back();

@@ -123,17 +123,22 @@ constexpr std::string_view kGptrsCheckpointExtensions[] = {".gptrs", ".bin"};
 
 }  // namespace
 
-const FormatDriver kGptrsCheckpointDriver = {
+constexpr FormatReader kGptrsCheckpointReader = {
     .name = kGptrsCheckpoint.format,
     .summary = "gpt.rs checkpoint (GPTRSCHK): a model's config and its tensors",
     .extensions = kGptrsCheckpointExtensions,
     .sniff = sniff_gptrs_checkpoint,
     .open = open_gptrs_checkpoint,
+};
+
+constexpr FormatWriter kGptrsCheckpointWriter = {
     .find_losses = find_gptrs_checkpoint_losses,
     .plan_write = plan_gptrs_checkpoint,
     .config_schema = kSchema,
     .can_allow_half = true,
     .can_tie = true,
 };
+
+const FormatDriver kGptrsCheckpointDriver = {kGptrsCheckpointReader, kGptrsCheckpointWriter};
 
 }  // namespace ballast

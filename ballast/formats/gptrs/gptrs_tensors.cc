@@ -87,16 +87,21 @@ constexpr std::string_view kGptrsTensorsExtensions[] = {".gptrsten", ".gten"};
 
 }  // namespace
 
-const FormatDriver kGptrsTensorsDriver = {
+constexpr FormatReader kGptrsTensorsReader = {
     .name = kGptrsTensors.format,
     .summary = "gpt.rs tensor archive (GPTRSTEN): named tensors, such as inputs, logits and traces",
     .extensions = kGptrsTensorsExtensions,
     .sniff = sniff_gptrs_tensors,
     .open = open_gptrs_tensors,
+};
+
+constexpr FormatWriter kGptrsTensorsWriter = {
     .find_losses = find_gptrs_tensors_losses,
     .plan_write = plan_gptrs_tensors,
     .can_allow_half = true,
     .can_tie = true,
 };
+
+const FormatDriver kGptrsTensorsDriver = {kGptrsTensorsReader, kGptrsTensorsWriter};
 
 }  // namespace ballast

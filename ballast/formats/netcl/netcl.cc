@@ -158,7 +158,7 @@ Result<Archive> open_netcl(const OpenRequest& request, Findings& findings) {
   const std::string where = fmt::format("{}: {}", request.source->name(), kNetclMetaName);
   BALLAST_TRY(const NetclModel model, check_netcl_model(metadata.text, where, contents.tensors, findings));
   Description description;
-  description.format = kNetclDriver.name;
+  description.format = kNetclReader.name;
   description.version = model.version;
   description.producer = netcl_producer(model);
   description.config = ModelConfig{std::string(kNetclSchema), std::move(metadata.text)};
@@ -172,7 +172,7 @@ Result<Archive> open_netcl(const OpenRequest& request, Findings& findings) {
 
 std::vector<Loss> find_netcl_losses(const Description& description, const WriteOptions&) {
   std::vector<Loss> losses;
-  find_npz_losses(description, kNetclDriver.name, losses);
+  find_npz_losses(description, kNetclReader.name, losses);
   return losses;
 }
 
@@ -196,8 +196,8 @@ Result<NpzExtraMember> meta_member(const std::string& text, const NetclForm& for
 
 Result<std::unique_ptr<PlannedWrite>> plan_netcl(const WriteRequest& request) {
   const Description& description = request.description;
-  const bool same_format = description.format == kNetclDriver.name;
-  BALLAST_TRY(std::string text, netcl_config_text(description, kNetclDriver.name));
+  const bool same_format = description.format == kNetclReader.name;
+  BALLAST_TRY(std::string text, netcl_config_text(description, kNetclReader.name));
   if (!same_format) {
     BALLAST_TRY(text, netcl_config_as_version_2(text, description.tensors));
   }
@@ -237,15 +237,20 @@ Result<std::string> netcl_config_text(const Description& description, std::strin
   return config->text;
 }
 
-const FormatDriver kNetclDriver = {
+constexpr FormatReader kNetclReader = {
     .name = "netcl",
     .summary = "netcl model file, version 2: one NPZ with its layers as JSON",
     .extensions = kNetclExtensions,
     .sniff = sniff_netcl,
     .open = open_netcl,
+};
+
+constexpr FormatWriter kNetclWriter = {
     .find_losses = find_netcl_losses,
     .plan_write = plan_netcl,
     .config_schema = kNetclSchema,
 };
+
+const FormatDriver kNetclDriver = {kNetclReader, kNetclWriter};
 
 }  // namespace ballast

@@ -102,10 +102,10 @@ Result<Pair> read_pair(const OpenRequest& request, std::string_view json, Findin
   return Pair{std::move(contents), {request.source, std::move(npz)}};
 }
 
-Archive make_archive(Pair pair, const FormatDriver& driver, std::string version, std::string producer,
+Archive make_archive(Pair pair, const FormatReader& reader, std::string version, std::string producer,
                      ModelConfig config) {
   Description description;
-  description.format = driver.name;
+  description.format = reader.name;
   description.version = std::move(version);
   description.producer = std::move(producer);
   description.config = std::move(config);
@@ -122,7 +122,7 @@ Result<Archive> open_legacy(const OpenRequest& request, Findings& findings) {
   BALLAST_TRY([[maybe_unused]] const NetclModel sound, parse_netcl_config(text, request.source->name()));
   BALLAST_TRY(Pair pair, read_pair(request, text, findings));
   BALLAST_TRY(const NetclModel model, check_netcl_model(text, request.source->name(), pair.contents.tensors, findings));
-  return make_archive(std::move(pair), kNetclLegacyDriver, model.version, netcl_producer(model),
+  return make_archive(std::move(pair), kNetclLegacyReader, model.version, netcl_producer(model),
                       {std::string(kNetclSchema), std::string(text)});
 }
 
@@ -155,7 +155,7 @@ Result<Archive> open_checkpoint(const OpenRequest& request, Findings& findings) 
   const std::string_view text = as_text(bytes.bytes());
   BALLAST_CHECK(check_checkpoint_json(text, request.source->name(), findings));
   BALLAST_TRY(Pair pair, read_pair(request, text, findings));
-  return make_archive(std::move(pair), kNetclCheckpointDriver, "1", "netcl",
+  return make_archive(std::move(pair), kNetclCheckpointReader, "1", "netcl",
                       {std::string(kNetclCheckpointSchema), std::string(text)});
 }
 
@@ -163,13 +163,13 @@ Result<Archive> open_checkpoint(const OpenRequest& request, Findings& findings) 
 
 std::vector<Loss> find_legacy_losses(const Description& description, const WriteOptions&) {
   std::vector<Loss> losses;
-  find_npz_losses(description, kNetclLegacyDriver.name, losses);
+  find_npz_losses(description, kNetclLegacyReader.name, losses);
   return losses;
 }
 
 std::vector<Loss> find_checkpoint_losses(const Description& description, const WriteOptions&) {
   std::vector<Loss> losses;
-  find_npz_losses(description, kNetclCheckpointDriver.name, losses);
+  find_npz_losses(description, kNetclCheckpointReader.name, losses);
   return losses;
 }
 
@@ -191,15 +191,15 @@ class PairWrite final : public PlannedWrite {
   std::vector<PlannedFile> files_;
 };
 
-Result<std::unique_ptr<PlannedWrite>> plan_pair(const WriteRequest& request, const FormatDriver& driver,
+Result<std::unique_ptr<PlannedWrite>> plan_pair(const WriteRequest& request, const FormatReader& reader,
                                                 std::string json) {
   const Description& description = request.description;
   const std::string stem = stem_of(request.file_name);
   if (stem.empty()) {
     return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("{} is a pair of files, which need a name to share", driver.name));
+                      fmt::format("{} is a pair of files, which need a name to share", reader.name));
   }
-  const bool keep_forms = request.options.keep_form && description.format == driver.name;
+  const bool keep_forms = request.options.keep_form && description.format == reader.name;
   const NpzForm form = keep_forms ? netcl_form_from_text(description.stored_form) : NpzForm{.numpy = true};
   std::vector<NpzExtraMember> extras;
   if (description.origin) extras.push_back(npz_text_member(kOriginKey, *description.origin));
@@ -210,11 +210,11 @@ Result<std::unique_ptr<PlannedWrite>> plan_pair(const WriteRequest& request, con
 }
 
 Result<std::unique_ptr<PlannedWrite>> plan_legacy(const WriteRequest& request) {
-  BALLAST_TRY(std::string text, netcl_config_text(request.description, kNetclLegacyDriver.name));
-  if (request.description.format != kNetclLegacyDriver.name) {
+  BALLAST_TRY(std::string text, netcl_config_text(request.description, kNetclLegacyReader.name));
+  if (request.description.format != kNetclLegacyReader.name) {
     BALLAST_TRY(text, netcl_config_as_version_1(text));
   }
-  return plan_pair(request, kNetclLegacyDriver, std::move(text));
+  return plan_pair(request, kNetclLegacyReader, std::move(text));
 }
 
 Result<std::unique_ptr<PlannedWrite>> plan_checkpoint(const WriteRequest& request) {
@@ -225,31 +225,41 @@ Result<std::unique_ptr<PlannedWrite>> plan_checkpoint(const WriteRequest& reques
   if (const auto sound = check_checkpoint_json(text, "the checkpoint's state", findings); !sound) {
     return make_error(ErrorCode::kInvalidArgument, sound.error().message);
   }
-  return plan_pair(request, kNetclCheckpointDriver, std::move(text));
+  return plan_pair(request, kNetclCheckpointReader, std::move(text));
 }
 
 }  // namespace
 
-const FormatDriver kNetclLegacyDriver = {
+constexpr FormatReader kNetclLegacyReader = {
     .name = "netcl-legacy",
     .summary = "netcl model, version 1: a pair of .npz and .json",
     .extensions = {},
     .sniff = sniff_legacy,
     .open = open_legacy,
+};
+
+constexpr FormatWriter kNetclLegacyWriter = {
     .find_losses = find_legacy_losses,
     .plan_write = plan_legacy,
     .config_schema = kNetclSchema,
 };
 
-const FormatDriver kNetclCheckpointDriver = {
+const FormatDriver kNetclLegacyDriver = {kNetclLegacyReader, kNetclLegacyWriter};
+
+constexpr FormatReader kNetclCheckpointReader = {
     .name = "netcl-checkpoint",
     .summary = "netcl training checkpoint: a pair of .npz and .json",
     .extensions = {},
     .sniff = sniff_checkpoint,
     .open = open_checkpoint,
+};
+
+constexpr FormatWriter kNetclCheckpointWriter = {
     .find_losses = find_checkpoint_losses,
     .plan_write = plan_checkpoint,
     .config_schema = kNetclCheckpointSchema,
 };
+
+const FormatDriver kNetclCheckpointDriver = {kNetclCheckpointReader, kNetclCheckpointWriter};
 
 }  // namespace ballast

@@ -28,7 +28,7 @@ Result<Archive> open_npy(const OpenRequest& request, Findings& findings) {
   TensorInfo tensor = npy_tensor(std::string(kOnlyName), *header);
   if (!header->is_canonical) tensor.set_stored_form(header->spelling);
   Description description;
-  description.format = kNpyDriver.name;
+  description.format = kNpyReader.name;
   description.version = header->version;
   description.tensors.push_back(std::move(tensor));
   const StoredExtent extent{.offset = header->length,
@@ -58,7 +58,7 @@ std::vector<Loss> find_npy_losses(const Description& description, const WriteOpt
   if (tensor.requires_grad.value_or(false)) add_loss(losses, tensor.name, "npy does not store requires_grad");
   if (!description.metadata.empty()) add_loss(losses, "", "npy stores no metadata");
   if (description.config) add_loss(losses, "", "npy stores no model config");
-  find_npy_type_losses(description, kNpyDriver.name, losses);
+  find_npy_type_losses(description, kNpyReader.name, losses);
   return losses;
 }
 
@@ -84,7 +84,7 @@ Result<std::unique_ptr<PlannedWrite>> plan_npy(const WriteRequest& request) {
     return make_error(ErrorCode::kInvalidArgument,
                       fmt::format("npy holds exactly one array, and there are {} tensors", tensors.size()));
   }
-  const bool keep_form = request.options.keep_form && request.description.format == kNpyDriver.name;
+  const bool keep_form = request.options.keep_form && request.description.format == kNpyReader.name;
   BALLAST_TRY(NpyLayout layout, npy_layout(tensors.front(), keep_form ? tensors.front().stored_form() : std::string()));
   return std::unique_ptr<PlannedWrite>(std::make_unique<NpyWrite>(std::move(layout), tensors.front().byte_size));
 }
@@ -93,15 +93,20 @@ constexpr std::string_view kNpyExtensions[] = {".npy"};
 
 }  // namespace
 
-const FormatDriver kNpyDriver = {
+constexpr FormatReader kNpyReader = {
     .name = "npy",
     .summary = "One NumPy array (numpy.save)",
     .extensions = kNpyExtensions,
     .sniff = sniff_npy,
     .open = open_npy,
+};
+
+constexpr FormatWriter kNpyWriter = {
     .find_losses = find_npy_losses,
     .plan_write = plan_npy,
     .stores_origin = false,
 };
+
+const FormatDriver kNpyDriver = {kNpyReader, kNpyWriter};
 
 }  // namespace ballast

@@ -27,7 +27,7 @@ SniffMatch sniff_npz(const SniffInput& input) {
 Result<Archive> open_npz(const OpenRequest& request, Findings& findings) {
   BALLAST_TRY(NpzContents contents, read_npz(request.source, findings));
   Description description;
-  description.format = kNpzDriver.name;
+  description.format = kNpzReader.name;
   description.version = std::move(contents.npy_version);
   description.stored_form = contents.form.to_text();
   if (contents.form.numpy) description.producer = "NumPy";
@@ -38,7 +38,7 @@ Result<Archive> open_npz(const OpenRequest& request, Findings& findings) {
 
 std::vector<Loss> find_all_npz_losses(const Description& description, const WriteOptions&) {
   std::vector<Loss> losses;
-  find_npz_losses(description, kNpzDriver.name, losses);
+  find_npz_losses(description, kNpzReader.name, losses);
   return losses;
 }
 
@@ -57,7 +57,7 @@ Result<NpzForm> choose_form(const Description& description, const WriteOptions& 
 
 Result<std::unique_ptr<PlannedWrite>> plan_npz(const WriteRequest& request) {
   const Description& description = request.description;
-  const bool keep_forms = request.options.keep_form && description.format == kNpzDriver.name;
+  const bool keep_forms = request.options.keep_form && description.format == kNpzReader.name;
   BALLAST_TRY(const NpzForm form, choose_form(description, request.options, keep_forms));
   std::vector<NpzExtraMember> extras;
   if (description.origin) extras.push_back(npz_text_member(kOriginKey, *description.origin));
@@ -70,16 +70,21 @@ constexpr std::string_view kTargets[] = {kTargetAligned, kTargetNumpy};
 
 }  // namespace
 
-const FormatDriver kNpzDriver = {
+constexpr FormatReader kNpzReader = {
     .name = "npz",
     .summary = "NumPy arrays in a zip file (numpy.savez)",
     .extensions = kNpzExtensions,
     .sniff = sniff_npz,
     .open = open_npz,
+};
+
+constexpr FormatWriter kNpzWriter = {
     .find_losses = find_all_npz_losses,
     .plan_write = plan_npz,
     .targets = kTargets,
     .can_compress = true,
 };
+
+const FormatDriver kNpzDriver = {kNpzReader, kNpzWriter};
 
 }  // namespace ballast

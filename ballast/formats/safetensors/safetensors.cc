@@ -51,13 +51,13 @@ constexpr std::array kSafetensorsTypes = {
 };
 
 const SafetensorsType* find_type(std::string_view name) {
-  const auto* found = std::ranges::find(kSafetensorsTypes, name, &SafetensorsType::name);
-  return found == kSafetensorsTypes.end() ? nullptr : found;
+  const auto found = std::ranges::find(kSafetensorsTypes, name, &SafetensorsType::name);
+  return found == kSafetensorsTypes.end() ? nullptr : &*found;
 }
 
 const SafetensorsType* find_type(DType dtype) {
-  const auto* found = std::ranges::find(kSafetensorsTypes, dtype, &SafetensorsType::dtype);
-  return found == kSafetensorsTypes.end() ? nullptr : found;
+  const auto found = std::ranges::find(kSafetensorsTypes, dtype, &SafetensorsType::dtype);
+  return found == kSafetensorsTypes.end() ? nullptr : &*found;
 }
 
 // ---------------------------------------------------------------- reading
@@ -354,7 +354,7 @@ Result<SafetensorsFile> parse_safetensors(const ByteSource& source, Findings& fi
   BALLAST_CHECK(check_coverage(source, tensors, entries, data_start, findings));
   BALLAST_CHECK(check_duplicate_names(source, tensors, entries, findings));
 
-  file.description.format = kSafetensorsDriver.name;
+  file.description.format = kSafetensorsReader.name;
   file.description.version = "1";
   file.extents.resize(entries.size());
   for (size_t i = 0; i < entries.size(); ++i) {
@@ -391,7 +391,7 @@ std::vector<Loss> find_safetensors_losses(const Description& description, const 
   std::vector<Loss> losses;
   for (const TensorInfo& tensor : description.tensors) {
     if (find_type(tensor.dtype) != nullptr) continue;
-    losses.push_back(unsupported_dtype_loss(tensor, kSafetensorsDriver.name,
+    losses.push_back(unsupported_dtype_loss(tensor, kSafetensorsReader.name,
                                             [](DType dtype) { return find_type(dtype) != nullptr; }));
   }
   return losses;
@@ -412,7 +412,7 @@ void append_metadata(std::string& json, const Description& description) {
   }
   if (description.origin) append(kOriginKey, *description.origin);
   const bool keeps_empty =
-      description.format == kSafetensorsDriver.name && description.stored_form == kEmptyMetadataForm;
+      description.format == kSafetensorsReader.name && description.stored_form == kEmptyMetadataForm;
   if (fields.empty() && !keeps_empty) return;
   append_json_string(json, kMetadataKey);
   json += ":{" + fields + "}";
@@ -485,15 +485,31 @@ Result<SafetensorsLayout> plan_safetensors(const Description& description, std::
   return layout;
 }
 
-const FormatDriver kSafetensorsDriver = {
+constexpr FormatReader kSafetensorsReader = {
     .name = "safetensors",
     .summary = "Hugging Face safetensors: one file, or shards with an index",
     .extensions = kSafetensorsExtensions,
     .sniff = sniff_safetensors,
     .open = open_safetensors,
+    .can_be_shard = true,
+};
+
+constexpr FormatWriter kSafetensorsWriter = {
     .find_losses = find_safetensors_losses,
     .plan_write = plan_safetensors,
     .can_shard = true,
 };
+
+// The whole row knows shards of every format, if only to say which they are.
+constexpr FormatReader kReaderAmongAll = [] {
+  FormatReader reader = kSafetensorsReader;
+  reader.open = [](const OpenRequest& request, Findings& findings) {
+    OpenRequest among = request;
+    if (among.readers.empty()) among.readers = all_readers();
+    return open_safetensors(among, findings);
+  };
+  return reader;
+}();
+const FormatDriver kSafetensorsDriver = {kReaderAmongAll, kSafetensorsWriter};
 
 }  // namespace ballast

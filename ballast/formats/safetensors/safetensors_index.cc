@@ -87,7 +87,7 @@ class ShardSet {
  public:
   ShardSet(const OpenRequest& request, const ShardIndex& index, Findings& findings)
       : request_(request), index_(index), findings_(findings) {
-    description_.format = kSafetensorsDriver.name;
+    description_.format = kSafetensorsReader.name;
     description_.version = "1";
     description_.metadata = index.metadata;
   }
@@ -130,8 +130,11 @@ class ShardSet {
   // Without siblings: an index among the shards leads nowhere.
   Result<Archive> open_shard(const std::string& shard, const std::shared_ptr<const ByteSource>& source) {
     const OpenRequest request{.source = source, .file_name = shard};
-    BALLAST_TRY(const FormatDriver* format, detect_format(request));
-    if (format != &kSafetensorsDriver && format != &kTorchDriver) {
+    static constexpr const FormatReader* kSafetensorsAlone[] = {&kSafetensorsReader};
+    const std::span<const FormatReader* const> readers =
+        request_.readers.empty() ? std::span(kSafetensorsAlone) : request_.readers;
+    BALLAST_TRY(const FormatReader* format, detect_reader(request, readers));
+    if (!format->can_be_shard) {
       return make_error(ErrorCode::kUnsupported,
                         fmt::format("{}: shard \"{}\" is {}; the shards of an index are safetensors or PyTorch files",
                                     index_name(), shard, format->name));

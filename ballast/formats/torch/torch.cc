@@ -64,15 +64,15 @@ constexpr std::string_view kTorchExtensions[] = {".pt", ".pth", ".ckpt", ".bin"}
 
 }  // namespace
 
-const FormatDriver kTorchDriver = {
+constexpr FormatReader kTorchReader = {
     .name = "torch",
     .summary = "PyTorch checkpoints (torch.save), read without running anything",
     .extensions = kTorchExtensions,
     .sniff = sniff_torch,
     .open = open_torch,
-    .find_losses = nullptr,
-    .plan_write = nullptr,
-    .stores_origin = false,
+    .can_be_shard = true,
 };
+
+const FormatDriver kTorchDriver = {kTorchReader, {.stores_origin = false}};
 
 }  // namespace ballast

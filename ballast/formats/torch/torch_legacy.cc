@@ -131,7 +131,7 @@ class TorchLegacyReader {
 Result<Archive> open_torch_legacy(const OpenRequest& request, Findings& findings) {
   BALLAST_TRY(TorchObject object, TorchLegacyReader(*request.source, findings).read());
   Description description;
-  description.format = kTorchDriver.name;
+  description.format = kTorchReader.name;
   description.version = fmt::format("legacy {}", kLegacyVersion);
   description.producer = "PyTorch";
   description.metadata = std::move(object.metadata);
