@@ -23,6 +23,10 @@ set(BALLAST_USES_training fmt::fmt Threads::Threads ballast_toml11)
 set(BALLAST_USES_runtime fmt::fmt Threads::Threads)
 set(BALLAST_USES_serve fmt::fmt Threads::Threads)
 
+if(CMAKE_SIZEOF_VOID_P EQUAL 4)
+  add_compile_definitions(_FILE_OFFSET_BITS=64)  # files may be larger than addresses
+endif()
+
 include(BallastVersion)
 
 set(objects ${BALLAST_BLAKE3_OBJECTS})
