@@ -18,7 +18,7 @@ DESTDIR ?=
 configured = CMAKE_GENERATOR="$${CMAKE_GENERATOR:-$$(command -v ninja > /dev/null && echo Ninja || echo Unix Makefiles)}" \
 	cmake --log-level=WARNING
 
-.PHONY: build demo demo-chat test test-asan test-cuda test-faults test-tsan bench bench-storage bench-peers bench-batching bench-serve bench-structured bench-cuda bench-python test-python test-wheel wheels interop interop-torch page test-page test-serve test-serve-asan test-serve-tsan test-platforms fuzz-serve format lint clean install bootstrap configure
+.PHONY: build demo demo-chat test test-asan test-bare test-cuda test-faults test-tsan bench bench-storage bench-peers bench-batching bench-serve bench-structured bench-cuda bench-python test-python test-wheel wheels interop interop-torch page test-page test-serve test-serve-asan test-serve-tsan test-platforms fuzz-serve format lint clean install bootstrap configure
 
 build: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_static ballast_shared ballast_c
@@ -84,6 +84,12 @@ test-cuda:
 	$(MAKE) configure CUDA=ON
 	cmake --build build -j $(JOBS) --target ballast ballast_fake_cuda $(addprefix test_,cuda backends device engine models runtime)
 	tests/cuda/run_tests build/bin $(cuda_suites)
+
+# The portable core on Cortex-M4 and M7 under QEMU, with budgets of code size (docs/embedding.md). bare_options="--board
+# cortex-m7" runs one of them.
+test-bare: build
+	scripts/bootstrap --bare
+	tests/bare/run_tests build/bin/ballast --jobs $(JOBS) $(bare_options)
 
 bench: bench-storage
 

@@ -17,22 +17,22 @@ bool ends_rescue(ErrorCode code) { return is_about_the_machine(code) && code != 
 }  // namespace
 
 Status Findings::error(std::string code, uint64_t offset, std::string tensor, std::string message, ErrorCode as) {
-  const bool records = rescues_ ? !ends_rescue(as) : collects_ && !is_about_the_machine(as);
+  const bool records = rescues() ? !ends_rescue(as) : collects() && !is_about_the_machine(as);
   if (!records) return make_error(as, std::move(message));
   if (as == ErrorCode::kIo) code = kReadError;
-  if (rescues_ && !tensor.empty()) damaged_.push_back(tensor);
+  if (rescues() && !tensor.empty()) damaged_.push_back(tensor);
   add({Severity::kError, std::move(code), offset, std::move(tensor), std::move(message)});
   return {};
 }
 
 Status Findings::layout_error(std::string code, uint64_t offset, std::string tensor, std::string message) {
-  if (!collects_) return make_error(ErrorCode::kCorrupt, std::move(message));
+  if (!collects()) return make_error(ErrorCode::kCorrupt, std::move(message));
   add({Severity::kError, std::move(code), offset, std::move(tensor), std::move(message)});
   return {};
 }
 
 Status Findings::broken_off(uint64_t offset, Error why) {
-  if (!rescues_ || ends_rescue(why.code)) return why;
+  if (!rescues() || ends_rescue(why.code)) return why;
   broken_off_ = true;
   add({Severity::kError, why.code == ErrorCode::kIo ? kReadError : "unreadable", offset, "", std::move(why.message)});
   return {};

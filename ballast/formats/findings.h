@@ -43,8 +43,8 @@ class Findings {
   static Findings collect_all() { return Findings(true, false); }
   static Findings rescue() { return Findings(true, true); }
 
-  bool collects() const { return collects_; }
-  bool rescues() const { return rescues_; }
+  bool collects() const { return kMayCollect && collects_; }
+  bool rescues() const { return kMayCollect && rescues_; }
 
   // `as`: the code the error has when opening (kUnsupported for sound files of a kind that is not handled).
   Status error(std::string code, uint64_t offset, std::string tensor, std::string message,
@@ -57,11 +57,11 @@ class Findings {
   // `message` is a callable so that opening never formats texts nobody reads.
   template <typename MakeMessage>
   void warning(const char* code, uint64_t offset, const std::string& tensor, MakeMessage&& message) {
-    if (collects_) add({Severity::kWarning, code, offset, tensor, message()});
+    if (collects()) add({Severity::kWarning, code, offset, tensor, message()});
   }
   template <typename MakeMessage>
   void note(const char* code, uint64_t offset, const std::string& tensor, MakeMessage&& message) {
-    if (collects_) add({Severity::kNote, code, offset, tensor, message()});
+    if (collects()) add({Severity::kNote, code, offset, tensor, message()});
   }
 
   const std::vector<Finding>& items() const { return items_; }
@@ -75,6 +75,12 @@ class Findings {
   const std::vector<std::string>& damaged() const { return damaged_; }
 
  private:
+  // A program on a board opens and does not verify (bindings/core): texts that opening drops are not compiled into it.
+#ifdef BALLAST_OPENS_ONLY
+  static constexpr bool kMayCollect = false;
+#else
+  static constexpr bool kMayCollect = true;
+#endif
   Findings(bool collects, bool rescues) : collects_(collects), rescues_(rescues) {}
   // A hostile file must not fill memory with complaints about itself.
   static constexpr size_t kMaxFindings = 10'000;
