@@ -276,7 +276,7 @@ Status Tokenizer::Stages::encode_segment(std::string_view text, bool first, Byte
     std::vector<std::string_view> pieces;
     pieces.reserve(list.pieces().size());
     for (const auto& piece : list.pieces()) pieces.push_back(piece.text);
-    bytes->encode_pieces(pieces, cache, out);
+    bytes->encode_pieces(pieces, {}, cache, out);
     return {};
   }
   for (const auto& piece : list.pieces()) {
@@ -303,7 +303,7 @@ void Tokenizer::Stages::encode_cut(std::string_view text, BytePairEncoder::Cache
       pieces[count++] = text.substr(at, end - at);
       at = end;
     }
-    encoder.encode_pieces(std::span(pieces).first(count), cache, out);
+    encoder.encode_pieces(std::span(pieces).first(count), text, cache, out);
   }
 }
 

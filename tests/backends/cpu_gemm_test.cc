@@ -190,17 +190,43 @@ TEST(CpuGemm, GivesTheSameBitsOnEveryLevelThatFusesMultiplyAndAdd) {
 
 TEST(CpuGemm, PassesInfinityAndNanOfHalfPrecisionOn) {
   for (const DType dtype : {DType::kF16, DType::kBF16}) {
-    GemmOperands operands({.m = 1, .n = 3, .k = 1, .dtype = dtype});
-    operands.a = {1};
-    operands.w = TestWeight({INFINITY, -INFINITY, NAN}, dtype);
-    for_each_level([&](const KernelTable<float>& kernels) {
-      ThreadPool pool(1);
-      const auto c = operands.compute(kernels, pool);
-      EXPECT_EQ(c[0], INFINITY);
-      EXPECT_EQ(c[1], -INFINITY);
-      EXPECT_TRUE(std::isnan(c[2]));
-    });
+    for (const size_t k : {1, 64}) {  // also where whole lines of a weight are turned at once
+      GemmOperands operands({.m = 1, .n = 3 * k, .k = k, .layout = WeightLayout::kOutIn, .dtype = dtype});
+      operands.a.assign(k, 1);
+      std::vector<float> values;
+      for (const float value : {INFINITY, -INFINITY, NAN}) values.insert(values.end(), k * k, value);
+      operands.w = TestWeight(values, dtype);
+      for_each_level([&](const KernelTable<float>& kernels) {
+        ThreadPool pool(1);
+        const auto c = operands.compute(kernels, pool);
+        for (size_t i = 0; i < k; ++i) {
+          EXPECT_EQ(c[i], INFINITY);
+          EXPECT_EQ(c[k + i], -INFINITY);
+          EXPECT_TRUE(std::isnan(c[2 * k + i]));
+        }
+      });
+    }
   }
+}
+
+// A single row turns weights in a way of its own.
+TEST(CpuGemm, GivesOneRowTheSameBitsForEveryFiniteNumberOfHalfPrecision) {
+  constexpr size_t kOutputs = 64, kTerms = 1024;
+  std::vector<float> values;
+  for (uint32_t bits = 0; values.size() < kOutputs * kTerms; bits = (bits + 1) % 65536) {
+    const float value = F16::decode(static_cast<uint16_t>(bits));
+    if (std::isfinite(value)) values.push_back(value);
+  }
+  GemmOperands two({.m = 2, .n = kOutputs, .k = kTerms, .layout = WeightLayout::kOutIn, .dtype = DType::kF16});
+  two.w = TestWeight(values, DType::kF16);
+  GemmOperands one = two;
+  one.p.m = 1;
+  for_each_level([&](const KernelTable<float>& kernels) {
+    ThreadPool pool(1);
+    auto first = two.compute(kernels, pool);
+    first.resize(kOutputs);
+    EXPECT_TRUE(same_bits(one.compute(kernels, pool), first));
+  });
 }
 
 TEST(CpuBatchedMatmul, IsRightForOddShapes) {

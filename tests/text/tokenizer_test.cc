@@ -105,11 +105,52 @@ TEST(Gpt2Pieces, TakeBytesThatAreNoUtf8AsOtherCharacters) {
 }
 
 TEST(KnownPatterns, CutAsTheirExpressionsDo) {
-  const std::string_view parts[] = {
-      "a",      "Ab",      "1",   "23",  " ",      "  ",       "\t",         "\n",      "\r\n",        "'",
-      "'s",     "'LL",     "'Re", "'t",  "\u017F", "'\u017F",  "\u00e9",     "\u65e5",  "\u2167",      "\u00a0",
-      "\u3000", "e\u0301", "!",   "...", "\xff",   "\xe4\xbd", "\U0001F600", "_",       "\u0085",      "-",
-      "\u00b2", "\u00bd",  "\v",  "\f",  "\u2028", "\u180e",   "\u212a",     "'\u212a", "\xed\xa0\x80"};
+  const std::string_view parts[] = {"a",
+                                    "Ab",
+                                    "1",
+                                    "23",
+                                    " ",
+                                    "  ",
+                                    "\t",
+                                    "\n",
+                                    "\r\n",
+                                    "'",
+                                    "'s",
+                                    "'LL",
+                                    "'Re",
+                                    "'t",
+                                    "\u017F",
+                                    "'\u017F",
+                                    "\u00e9",
+                                    "\u65e5",
+                                    "\u2167",
+                                    "\u00a0",
+                                    "\u3000",
+                                    "e\u0301",
+                                    "!",
+                                    "...",
+                                    "\xff",
+                                    "\xe4\xbd",
+                                    "\U0001F600",
+                                    "_",
+                                    "\u0085",
+                                    "-",
+                                    "\u00b2",
+                                    "\u00bd",
+                                    "\v",
+                                    "\f",
+                                    "\u2028",
+                                    "\u180e",
+                                    "\u212a",
+                                    "'\u212a",
+                                    "\xed\xa0\x80",
+                                    "@",
+                                    "[",
+                                    "`",
+                                    "{",
+                                    "AZaz",
+                                    "abcdefg",
+                                    "ABCDEFGHIJKLMNOP"};
   std::mt19937 random(1);
   for (const std::string_view pattern : {kGpt2Words, kLlama3Words, kQwen2Words}) {
     const auto known = TextPattern::expression(std::string(pattern));
@@ -199,6 +240,29 @@ TEST(BytePairs, GiveTheSameForLongPiecesAsForShortOnes) {
   auto longer = encode(tokenizer, padding + text);
   longer.erase(longer.begin(), longer.begin() + 64);
   EXPECT_EQ(longer, expected);
+}
+
+// What is remembered of pieces, short ones, long ones and those too long for it, must not show.
+TEST(BytePairs, GiveRememberedPiecesTheTokensThatTheyHaveAlone) {
+  const Tokenizer tokenizer = tokenizer_of({{"a", "b"}, {"b", "a"}, {"ab", "ab"}, {" ", "c"}, {"abab", "a"}});
+  std::mt19937 random(1);
+  std::vector<std::string> words;
+  for (size_t i = 0; i < 400; ++i) {
+    std::string word = " ";
+    for (size_t size = i % 80 + 1; size > 0; --size) word += static_cast<char>('a' + random() % 3);
+    words.push_back(word);
+  }
+  for (const size_t count : {size_t{40}, size_t{4000}}) {  // with little memory and with much
+    std::string text;
+    std::vector<TokenId> expected;
+    for (size_t i = 0; i < count; ++i) {
+      const std::string& word = words[random() % words.size()];
+      text += word;
+      const auto ids = encode(tokenizer, word);
+      expected.insert(expected.end(), ids.begin(), ids.end());
+    }
+    ASSERT_EQ(encode(tokenizer, text), expected);
+  }
 }
 
 // A quadratic search would take minutes for any of these.

@@ -140,7 +140,10 @@ void stream_product_across(const GemmTile<float>& tile, size_t begin, size_t end
     float* c[kStreamRows];
     for (size_t row = 0; row < tile.m; ++row) c[row] = tile.c + row * tile.c_stride + j;
     size_t k = 0;
-    do {
+    if (tile.m == 1 && columns == kPanel) {
+      k = multiply_row_across(tile.a, moved(tile.w, (j - tile.begin) * tile.k), tile.k, c[0]);
+    }
+    for (bool begun = k != 0; !begun || k < tile.k; begun = true) {
       const size_t terms = smaller(kStreamTerms, tile.k - k);
       // After the last terms come the first of the next panel.
       const auto ahead =
@@ -154,10 +157,10 @@ void stream_product_across(const GemmTile<float>& tile, size_t begin, size_t end
                         .w = panel,
                         .c = c + row,
                         .columns = columns,
-                        .add = k != 0});
+                        .add = begun});
       }
       k += terms;
-    } while (k < tile.k);
+    }
     finish_tile(tile, 0, tile.m, j, columns);
   }
 }

@@ -73,6 +73,11 @@ constexpr size_t kTurnTerms = 16;
 void pack_panel_across(const WeightView& w, size_t stride, size_t terms, size_t columns, float* panel,
                        ptrdiff_t ahead = kTurnTerms);
 
+// c[j] = sum over k of a[k] * w[j][k], j < kPanel, for one row and the first terms of a weight [kPanel, terms], as
+// multiply_panel would give it: the weight is turned in registers and used there. Returns how many terms that were: all
+// that fill lines of the cache, or none, where the instruction set has too few registers for it.
+size_t multiply_row_across(const float* a, const WeightView& w, size_t terms, float* c);
+
 // What is done to a row of sums at the end: activation(c + bias) + residual, or activation(c + bias + residual).
 struct Ending {
   const float* bias = nullptr;

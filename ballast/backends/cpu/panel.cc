@@ -285,8 +285,64 @@ size_t pack_lines(const std::byte* w, size_t stride, size_t terms, float* panel,
   }
   return k;
 }
+
+// sum + factors[...] * w, term by term, for the terms that a word of each row stands for.
+HWY_INLINE Vector add_words(F32Weight, __m512i words, const float* factors, Vector sum) {
+  return hn::MulAdd(splat(factors[0]), Vector{_mm512_castsi512_ps(words)}, sum);
+}
+HWY_INLINE Vector add_words(Bf16Weight, __m512i words, const float* factors, Vector sum) {
+  const __m512i high = _mm512_and_si512(words, _mm512_set1_epi32(static_cast<int32_t>(0xFFFF0000)));
+  sum = hn::MulAdd(splat(factors[0]), Vector{_mm512_castsi512_ps(_mm512_slli_epi32(words, 16))}, sum);
+  return hn::MulAdd(splat(factors[1]), Vector{_mm512_castsi512_ps(high)}, sum);
+}
+HWY_INLINE Vector add_words(F16Weight, __m512i words, const float* factors, Vector sum) {
+  const __m256i low = _mm512_cvtepi32_epi16(words);
+  const __m256i high = _mm512_cvtepi32_epi16(_mm512_srli_epi32(words, 16));
+  sum = hn::MulAdd(splat(factors[0]), Vector{_mm512_cvtph_ps(low)}, sum);
+  return hn::MulAdd(splat(factors[1]), Vector{_mm512_cvtph_ps(high)}, sum);
+}
+
+// Of 16 rows, one after the other in memory. Half a panel, because a processor follows so many streams of memory better
+// than twice as many.
+template <class Weight>
+size_t multiply_row_lines(const float* a, const std::byte* w, size_t terms, float* c) {
+  constexpr size_t kTerms = kLineTerms<Weight>;
+  constexpr size_t kAhead = 4 * kCacheLine;
+  const size_t row_bytes = terms * Weight::kBytes;
+  Vector sum = zeros();
+  size_t k = 0;
+  for (; k + kTerms <= terms; k += kTerms) {
+    const std::byte* const at = w + k * Weight::kBytes;
+    // After the last lines of these rows come the first of the next 16.
+    const std::byte* const next = at + kAhead + (k * Weight::kBytes + kAhead < row_bytes ? 0 : 15 * row_bytes);
+    __m512i v[16];
+    BALLAST_UNROLL for (size_t row = 0; row < 16; ++row) {
+      __builtin_prefetch(next + row * row_bytes, 0, 2);
+      v[row] = _mm512_loadu_si512(at + row * row_bytes);
+    }
+    turn_words(v);
+    BALLAST_UNROLL for (size_t i = 0; i < 16; ++i) sum = add_words(Weight(), v[i], a + k + i * (kTerms / 16), sum);
+  }
+  if (k != 0) store(sum, c);
+  return k;
+}
+
+template <class Weight>
+size_t multiply_row_halves(const float* a, const std::byte* w, size_t terms, float* c) {
+  multiply_row_lines<Weight>(a, w, terms, c);
+  return multiply_row_lines<Weight>(a, w + kLanes * terms * Weight::kBytes, terms, c + kLanes);
+}
+
+size_t multiply_row_across(const float* a, const WeightView& w, size_t terms, float* c) {
+  switch (w.dtype) {
+    case DType::kF16: return multiply_row_halves<F16Weight>(a, w.data, terms, c);
+    case DType::kBF16: return multiply_row_halves<Bf16Weight>(a, w.data, terms, c);
+    default: return multiply_row_halves<F32Weight>(a, w.data, terms, c);
+  }
+}
 #else
 #define BALLAST_TURNS_LINES 0
+size_t multiply_row_across(const float*, const WeightView&, size_t, float*) { return 0; }
 #endif
 
 // Through a square of floats: rows whose distance is a power of two would push each other out of the cache while

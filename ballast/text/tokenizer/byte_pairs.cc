@@ -42,6 +42,24 @@ ShortPiece short_piece(std::string_view piece) {
           length};
 }
 
+// The same from two whole words, of which what lies behind the piece is masked: no branches, which the lengths of
+// words would make the processor guess.
+constexpr size_t kLoaded = 2 * sizeof(uint64_t);
+constexpr std::array<ShortPiece, ShortPiece::kMaxBytes + 1> kShortMasks = [] {
+  std::array<ShortPiece, ShortPiece::kMaxBytes + 1> masks{};
+  for (size_t size = 0; size < masks.size(); ++size) {
+    masks[size].head = size < 8 ? (uint64_t{1} << (8 * size)) - 1 : ~uint64_t{0};
+    masks[size].tail = size <= 8 ? 0 : (uint64_t{1} << (8 * (size - 8))) - 1;
+  }
+  return masks;
+}();
+
+ShortPiece short_piece_around(std::string_view piece) {
+  const ShortPiece& mask = kShortMasks[piece.size()];
+  return {load<uint64_t>(piece.data()) & mask.head,
+          (load<uint64_t>(piece.data() + sizeof(uint64_t)) & mask.tail) | uint64_t{piece.size()} << 56};
+}
+
 uint64_t hash_of(const ShortPiece& piece) {
   const uint64_t sum = piece.head * 0x9E3779B97F4A7C15U + piece.tail * 0xD6E8FEB86659FD93U;
   return mix(sum ^ (sum >> 29));
@@ -109,6 +127,7 @@ Status BytePairEncoder::add_merges(const BytePairVocabulary& vocabulary) {
     if (symbol < ids.size() || vocabulary.unknown) byte_symbols_[byte] = symbol;
   }
   merges_ = MergeTable(vocabulary.merges.size());
+  byte_pairs_.resize(kBytes.size() * kBytes.size());
   for (size_t rank = 0; rank < vocabulary.merges.size(); ++rank) {
     const auto& [left, right] = vocabulary.merges[rank];
     if (left.empty() || right.empty()) {
@@ -121,6 +140,7 @@ Status BytePairEncoder::add_merges(const BytePairVocabulary& vocabulary) {
           fmt::format("merge {} joins \"{}\" and \"{}\", but not all three are tokens", rank, left, right));
     }
     merges_.add(pair);
+    if (left.size() == 1 && right.size() == 1) byte_pairs_[byte_pair_of(left[0], right[0])] = {pair.rank, pair.merged};
   }
   ids_.assign(symbols.size(), vocabulary.unknown.value_or(0));
   std::ranges::copy(ids, ids_.begin());
@@ -168,18 +188,21 @@ std::optional<TokenId> BytePairEncoder::find_whole_piece(const ShortPiece& piece
 // ---------------------------------------------------------------- encoding
 
 BytePairEncoder::Cache::Cache(size_t text_bytes)
-    : entries_(std::bit_ceil(std::clamp<size_t>(text_bytes / 8, 64, 1 << 15))) {}
+    : places_(std::bit_ceil(std::clamp<size_t>(text_bytes / 16, 32, 1 << 14))),
+      long_entries_(std::bit_ceil(std::clamp<size_t>(text_bytes / 2048, 1, 1 << 10))) {}
 
 std::span<const TokenId> BytePairEncoder::Cache::ids_of(const Entry& entry) const {
   if (entry.id_count <= kMaxIds) return {entry.ids, entry.id_count};
   return std::span(long_ids_).subspan(entry.ids[0], entry.id_count);
 }
 
-void BytePairEncoder::Cache::keep(Entry& entry, const ShortPiece& piece, std::span<const TokenId> ids) {
+void BytePairEncoder::Cache::keep(uint64_t hash, const ShortPiece& piece, std::span<const TokenId> ids) {
   const bool is_long = ids.size() > kMaxIds;
   // Frequent pieces come early, so what finds no room any more is rare.
-  const size_t most_long_ids = entries_.size() * 4;
-  if (is_long && ids.size() > most_long_ids - long_ids_.size()) return;
+  if (is_long && !has_room_for(ids)) return;
+  Place& place = places_[hash & (places_.size() - 1)];
+  place.other = place.newest;
+  Entry& entry = place.newest;
   entry.piece = piece;
   entry.id_count = static_cast<uint32_t>(ids.size());
   if (is_long) {
@@ -190,31 +213,68 @@ void BytePairEncoder::Cache::keep(Entry& entry, const ShortPiece& piece, std::sp
   }
 }
 
-void BytePairEncoder::encode_pieces(std::span<const std::string_view> pieces, Cache& cache,
+BytePairEncoder::Cache::LongEntry& BytePairEncoder::Cache::long_entry(std::string_view piece) {
+  const size_t middle = piece.size() / 2;
+  uint64_t hash = piece.size();
+  for (const size_t at : {size_t{0}, middle - 4, piece.size() - 8})
+    hash = mix(hash ^ load<uint64_t>(piece.data() + at));
+  return long_entries_[hash & (long_entries_.size() - 1)];
+}
+
+void BytePairEncoder::Cache::keep_long(LongEntry& entry, std::string_view piece, std::span<const TokenId> ids) {
+  if (!has_room_for(ids)) return;
+  std::ranges::copy(piece, entry.bytes.begin());
+  entry.size = static_cast<uint8_t>(piece.size());
+  entry.ids_begin = static_cast<uint32_t>(long_ids_.size());
+  entry.id_count = static_cast<uint32_t>(ids.size());
+  long_ids_.insert(long_ids_.end(), ids.begin(), ids.end());
+}
+
+void BytePairEncoder::encode_pieces(std::span<const std::string_view> pieces, std::string_view around, Cache& cache,
                                     std::vector<TokenId>& out) const {
-  std::array<ShortPiece, kBatch> keys;
-  std::array<uint64_t, kBatch> hashes{};
   while (!pieces.empty()) {
-    const auto batch = pieces.first(std::min(pieces.size(), kBatch));
-    pieces = pieces.subspan(batch.size());
-    for (size_t i = 0; i < batch.size(); ++i) {
-      if (batch[i].empty() || batch[i].size() > ShortPiece::kMaxBytes) continue;
-      keys[i] = short_piece(batch[i]);
-      hashes[i] = hash_of(keys[i]);
-      __builtin_prefetch(&cache.entries_[hashes[i] & (cache.entries_.size() - 1)]);
-    }
-    for (size_t i = 0; i < batch.size(); ++i) {
-      if (batch[i].size() > ShortPiece::kMaxBytes) encode_long(batch[i], out);
-      else if (!batch[i].empty()) encode_short(batch[i], keys[i], hashes[i], cache, out);
-    }
+    const size_t count = std::min(pieces.size(), kBatch);
+    encode_batch(pieces.first(count), around, cache, out);
+    pieces = pieces.subspan(count);
   }
 }
 
-void BytePairEncoder::encode_short(std::string_view piece, const ShortPiece& key, uint64_t hash, Cache& cache,
+void BytePairEncoder::encode_batch(std::span<const std::string_view> pieces, std::string_view around, Cache& cache,
                                    std::vector<TokenId>& out) const {
-  Cache::Entry& entry = cache.entries_[hash & (cache.entries_.size() - 1)];
+  std::array<ShortPiece, kBatch> keys;
+  std::array<uint64_t, kBatch> hashes{};
+  const char* const last_loadable = around.size() < kLoaded ? nullptr : around.data() + around.size() - kLoaded;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    if (pieces[i].empty() || pieces[i].size() > ShortPiece::kMaxBytes) continue;
+    const bool loadable = last_loadable != nullptr && pieces[i].data() <= last_loadable;
+    keys[i] = loadable ? short_piece_around(pieces[i]) : short_piece(pieces[i]);
+    hashes[i] = hash_of(keys[i]);
+    __builtin_prefetch(&cache.place(hashes[i]));
+  }
+  // How many tokens a known piece has cannot be predicted: all that an entry has room for are copied.
+  std::array<TokenId, kBatch * Cache::kMaxIds> known;
+  size_t count = 0;
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const bool is_short = pieces[i].size() <= ShortPiece::kMaxBytes;
+    const Cache::Entry& entry = cache.place(hashes[i]).entry(keys[i]);
+    if (is_short && entry.piece == keys[i] && entry.id_count <= Cache::kMaxIds) {
+      std::copy_n(entry.ids, Cache::kMaxIds, known.begin() + static_cast<ptrdiff_t>(count));
+      count += entry.id_count;
+      continue;
+    }
+    out.insert(out.end(), known.begin(), known.begin() + static_cast<ptrdiff_t>(count));
+    count = 0;
+    if (!is_short) encode_long(pieces[i], cache, out);
+    else if (!pieces[i].empty()) encode_new(pieces[i], keys[i], hashes[i], cache, out);
+  }
+  out.insert(out.end(), known.begin(), known.begin() + static_cast<ptrdiff_t>(count));
+}
+
+// A piece that no entry has, or whose tokens lie outside of it.
+void BytePairEncoder::encode_new(std::string_view piece, const ShortPiece& key, uint64_t hash, Cache& cache,
+                                 std::vector<TokenId>& out) const {
+  const Cache::Entry& entry = cache.place(hash).entry(key);
   if (entry.piece == key) {
-    if (entry.id_count == 1) return out.push_back(entry.ids[0]);
     const auto ids = cache.ids_of(entry);
     out.insert(out.end(), ids.begin(), ids.end());
     return;
@@ -222,7 +282,20 @@ void BytePairEncoder::encode_short(std::string_view piece, const ShortPiece& key
   const size_t before = out.size();
   if (const auto id = find_whole_piece(key, hash)) out.push_back(*id);
   else merge_short(piece, out);
-  cache.keep(entry, key, std::span(out).subspan(before));
+  cache.keep(hash, key, std::span(out).subspan(before));
+}
+
+void BytePairEncoder::encode_long(std::string_view piece, Cache& cache, std::vector<TokenId>& out) const {
+  if (piece.size() > Cache::LongEntry::kMaxBytes) return encode_long(piece, out);
+  Cache::LongEntry& entry = cache.long_entry(piece);
+  if (entry.holds(piece)) {
+    const auto ids = std::span(cache.long_ids_).subspan(entry.ids_begin, entry.id_count);
+    out.insert(out.end(), ids.begin(), ids.end());
+    return;
+  }
+  const size_t before = out.size();
+  encode_long(piece, out);
+  cache.keep_long(entry, piece, std::span(out).subspan(before));
 }
 
 void BytePairEncoder::encode_long(std::string_view piece, std::vector<TokenId>& out) const {
@@ -243,9 +316,17 @@ void BytePairEncoder::merge_short(std::string_view piece, std::vector<TokenId>& 
   };
   std::array<Part, kShort> parts;
   size_t count = 0;
+  char last = 0;
   for (const char c : piece) {
     const Symbol symbol = byte_symbols_[static_cast<unsigned char>(c)];
-    if (symbol != kNoSymbol) parts[count++] = {symbol};
+    if (symbol == kNoSymbol) continue;
+    if (count > 0) {
+      const BytePair& pair = byte_pairs_[byte_pair_of(last, c)];
+      parts[count - 1].rank = pair.rank;
+      parts[count - 1].merged = pair.merged;
+    }
+    parts[count++] = {symbol};
+    last = c;
   }
   if (count == 0) return;
   const auto look_up = [&](size_t at) {
@@ -253,7 +334,6 @@ void BytePairEncoder::merge_short(std::string_view piece, std::vector<TokenId>& 
     parts[at].rank = pair != nullptr ? pair->rank : kNoRank;
     parts[at].merged = pair != nullptr ? pair->merged : kNoSymbol;
   };
-  for (size_t i = 0; i < count; ++i) look_up(i);
   for (;;) {
     size_t best = 0;
     for (size_t i = 1; i < count; ++i) best = parts[i].rank < parts[best].rank ? i : best;

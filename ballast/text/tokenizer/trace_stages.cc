@@ -114,7 +114,7 @@ Status Tokenizer::Stages::encode_piece(std::string_view piece, BytePairEncoder::
                                        std::vector<TokenId>& out) const {
   const auto encode = [&](const auto& model) -> Status {
     if constexpr (!std::is_same_v<decltype(model), const BytePairEncoder&>) return model.encode(piece, out);
-    else model.encode_pieces(std::span(&piece, 1), cache, out);
+    else model.encode_pieces(std::span(&piece, 1), piece, cache, out);
     return {};
   };
   return std::visit(encode, model_);
