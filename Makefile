@@ -18,7 +18,7 @@ DESTDIR ?=
 configured = CMAKE_GENERATOR="$${CMAKE_GENERATOR:-$$(command -v ninja > /dev/null && echo Ninja || echo Unix Makefiles)}" \
 	cmake --log-level=WARNING
 
-.PHONY: build demo demo-chat test test-asan test-cuda test-faults test-tsan bench bench-storage bench-peers bench-batching bench-serve bench-structured bench-cuda bench-python test-python test-wheel wheels interop interop-torch page test-page test-serve test-serve-asan test-serve-tsan fuzz-serve format lint clean install bootstrap configure
+.PHONY: build demo demo-chat test test-asan test-cuda test-opencl test-faults test-tsan bench bench-storage bench-peers bench-batching bench-serve bench-structured bench-cuda bench-python test-python test-wheel wheels interop interop-torch page test-page test-serve test-serve-asan test-serve-tsan fuzz-serve format lint clean install bootstrap configure
 
 build: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_static ballast_shared ballast_c
@@ -84,6 +84,14 @@ test-cuda:
 	$(MAKE) configure CUDA=ON
 	cmake --build build -j $(JOBS) --target ballast ballast_fake_cuda $(addprefix test_,cuda backends device engine models runtime)
 	tests/cuda/run_tests build/bin $(cuda_suites)
+
+# The backend opencl on this machine's OpenCL devices; PoCL, which is installed where there is no other, makes the CPU one.
+# opencl_suites="models runtime" runs other suites.
+test-opencl:
+	scripts/bootstrap --opencl
+	$(MAKE) configure
+	cmake --build build -j $(JOBS) --target $(addprefix test_,$(or $(opencl_suites),backends))
+	tests/opencl/run_tests build/bin $(opencl_suites)
 
 bench: bench-storage
 

@@ -1,8 +1,8 @@
 // Buffers that programs bring, and those that they ask for.
 #include <fmt/format.h>
 
-#include "ballast/backends/opencl/device.h"
 #include "ballast/backends/opencl.h"
+#include "ballast/backends/opencl/device.h"
 #include "ballast/base/checked.h"
 #include "ballast/device/device_access.h"
 
