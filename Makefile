@@ -96,7 +96,7 @@ test-bare: build
 test-opencl:
 	scripts/bootstrap --opencl
 	$(MAKE) configure
-	cmake --build build -j $(JOBS) --target $(addprefix test_,$(or $(opencl_suites),backends))
+	cmake --build build -j $(JOBS) --target $(addprefix test_,$(or $(opencl_suites),opencl backends))
 	tests/opencl/run_tests build/bin $(opencl_suites)
 
 bench: bench-storage
