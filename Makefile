@@ -155,8 +155,7 @@ test-serve-asan: bootstrap
 test-serve-tsan: bootstrap
 	$(configured) --preset tsan -DBALLAST_UNITY=ON
 	cmake --build build-tsan -j $(JOBS) --target ballast
-	export TSAN_OPTIONS=halt_on_error=1:suppressions=$(CURDIR)/tests/server/tsan_suppressions.txt; \
-	  $(call serve_under,build-tsan/bin/ballast)
+	export TSAN_OPTIONS=halt_on_error=1; $(call serve_under,build-tsan/bin/ballast)
 
 # Requests that clang's libFuzzer makes up from those of real clients, for FUZZ_SECONDS. What it learns stays in
 # build-fuzz/corpus; a request that breaks something is written to build-fuzz/crash-*.

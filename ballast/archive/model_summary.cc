@@ -61,7 +61,7 @@ class SummaryKeys {
 
 std::string file_type_name(std::optional<uint64_t> number) {
   if (!number) return "";
-  const auto* found = std::ranges::find(kFileTypes, *number, &FileTypeName::number);
+  const auto found = std::ranges::find(kFileTypes, *number, &FileTypeName::number);
   return found == kFileTypes.end() ? "type " + std::to_string(*number) : std::string(found->name);
 }
 

@@ -33,9 +33,21 @@ std::optional<ByteSpan> MemorySource::view(uint64_t offset, uint64_t length) con
   return bytes_.subspan(static_cast<size_t>(offset), static_cast<size_t>(length));
 }
 
+Error too_large_for_memory(const ByteSource& source, uint64_t size) {
+  return make_error(ErrorCode::kOutOfMemory, source.name() + ": " + std::to_string(size) +
+                                                 " bytes are needed in memory at once, more than a program of " +
+                                                 std::to_string(8 * sizeof(size_t)) + " bits can have");
+}
+
+Result<ByteVector> make_bytes(const ByteSource& source, uint64_t size) {
+  const auto wanted = checked_size(size);
+  if (!wanted) return too_large_for_memory(source, size);
+  return ByteVector(*wanted);
+}
+
 Result<ByteVector> read_bytes(const ByteSource& source, uint64_t offset, uint64_t length) {
   if (!range_fits(offset, length, source.size())) return past_the_end(source, offset, length);
-  ByteVector out(static_cast<size_t>(length));
+  BALLAST_TRY(ByteVector out, make_bytes(source, length));
   BALLAST_CHECK(source.read_at(offset, out));
   return out;
 }

@@ -69,6 +69,10 @@ class MemorySource final : public ByteSource {
 // What every source answers when it is asked for bytes that it does not have.
 Error past_the_end(const ByteSource& source, uint64_t offset, uint64_t length);
 
+// Zeros for `size` bytes of what `source` holds; kOutOfMemory where this program could not address so many.
+Result<ByteVector> make_bytes(const ByteSource& source, uint64_t size);
+Error too_large_for_memory(const ByteSource& source, uint64_t size);
+
 // Reads [offset, offset + length) into memory of its own; fails before allocating when the range leaves the source.
 Result<ByteVector> read_bytes(const ByteSource& source, uint64_t offset, uint64_t length);
 

@@ -137,7 +137,7 @@ Result<ByteVector> Archive::read_stored(size_t index, Checksum checksum) const {
     return read_bytes(source, extent.offset, extent.length);
   }
   const uint64_t size = extent.view ? extent.view->run_size : tensor.byte_size;
-  ByteVector member(static_cast<size_t>(extent.member_prefix + size + extent.member_suffix));
+  BALLAST_TRY(ByteVector member, make_bytes(source, extent.member_prefix + size + extent.member_suffix));
   BALLAST_CHECK(inflate(source, extent.offset, extent.length, member, /*whole=*/true));
   if (checksum == Checksum::kCheck && extent.crc32) {
     const uint32_t crc = crc32_of(member);
@@ -156,7 +156,7 @@ Status Archive::inflate_member(size_t index, uint64_t unit, const TakePiece& tak
   const TensorInfo& tensor = description_.tensors[index];
   const uint64_t size = extent.view ? extent.view->run_size : tensor.byte_size;
   Inflater stream(source_of(index), extent.offset, extent.length);
-  ByteVector buffer(static_cast<size_t>(std::max(kPiece / unit, uint64_t{1}) * unit));
+  BALLAST_TRY(ByteVector buffer, make_bytes(source_of(index), std::max(kPiece / unit, uint64_t{1}) * unit));
   uint32_t crc = 0;
   const auto pass = [&](uint64_t length, const TakePiece* taker) -> Status {
     for (uint64_t at = 0; at < length; at += buffer.size()) {
@@ -204,15 +204,15 @@ Status Archive::stream_column_major(size_t index, ByteSink& sink) const {
   const uint64_t elements = *tensor.shape.element_count();
   const uint64_t unit = tensor.byte_size / elements;
   const uint64_t part_elements = std::max(kStreamMemory / unit, uint64_t{1});
-  ByteVector part;
   for (uint64_t first = 0; first < elements; first += part_elements) {
-    part.resize(static_cast<size_t>(std::min(part_elements, elements - first) * unit));
+    BALLAST_TRY(ByteVector part, make_bytes(source_of(index), std::min(part_elements, elements - first) * unit));
     ColumnMajorWalk walk(tensor.shape);
     BALLAST_CHECK(inflate_member(index, unit, [&](uint64_t, MutableByteSpan piece) -> Status {
       if (extent.big_endian) swap_byte_order(tensor.dtype, piece);
       for (uint64_t at = 0; at < piece.size(); at += unit, walk.advance()) {
         const uint64_t place = walk.row_major() - first;  // wraps around for elements of earlier parts
-        if (place < part.size() / unit) std::copy_n(piece.begin() + at, unit, part.begin() + place * unit);
+        if (place >= part.size() / unit) continue;
+        std::memcpy(part.data() + place * unit, piece.data() + at, static_cast<size_t>(unit));
       }
       return {};
     }));
@@ -225,7 +225,7 @@ Status Archive::stream_column_major(size_t index, ByteSink& sink) const {
 Result<ByteVector> Archive::read_strided(size_t index, Checksum checksum) const {
   const StoredExtent& extent = extents_[index];
   const TensorInfo& tensor = description_.tensors[index];
-  ByteVector out(static_cast<size_t>(tensor.byte_size));
+  BALLAST_TRY(ByteVector out, make_bytes(source_of(index), tensor.byte_size));
   const auto gather = [&](ByteSpan run) {
     gather_strided(extent.view->sizes, extent.view->strides, extent.view->element_size, run, out);
   };

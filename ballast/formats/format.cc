@@ -61,12 +61,12 @@ bool has_extension_of(std::string_view file_name, const FormatDriver& driver) {
 std::span<const FormatDriver* const> all_formats() { return kFormats; }
 
 const FormatDriver* find_format(std::string_view name) {
-  const auto* found = std::ranges::find(kFormats, name, &FormatDriver::name);
+  const auto found = std::ranges::find(kFormats, name, &FormatDriver::name);
   return found == kFormats.end() ? nullptr : *found;
 }
 
 const FormatDriver* format_for_extension(std::string_view file_name) {
-  const auto* found =
+  const auto found =
       std::ranges::find_if(kFormats, [&](const FormatDriver* driver) { return has_extension_of(file_name, *driver); });
   return found == kFormats.end() ? nullptr : *found;
 }

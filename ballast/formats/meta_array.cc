@@ -167,7 +167,7 @@ std::string_view next_text(ByteCursor& cursor) { return as_text(*cursor.take_byt
 std::string_view meta_type_name(MetaType type) { return kMetaTypeRows[static_cast<size_t>(type)].name; }
 
 std::optional<MetaType> parse_meta_type(std::string_view name) {
-  const auto* found = std::ranges::find(kMetaTypeRows, name, &MetaTypeRow::name);
+  const auto found = std::ranges::find(kMetaTypeRows, name, &MetaTypeRow::name);
   if (found == kMetaTypeRows.end()) return std::nullopt;
   return static_cast<MetaType>(found - kMetaTypeRows.begin());
 }

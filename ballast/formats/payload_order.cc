@@ -24,7 +24,7 @@ void reverse_axes(std::span<const uint64_t> dims, ByteSpan in, MutableByteSpan o
     strides[k] = elements;
     elements *= reversed[k];
   }
-  gather_strided(reversed, strides, in.size() / static_cast<size_t>(elements), in, out);
+  gather_strided(reversed, strides, static_cast<size_t>(in.size() / elements), in, out);
 }
 
 // Of ggml's blocks, those whose only numbers of several bytes are halves at the front or at the back. Of the others
@@ -44,8 +44,8 @@ constexpr std::array kBlockHalves = {
 };
 
 const BlockHalves* find_halves(DType dtype) {
-  const auto* found = std::ranges::find(kBlockHalves, dtype, &BlockHalves::dtype);
-  return found == kBlockHalves.end() ? nullptr : found;
+  const auto found = std::ranges::find(kBlockHalves, dtype, &BlockHalves::dtype);
+  return found == kBlockHalves.end() ? nullptr : &*found;
 }
 
 void swap_blocks(DType dtype, MutableByteSpan payload) {
@@ -69,6 +69,7 @@ void gather_strided(std::span<const uint64_t> dims, std::span<const uint64_t> st
   while (rank > 0 && (dims[rank - 1] == 1 || strides[rank - 1] * element_size == piece)) {
     piece *= static_cast<size_t>(dims[--rank]);
   }
+  if (piece == 0) return;  // elements of no bytes
   std::vector<size_t> stride(rank);
   for (size_t k = 0; k < rank; ++k) stride[k] = static_cast<size_t>(strides[k]) * element_size;
   std::vector<uint64_t> index(rank, 0);

@@ -13,7 +13,10 @@ size_t unit_bytes(DType dtype) { return static_cast<size_t>(element_unit(dtype).
 }  // namespace
 
 CastSink::CastSink(DType from, DType to, ByteSink& out)
-    : from_(from), to_(to), out_(out), units_(unit_bytes(from), byte_of_element(from, kChunkElements)) {}
+    : from_(from),
+      to_(to),
+      out_(out),
+      units_(unit_bytes(from), static_cast<size_t>(byte_of_element(from, kChunkElements))) {}
 
 Status CastSink::write(ByteSpan bytes) {
   taken_ += bytes.size();

@@ -107,7 +107,7 @@ class MetadataParser {
           fmt::format("{} entries, more than the {} that metadata of this size may have", first + count, max_entries_),
           ErrorCode::kUnsupported);
     }
-    entries.reserve(first + count);
+    entries.reserve(first + static_cast<size_t>(count));  // no more than max_entries_
     for (;;) {
       BALLAST_TRY(const bool more, cbor_.next());
       if (!more) break;
@@ -451,12 +451,12 @@ class MetadataParser {
 }  // namespace
 
 std::string_view burn_dtype_name(DType dtype) {
-  const auto* found = std::ranges::find(kBurnpackTypes, dtype, &BurnpackType::dtype);
+  const auto found = std::ranges::find(kBurnpackTypes, dtype, &BurnpackType::dtype);
   return found == kBurnpackTypes.end() ? std::string_view() : found->name;
 }
 
 std::optional<DType> find_burn_dtype(std::string_view name) {
-  const auto* found = std::ranges::find(kBurnpackTypes, name, &BurnpackType::name);
+  const auto found = std::ranges::find(kBurnpackTypes, name, &BurnpackType::name);
   if (found == kBurnpackTypes.end()) return std::nullopt;
   return found->dtype;
 }
@@ -464,7 +464,7 @@ std::optional<DType> find_burn_dtype(std::string_view name) {
 std::string_view quant_form(QuantSpelling spelling) { return kQuantForms[static_cast<size_t>(spelling)]; }
 
 QuantSpelling parse_quant_form(std::string_view form) {
-  const auto* found = std::ranges::find(kQuantForms, form);
+  const auto found = std::ranges::find(kQuantForms, form);
   return found == kQuantForms.end() ? QuantSpelling::k022 : static_cast<QuantSpelling>(found - kQuantForms.begin());
 }
 

@@ -23,8 +23,8 @@ class Speller {
       : from_burn_(description.format == kBurnpackDriver.name),
         keeps_forms_(options.keep_form && from_burn_),
         any_generation_(options.target.empty()) {
-    const auto* found = std::ranges::find(kBurnTargets, options.target, &BurnTarget::name);
-    target_ = found == kBurnTargets.end() ? &kBurnTargets.back() : found;
+    const auto found = std::ranges::find(kBurnTargets, options.target, &BurnTarget::name);
+    target_ = found == kBurnTargets.end() ? &kBurnTargets.back() : &*found;
     unaligned_ = keeps_forms_ && any_generation_ && description.stored_form == kBurnUnaligned;
   }
 

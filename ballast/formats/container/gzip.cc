@@ -86,7 +86,7 @@ Result<ByteVector> inflate_gzip(const ByteSource& source, const GzipStream& stre
                                       "several were joined)",
                                       size, stream.size_mod_4g));
   }
-  ByteVector bytes(static_cast<size_t>(size));
+  BALLAST_TRY(ByteVector bytes, make_bytes(source, size));
   BALLAST_CHECK(inflate(source, stream.offset, stream.length, bytes, /*whole=*/true));
   if (crc32_of(bytes) != stream.crc32) return broken(source, "the checksum does not match: the file is damaged");
   return bytes;

@@ -142,8 +142,8 @@ class DirectoryReader {
     std::array<std::byte, kLocalSize> fixed;
     if (!range_fits(offset, kLocalSize, source_.size())) return {};
     BALLAST_CHECK(source_.read_at(offset, fixed));
-    const uint64_t name_size = load_le<uint16_t>(fixed.data() + 26);
-    const uint64_t extra_size = load_le<uint16_t>(fixed.data() + 28);
+    const size_t name_size = load_le<uint16_t>(fixed.data() + 26);
+    const size_t extra_size = load_le<uint16_t>(fixed.data() + 28);
     if (!range_fits(offset, kLocalSize + name_size + extra_size, source_.size())) {
       return findings_.error(
           "local_header", offset, "",
@@ -280,8 +280,8 @@ class DirectoryReader {
     std::array<std::byte, kLocalSize> fixed;
     BALLAST_CHECK(source_.read_at(member.header_offset, fixed));
     const std::byte* at = fixed.data();
-    const uint64_t name_size = load_le<uint16_t>(at + 26);
-    const uint64_t extra_size = load_le<uint16_t>(at + 28);
+    const size_t name_size = load_le<uint16_t>(at + 26);
+    const size_t extra_size = load_le<uint16_t>(at + 28);
     const uint64_t header_size = kLocalSize + name_size + extra_size;
     if (load_le<uint32_t>(at) != kLocalSignature) {
       return refuse("local_header", fmt::format("there is no header at byte {}", member.header_offset));

@@ -48,13 +48,13 @@ Result<Archive> open_gguf(const OpenRequest& request, Findings& findings) {
 }  // namespace
 
 std::optional<DType> gguf_dtype(uint32_t type) {
-  const auto* found = std::ranges::find(kGgufTypes, type, &GgufType::number);
+  const auto found = std::ranges::find(kGgufTypes, type, &GgufType::number);
   if (found == kGgufTypes.end()) return std::nullopt;
   return found->dtype;
 }
 
 std::optional<uint32_t> gguf_type(DType dtype) {
-  const auto* found = std::ranges::find(kGgufTypes, dtype, &GgufType::dtype);
+  const auto found = std::ranges::find(kGgufTypes, dtype, &GgufType::dtype);
   if (found == kGgufTypes.end()) return std::nullopt;
   return found->number;
 }

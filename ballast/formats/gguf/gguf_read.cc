@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "ballast/base/checked.h"
 #include "ballast/base/utf8.h"
 #include "ballast/formats/drivers.h"
 #include "ballast/formats/gguf/gguf.h"
@@ -60,7 +61,9 @@ class FrontReader {
   Status read_on(uint64_t at_least) {
     const uint64_t wanted = std::min(source_.size(), std::max({at_least, kFirstRead, uint64_t{2} * owned_.size()}));
     const size_t known = owned_.size();
-    owned_.resize(static_cast<size_t>(wanted));
+    const auto size = checked_size(wanted);
+    if (!size) return too_large_for_memory(source_, wanted);
+    owned_.resize(*size);
     bytes_ = owned_;
     return source_.read_at(known, MutableByteSpan(owned_).subspan(known));
   }

@@ -294,7 +294,8 @@ Result<std::unique_ptr<PlannedWrite>> plan_parts(const WriteRequest& request, st
       const auto bond = unknown_bond(split.number == 0);
       metadata.insert(metadata.begin(), bond.begin(), bond.end());
     }
-    BALLAST_TRY(GgufPart part, plan_part(request.description, std::move(members[split.number]), metadata, spelling));
+    BALLAST_TRY(GgufPart part, plan_part(request.description, std::move(members[static_cast<size_t>(split.number)]),
+                                         metadata, spelling));
     parts.push_back(std::move(part));
     names.push_back(gguf_part_name(request.file_name, split));
     // The rest stands in the first part alone, the alignment too.

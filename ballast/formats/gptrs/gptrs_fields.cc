@@ -27,7 +27,10 @@ Result<ByteSpan> GptrsFields::take(uint64_t length, std::string_view what) {
 
 Status GptrsFields::load(uint64_t length) {
   if (range_fits(position_ - window_begin_, length, window_.size())) return {};
-  window_.resize(static_cast<size_t>(std::min(std::max(length, window_size_), remaining())));
+  const uint64_t wanted = std::min(std::max(length, window_size_), remaining());
+  const auto size = checked_size(wanted);
+  if (!size) return too_large_for_memory(source_, wanted);
+  window_.resize(*size);
   window_begin_ = position_;
   return source_.read_at(position_, window_);
 }

@@ -406,7 +406,7 @@ std::optional<DType> gptrs_dtype(uint32_t tag) {
 }
 
 std::optional<uint32_t> gptrs_dtype_tag(DType dtype) {
-  const auto* found = std::ranges::find(kTags, dtype);
+  const auto found = std::ranges::find(kTags, dtype);
   if (found == kTags.end()) return std::nullopt;
   return static_cast<uint32_t>(found - kTags.begin());
 }

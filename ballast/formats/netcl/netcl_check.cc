@@ -62,7 +62,7 @@ class ModelChecker {
   }
 
   Status check_layer(const NetclLayer& layer) {
-    const auto* spec = std::ranges::find(kLayerSpecs, layer.type, &LayerSpec::type);
+    const auto spec = std::ranges::find(kLayerSpecs, layer.type, &LayerSpec::type);
     if (spec == kLayerSpecs.end()) {
       warn("layer_type", layer, "netcl knows this type only where a program has registered it");
       known_layers_only_ = false;

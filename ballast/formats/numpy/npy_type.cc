@@ -216,7 +216,7 @@ Result<NpyType> parse_simple_descr(std::string_view text, const std::string& whe
   const bool is_time = kind == 'M' || kind == 'm';
   if (!unit.empty() && !(is_time && is_time_unit(unit))) return unknown_descr(text, where);
 
-  const auto* numeric = std::ranges::find_if(
+  const auto numeric = std::ranges::find_if(
       kNumericTypes, [&](const NumericType& row) { return row.kind == kind && row.item_size == count; });
   if (numeric == kNumericTypes.end() && !is_opaque_kind(kind, count)) return unknown_descr(text, where);
   const auto item_size = checked_mul(count, kind == 'U' ? 4 : 1);
@@ -315,7 +315,7 @@ Result<NpyType> read_descr(LiteralReader& literal, const std::string& where) {
 
 std::optional<std::string> npy_descr(const TensorInfo& tensor) {
   if (tensor.dtype != DType::kOpaque) {
-    const auto* row = std::ranges::find(kNumericTypes, tensor.dtype, &NumericType::dtype);
+    const auto row = std::ranges::find(kNumericTypes, tensor.dtype, &NumericType::dtype);
     if (row == kNumericTypes.end()) return std::nullopt;
     return fmt::format("{}{}{}", row->item_size == 1 ? '|' : '<', row->kind, row->item_size);
   }

@@ -70,7 +70,7 @@ class NpzReader {
 
   Result<BytesOrView> read_member_prefix(const ZipMember& member, uint64_t length) const {
     if (!member.deflated) return BytesOrView::of(*source_, member.data_offset, length);
-    ByteVector bytes(static_cast<size_t>(length));
+    BALLAST_TRY(ByteVector bytes, make_bytes(*source_, length));
     BALLAST_CHECK(inflate(*source_, member.data_offset, member.stored_size, bytes, /*whole=*/false));
     return BytesOrView(std::move(bytes));
   }
@@ -213,7 +213,7 @@ Result<ByteVector> read_npz_payload(const std::shared_ptr<const ByteSource>& sou
   Description description;
   description.tensors.push_back(tensor);
   const Archive archive(std::move(description), {contents.extents[index]}, {source});
-  ByteVector bytes(static_cast<size_t>(tensor.byte_size));
+  BALLAST_TRY(ByteVector bytes, make_bytes(*source, tensor.byte_size));
   BALLAST_CHECK(archive.read_into(0, bytes));
   return bytes;
 }

@@ -51,13 +51,13 @@ constexpr std::array kSafetensorsTypes = {
 };
 
 const SafetensorsType* find_type(std::string_view name) {
-  const auto* found = std::ranges::find(kSafetensorsTypes, name, &SafetensorsType::name);
-  return found == kSafetensorsTypes.end() ? nullptr : found;
+  const auto found = std::ranges::find(kSafetensorsTypes, name, &SafetensorsType::name);
+  return found == kSafetensorsTypes.end() ? nullptr : &*found;
 }
 
 const SafetensorsType* find_type(DType dtype) {
-  const auto* found = std::ranges::find(kSafetensorsTypes, dtype, &SafetensorsType::dtype);
-  return found == kSafetensorsTypes.end() ? nullptr : found;
+  const auto found = std::ranges::find(kSafetensorsTypes, dtype, &SafetensorsType::dtype);
+  return found == kSafetensorsTypes.end() ? nullptr : &*found;
 }
 
 // ---------------------------------------------------------------- reading

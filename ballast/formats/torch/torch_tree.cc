@@ -92,7 +92,7 @@ class ObjectReader {
   }
 
   Result<std::string> key_of(PickleValue value) const {
-    auto key = torch_key(tree_, value, static_cast<size_t>(budget_));
+    auto key = torch_key(tree_, value, static_cast<size_t>(std::min<uint64_t>(budget_, SIZE_MAX)));
     if (!key) return std::move(key).error().with_context(location("a key in"));
     return key;
   }
@@ -141,7 +141,7 @@ class ObjectReader {
 
   Status add_leaf(PickleValue value) {
     std::string key = is_outermost_ ? "value" : path_;
-    auto leaf = torch_leaf(tree_, value, static_cast<size_t>(budget_));
+    auto leaf = torch_leaf(tree_, value, static_cast<size_t>(std::min<uint64_t>(budget_, SIZE_MAX)));
     if (!leaf) {
       Error error = std::move(leaf).error();
       return findings_.error("value", request_.pickle_offset, "",

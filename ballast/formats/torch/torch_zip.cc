@@ -120,7 +120,7 @@ class TorchZipReader {
   }
 
   Result<BytesOrView> inflated(const ZipMember& member) const {
-    ByteVector bytes(static_cast<size_t>(member.size));
+    BALLAST_TRY(ByteVector bytes, make_bytes(source_, member.size));
     BALLAST_CHECK(inflate(source_, member.data_offset, member.stored_size, bytes, /*whole=*/true));
     return BytesOrView(std::move(bytes));
   }
