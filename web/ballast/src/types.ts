@@ -175,7 +175,7 @@ export interface VerifyReport {
   findings: readonly Finding[];
 }
 
-export type DiffKind = 'same' | 'changed' | 'renamed' | 'only_in_a' | 'only_in_b';
+export type DiffKind = 'same' | 'changed' | 'transposed' | 'renamed' | 'only_in_a' | 'only_in_b';
 export interface DiffEntry {
   kind: DiffKind;
   /** Empty where the tensor is only in the other. */
@@ -253,6 +253,7 @@ export interface Archive {
   readonly tensors: readonly TensorInfo[];
   /** Null where the file does not say that it holds a model. */
   readonly model: ModelSummary | null;
+  /** Empty of archives with more than 4096 tensors. */
   readonly sizes: readonly SizeAt[];
 
   stats(name: string, options?: StatsOptions): Promise<Statistics>;
