@@ -51,7 +51,6 @@ class ResumeSink final : public ByteSink {
   ByteVector kept_;
 };
 
-
 class PlanFeed final : public TensorFeed {
  public:
   explicit PlanFeed(const WritePlan& plan) : plan_(plan) {}
@@ -79,9 +78,8 @@ class PlanFeed final : public TensorFeed {
       return std::move(status).error().with_context(fmt::format("tensor \"{}\"", tensor.name));
     }
     if (sink.position() - start == tensor.byte_size) return {};
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("tensor \"{}\": {} bytes were planned, {} drawn", tensor.name, tensor.byte_size,
-                                  sink.position() - start));
+    return make_error(ErrorCode::kInvalidArgument, fmt::format("tensor \"{}\": {} bytes were planned, {} drawn",
+                                                               tensor.name, tensor.byte_size, sink.position() - start));
   }
 
   const WritePlan& plan_;
@@ -178,7 +176,8 @@ class ConvertWork final : public Work {
     uint32_t last_twin = 0;
     if (options.tie) BALLAST_CHECK(mark_twins(archive_, plan, *request_.format, last_twin, 1, {}));
     prepared_ = std::make_unique<PreparedConversion>();
-    BALLAST_CHECK(assign(*prepared_, prepare_conversion(std::move(plan), request_.file_name, *request_.format, options)));
+    BALLAST_CHECK(
+        assign(*prepared_, prepare_conversion(std::move(plan), request_.file_name, *request_.format, options)));
     ConvertReport& report = prepared_->report;
     if (!report.losses.empty() && !request_.allow_lossy) return lossy_error(*request_.format, report.losses);
     if (!is_small() && !request_.plain) {
@@ -187,9 +186,9 @@ class ConvertWork final : public Work {
     BALLAST_CHECK(assign(planned_, request_.format->plan_write({prepared_->plan.description, prepared_->format,
                                                                 request_.file_name, prepared_->plan.ties})));
     if (planned_->files().size() == 1) return true;
-    const Error error = make_error(ErrorCode::kUnsupported,
-                                   fmt::format("{} writes {} files, and here is one: choose another format",
-                                               request_.format->name, planned_->files().size()));
+    const Error error =
+        make_error(ErrorCode::kUnsupported, fmt::format("{} writes {} files, and here is one: choose another format",
+                                                        request_.format->name, planned_->files().size()));
     planned_.reset();
     return error;
   }
@@ -199,8 +198,8 @@ class ConvertWork final : public Work {
     options.edits.push_back([this](WritePlan& plan, std::vector<std::string>&) { return choose(plan); });
     if (request_.cast) {
       options.edits.push_back([this](WritePlan& plan, std::vector<std::string>& notes) -> Status {
-        const bool has_blocks = std::ranges::any_of(plan.description.tensors,
-                                                    [](const TensorInfo& info) { return is_block(info.dtype); });
+        const bool has_blocks =
+            std::ranges::any_of(plan.description.tensors, [](const TensorInfo& info) { return is_block(info.dtype); });
         if (has_blocks) BALLAST_CHECK(dequantize_tensors(*request_.cast)(plan, notes));
         return cast_floats({*request_.cast, {}})(plan, notes);
       });

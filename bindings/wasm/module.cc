@@ -1,8 +1,8 @@
 // The module's interface: memory, ranges of sources, and one call that takes and gives JSON.
 //
-// A call answers {"missing": [[source, offset, length], ...]} where it needs bytes that were not put yet: whoever called
-// puts them and calls again. Otherwise {"ok": {...}} or {"error": {...}}. Work answers {"done": d, "total": t} until it
-// is finished. Of a call that aborts nothing can be said; the caller replaces the module then.
+// A call answers {"missing": [[source, offset, length], ...]} where it needs bytes that were not put yet: whoever
+// called puts them and calls again. Otherwise {"ok": {...}} or {"error": {...}}. Work answers {"done": d, "total": t}
+// until it is finished. Of a call that aborts nothing can be said; the caller replaces the module then.
 #include <new>
 
 #include "ballast/base/remedy.h"
@@ -95,9 +95,9 @@ Result<bool> step_call(Session& session, const JsonObject& request, Answer& answ
 constexpr struct {
   std::string_view name;
   Call call;
-} kCalls[] = {{"source", add_source_call}, {"remove", remove_call}, {"trim", trim_call},     {"step", step_call},
-              {"open", open_call},         {"formats", formats_call}, {"values", values_call}, {"scales", scales_call},
-              {"payload", payload_call}};
+} kCalls[] = {{"source", add_source_call}, {"remove", remove_call}, {"trim", trim_call},
+              {"step", step_call},         {"open", open_call},     {"formats", formats_call},
+              {"values", values_call},     {"scales", scales_call}, {"payload", payload_call}};
 
 constexpr struct {
   std::string_view name;

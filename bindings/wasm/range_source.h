@@ -26,8 +26,8 @@ class MissingRanges {
   bool empty() const { return ranges_.empty(); }
   const std::vector<MissingRange>& all() const { return ranges_; }
 
-  // While set, what is missing reads as zeros, so that one pass finds everything that a call needs. Only for calls whose
-  // reads do not depend on what they read.
+  // While set, what is missing reads as zeros, so that one pass finds everything that a call needs. Only for calls
+  // whose reads do not depend on what they read.
   bool guesses = false;
 
  private:

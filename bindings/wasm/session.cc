@@ -61,10 +61,11 @@ const RangeSource* Session::range_source(const ByteSource* source) const {
 
 Result<bool> Session::has_range(const Archive& archive, size_t tensor, uint64_t begin, uint64_t length) {
   if (length > kMostAtOnce) {
-    return make_error(ErrorCode::kOutOfMemory,
-                      fmt::format("tensor \"{}\": {} bytes are needed at once, and the module holds at most {}: use the "
-                                  "command for this one",
-                                  archive.tensors()[tensor].name, length, kMostAtOnce));
+    return make_error(
+        ErrorCode::kOutOfMemory,
+        fmt::format("tensor \"{}\": {} bytes are needed at once, and the module holds at most {}: use the "
+                    "command for this one",
+                    archive.tensors()[tensor].name, length, kMostAtOnce));
   }
   const StoredExtent& extent = archive.extent(tensor);
   const RangeSource* const source = range_source(archive.sources()[extent.source].get());

@@ -101,8 +101,8 @@ struct ChosenTensor {
   size_t index;
   const TensorInfo& info() const { return archive->tensors()[index]; }
 };
-Result<ChosenTensor> choose_tensor(Session& session, const JsonObject& request, std::string_view archive_key = "archive",
-                                   std::string_view tensor_key = "tensor");
+Result<ChosenTensor> choose_tensor(Session& session, const JsonObject& request,
+                                   std::string_view archive_key = "archive", std::string_view tensor_key = "tensor");
 
 // One tensor of an archive as an archive of its own, under this name.
 Archive alone(const Archive& archive, size_t tensor, const std::string& name);

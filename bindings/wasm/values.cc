@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "ballast/archive/slice.h"
 #include "ballast/tensor/block_fields.h"
@@ -37,8 +38,8 @@ ByteVector as_numbers(DType dtype, ByteSpan in, uint64_t count, bool narrow) {
     to_doubles(dtype, in, static_cast<size_t>(first), some);
     std::byte* to = out.data() + first * width;
     for (const double value : some) {
-      if (narrow) store_le<float>(to, static_cast<float>(value));
-      else store_le<double>(to, value);
+      if (narrow) store_le(to, std::bit_cast<uint32_t>(static_cast<float>(value)));
+      else store_le(to, std::bit_cast<uint64_t>(value));
       to += width;
     }
   }
@@ -53,8 +54,8 @@ struct ScaleFields {
 };
 constexpr size_t kNone = SIZE_MAX;
 constexpr ScaleFields kScaleFields[] = {
-    {DType::kQ4_0, 0, kNone}, {DType::kQ4_1, 0, 2},       {DType::kQ5_0, 0, kNone}, {DType::kQ5_1, 0, 2},
-    {DType::kQ8_0, 0, kNone}, {DType::kQ2K, 80, 82},      {DType::kQ3K, 108, kNone}, {DType::kQ4K, 0, 2},
+    {DType::kQ4_0, 0, kNone}, {DType::kQ4_1, 0, 2},      {DType::kQ5_0, 0, kNone},  {DType::kQ5_1, 0, 2},
+    {DType::kQ8_0, 0, kNone}, {DType::kQ2K, 80, 82},     {DType::kQ3K, 108, kNone}, {DType::kQ4K, 0, 2},
     {DType::kQ5K, 0, 2},      {DType::kQ6K, 208, kNone},
 };
 
@@ -67,8 +68,9 @@ Result<bool> values_call(Session& session, const JsonObject& request, Answer& an
   BALLAST_TRY(const Slice slice, parse_slice(text));
   const TensorInfo& info = chosen.info();
   if (!is_arithmetic(info.dtype)) {
-    return make_error(ErrorCode::kUnsupported, fmt::format("tensor \"{}\" is {}, a type without numbers: take its bytes",
-                                                           info.name, info.type_name()));
+    return make_error(
+        ErrorCode::kUnsupported,
+        fmt::format("tensor \"{}\" is {}, a type without numbers: take its bytes", info.name, info.type_name()));
   }
   BALLAST_TRY(const Selection selection, select(info, slice));
   if (selection.elements > kMostValues) {
@@ -159,8 +161,10 @@ Result<bool> scales_call(Session& session, const JsonObject& request, Answer& an
   answer.bytes.resize(count * sizeof(float) * (has_min ? 2 : 1));
   for (size_t i = 0; i < count; ++i) {
     const std::byte* const block = stored.data() + i * unit.bytes;
-    store_le<float>(answer.bytes.data() + i * sizeof(float), load_half(block + fields->scale));
-    if (has_min) store_le<float>(answer.bytes.data() + (count + i) * sizeof(float), load_half(block + fields->min));
+    store_le(answer.bytes.data() + i * sizeof(float), std::bit_cast<uint32_t>(load_half(block + fields->scale)));
+    if (has_min)
+      store_le(answer.bytes.data() + (count + i) * sizeof(float),
+               std::bit_cast<uint32_t>(load_half(block + fields->min)));
   }
   answer.json.key("scales").boolean(true).key("firstBlock").number(first).key("count").number(count);
   answer.json.key("blockElements").number(unit.elements).key("hasMin").boolean(has_min);
