@@ -40,9 +40,20 @@ export class Instance {
     const outOfMemory = () => {
       throw new ModuleOutOfMemory('out of memory');
     };
-    const imports = { wasi_snapshot_preview1: wasi, ballast: { out_of_memory: outOfMemory } };
+    const decoder = new TextDecoder();
+    const patterns = new Map<string, RegExp | null>();
+    let memory: WebAssembly.Memory;
+    const textAt = (address: number, size: number) => decoder.decode(new Uint8Array(memory.buffer, address >>> 0, size));
+    const findPattern = (expression: number, expressionSize: number, text: number, textSize: number): number => {
+      const source = textAt(expression, expressionSize);
+      if (!patterns.has(source)) patterns.set(source, expressionOf(source));
+      const pattern = patterns.get(source);
+      return pattern ? Number(pattern.test(textAt(text, textSize))) : -1;
+    };
+    const imports = { wasi_snapshot_preview1: wasi, ballast: { out_of_memory: outOfMemory, find_pattern: findPattern } };
     const instance = await WebAssembly.instantiate(module, imports);
     const exports = instance.exports as unknown as Exports;
+    memory = exports.memory;
     exports._initialize();
     exports.ballast_start();
     return new Instance(exports);
@@ -68,6 +79,14 @@ export class Instance {
     if (address === 0) throw new ModuleOutOfMemory('out of memory');
     new Uint8Array(this.#exports.memory.buffer, address, bytes.length).set(bytes);
     return address;
+  }
+}
+
+function expressionOf(source: string): RegExp | null {
+  try {
+    return new RegExp(source, 'u');
+  } catch {
+    return null;
   }
 }
 
