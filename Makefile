@@ -18,7 +18,7 @@ DESTDIR ?=
 configured = CMAKE_GENERATOR="$${CMAKE_GENERATOR:-$$(command -v ninja > /dev/null && echo Ninja || echo Unix Makefiles)}" \
 	cmake --log-level=WARNING
 
-.PHONY: build demo demo-chat test test-asan test-bare test-cuda test-faults test-tsan bench bench-storage bench-peers bench-batching bench-serve bench-structured bench-cuda bench-python test-python test-wheel wheels interop interop-torch page test-page test-serve test-serve-asan test-serve-tsan test-platforms fuzz-serve format lint clean install bootstrap configure
+.PHONY: build demo demo-chat test test-asan test-bare test-cuda test-faults test-tsan bench bench-storage bench-peers bench-batching bench-serve bench-structured bench-cuda bench-python test-python test-wheel wheels interop interop-torch page test-page web test-web test-serve test-serve-asan test-serve-tsan test-platforms fuzz-serve format lint clean install bootstrap configure
 
 build: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_static ballast_shared ballast_c
@@ -181,6 +181,15 @@ test-page: build
 	scripts/bootstrap --page
 	cd web/chat && npm ci --silent && npm test --silent
 	node tests/page/page_test.mjs --ballast build/bin/ballast $(page_options)
+
+# The npm package web/ballast with its WebAssembly module (docs/web.md).
+web:
+	scripts/bootstrap --web
+	scripts/build_web
+
+# The package in Node beside the program: every file of tests/data.
+test-web: build web
+	cd web/ballast && BALLAST=build/bin/ballast npm test --silent
 
 format: bootstrap
 	scripts/format
