@@ -18,8 +18,9 @@ Result<std::shared_ptr<const ByteSource>> SessionSiblings::open_sibling(std::str
 }
 
 uint32_t Session::add_source(uint64_t size, std::string name) {
-  sources_[++last_] = std::make_shared<RangeSource>(last_, size, std::move(name), missing_);
-  return last_;
+  const uint32_t id = ++last_;
+  sources_[id] = std::make_shared<RangeSource>(id, size, std::move(name), missing_);
+  return id;
 }
 
 RangeSource* Session::source(uint32_t id) {

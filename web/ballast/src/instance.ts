@@ -82,9 +82,10 @@ export class Instance {
   }
 }
 
+// The library's tables begin with (?i) what ignores case, which JavaScript says by a flag.
 function expressionOf(source: string): RegExp | null {
   try {
-    return new RegExp(source, 'u');
+    return source.startsWith('(?i)') ? new RegExp(source.slice(4), 'iu') : new RegExp(source, 'u');
   } catch {
     return null;
   }

@@ -1,6 +1,6 @@
 // Where bytes come from: Blobs, buffers, URLs with HTTP ranges, and files in Node.
 import { asBallastError, BallastError } from './error.ts';
-import type { OpenOptions, RangeSource, Source } from './types.ts';
+import type { NamedUrl, OpenOptions, RangeSource, Source } from './types.ts';
 
 export interface ClosableSource extends RangeSource {
   close?(): Promise<void>;
@@ -48,32 +48,32 @@ class UrlSource implements ClosableSource {
   readonly #tag: string | null;
   #head: Uint8Array | null; // what the first answer brought
 
-  private constructor(url: string, size: number, tag: string | null, head: Uint8Array, headers: Record<string, string>) {
+  private constructor(url: string, name: string, size: number, tag: string | null, head: Uint8Array, headers: Record<string, string>) {
     this.#url = url;
-    this.name = nameInUrl(url);
+    this.name = name;
     this.size = size;
     this.#tag = tag;
     this.#head = head;
     this.#headers = headers;
   }
 
-  static async open(url: string, options: OpenOptions): Promise<ClosableSource> {
+  static async open(url: string, options: OpenOptions, name = nameInUrl(url)): Promise<ClosableSource> {
     const headers = options.headers ?? {};
     const answer = await request(url, 0, kProbe, headers, options.signal);
     if (answer.status === 206) {
       const size = Number(/\/(\d+)$/.exec(answer.headers.get('content-range') ?? '')?.[1] ?? NaN);
       if (!Number.isSafeInteger(size)) throw new BallastError('io', `${url}: the server does not tell the file's size`);
       const head = new Uint8Array(await answer.arrayBuffer());
-      return new UrlSource(url, size, answer.headers.get('etag'), head, headers);
+      return new UrlSource(url, name, size, answer.headers.get('etag'), head, headers);
     }
-    if (answer.status === 416) return new BufferSource(new Uint8Array(0), nameInUrl(url)); // an empty file
+    if (answer.status === 416) return new BufferSource(new Uint8Array(0), name); // an empty file
     // The server sends all of it, asked for a range or not.
     const size = Number(answer.headers.get('content-length') ?? 0);
     if (size > kMostWithoutRanges) {
       await answer.body?.cancel();
       throw new BallastError('io', `${url}: the server answers no ranges, and ${size} bytes are too many to fetch whole`);
     }
-    return new BufferSource(await readAtMost(answer, kMostWithoutRanges, url), nameInUrl(url));
+    return new BufferSource(await readAtMost(answer, kMostWithoutRanges, url), name);
   }
 
   async read(offset: number, length: number, signal?: AbortSignal): Promise<Uint8Array> {
@@ -193,12 +193,17 @@ function isRangeSource(source: unknown): source is RangeSource {
   return typeof (source as RangeSource | null)?.read === 'function' && typeof (source as RangeSource).size === 'number';
 }
 
+function isNamedUrl(source: unknown): source is NamedUrl {
+  return typeof (source as Partial<NamedUrl> | null)?.url === 'string' && typeof (source as Partial<NamedUrl>).name === 'string';
+}
+
 async function openOne(source: unknown, options: OpenOptions): Promise<ClosableSource> {
   if (source instanceof Uint8Array) return new BufferSource(source, options.name ?? 'memory');
   if (source instanceof ArrayBuffer) return new BufferSource(new Uint8Array(source), options.name ?? 'memory');
   if (isRangeSource(source)) return source;
   if (source instanceof Blob) return new BlobSource(source, options.name ?? (source as Partial<File>).name ?? 'memory');
   if (typeof source === 'string' || source instanceof URL) return await openAddress(String(source), options);
+  if (isNamedUrl(source)) return await UrlSource.open(source.url, options, source.name);
   throw new BallastError('invalid_argument', 'open takes a Blob, Files, a URL, a buffer or a RangeSource');
 }
 

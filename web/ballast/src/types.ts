@@ -1,9 +1,16 @@
 // The interface of the package. Everything that reads bytes is asynchronous and reads only the ranges it needs.
 
 /** What can be opened. Of several files, those beside the first are its shards or the other half of its pair. */
-export type Source = Blob | readonly File[] | URL | string | ArrayBuffer | Uint8Array | RangeSource | readonly RangeSource[];
+export type Source = Blob | readonly File[] | URL | string | ArrayBuffer | Uint8Array | RangeSource | readonly RangeSource[] |
+  NamedUrl | readonly NamedUrl[];
 
-/** Bytes anywhere: for sources of your own. `read` gives exactly `length` bytes or rejects. */
+/** A file at a URL that does not end in its name. */
+export interface NamedUrl {
+  readonly name: string;
+  readonly url: string;
+}
+
+/** Bytes anywhere: for sources of your own, not in a Worker. `read` gives exactly `length` bytes or rejects. */
 export interface RangeSource {
   readonly name: string;
   readonly size: number;

@@ -33,10 +33,10 @@ export function archivesIn(folder) {
   }).sort();
 }
 
-/** The file, and of an index or a part of a set what is beside it. */
+/** The file, and of an index or a part of a GGUF set what is beside it. */
 export function sourcesOf(file) {
   const folder = path.dirname(file);
-  const beside = /\.index\.json$|-of-\d+\.\w+$/.test(file)
+  const beside = /\.index\.json$|-of-\d+\.gguf$/.test(file)
     ? readdirSync(folder).filter((name) => name !== path.basename(file) && !name.endsWith('.index.json')) : [];
   return [file, ...beside.map((name) => path.join(folder, name))].filter((one) => statSync(one).isFile()).map(bufferSource);
 }
