@@ -182,14 +182,21 @@ test-page: build
 	cd web/chat && npm ci --silent && npm test --silent
 	node tests/page/page_test.mjs --ballast build/bin/ballast $(page_options)
 
-# The npm package web/ballast with its WebAssembly module (docs/web.md).
+# The npm package web/ballast with its WebAssembly module (docs/web.md), and the page Ballast Lens, which is committed
+# as it was built: nothing else needs npm.
 web:
 	scripts/bootstrap --web
 	scripts/build_web
+	scripts/build_lens
 
-# The package in Node beside the program: every file of tests/data.
+# The package in Node beside the program: every file of tests/data. Then the page in Chromium, which is compared with the
+# program too. lens_options="--all" takes every file there as well, --measure prints how fast the page is, "--screenshots
+# docs/images" writes the pictures of docs/lens.md.
 test-web: build web
+	scripts/bootstrap --page
 	cd web/ballast && BALLAST=build/bin/ballast npm test --silent
+	cd web/lens && npm test --silent
+	node tests/web/lens_test.mjs --ballast build/bin/ballast $(lens_options)
 
 format: bootstrap
 	scripts/format
