@@ -18,7 +18,7 @@ DESTDIR ?=
 configured = CMAKE_GENERATOR="$${CMAKE_GENERATOR:-$$(command -v ninja > /dev/null && echo Ninja || echo Unix Makefiles)}" \
 	cmake --log-level=WARNING
 
-.PHONY: build demo demo-chat test test-asan test-bare test-cuda test-faults test-tsan bench bench-storage bench-peers bench-batching bench-serve bench-structured bench-cuda bench-python test-python test-wheel wheels interop interop-torch page test-page web test-web test-serve test-serve-asan test-serve-tsan test-platforms fuzz-serve format lint clean install bootstrap configure
+.PHONY: build demo demo-chat test test-asan test-bare test-cuda test-opencl test-faults test-tsan bench bench-storage bench-peers bench-batching bench-serve bench-structured bench-cuda bench-python test-python test-wheel wheels interop interop-torch page test-page web test-web test-serve test-serve-asan test-serve-tsan test-platforms fuzz-serve format lint clean install bootstrap configure
 
 build: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_static ballast_shared ballast_c
@@ -90,6 +90,14 @@ test-cuda:
 test-bare: build
 	scripts/bootstrap --bare
 	tests/bare/run_tests build/bin/ballast --jobs $(JOBS) $(bare_options)
+
+# The backend opencl on this machine's OpenCL devices; PoCL, which is installed where there is no other, makes the CPU one.
+# opencl_suites="models runtime" runs other suites.
+test-opencl:
+	scripts/bootstrap --opencl
+	$(MAKE) configure
+	cmake --build build -j $(JOBS) --target $(addprefix test_,$(or $(opencl_suites),opencl backends))
+	tests/opencl/run_tests build/bin $(opencl_suites)
 
 bench: bench-storage
 

@@ -59,6 +59,19 @@ target_sources(ballast_backends PRIVATE ${BALLAST_CUDA_SOURCES})
 # Alone, so that with and without kernels all other units are the same: the Python module, built without, takes the objects
 # of a build with kernels from ccache.
 set_source_files_properties(${BALLAST_CUDA_SOURCES} PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+# Kernels in OpenCL C are compiled by the driver of whoever runs them, so the library has their texts.
+set(opencl_folder "${PROJECT_SOURCE_DIR}/ballast/backends/opencl/kernels")
+set(opencl_source "${PROJECT_BINARY_DIR}/generated/opencl_sources.cc")
+file(GLOB opencl_files CONFIGURE_DEPENDS "${opencl_folder}/*.cl")
+add_custom_command(
+  OUTPUT "${opencl_source}"
+  COMMAND "${CMAKE_COMMAND}" -D "FOLDER=${opencl_folder}" -D "OUTPUT=${opencl_source}"
+          -P "${PROJECT_SOURCE_DIR}/cmake/EmbedKernels.cmake"
+  DEPENDS ${opencl_files} "${PROJECT_SOURCE_DIR}/cmake/EmbedKernels.cmake"
+  COMMENT "Embedding the OpenCL kernels"
+  VERBATIM)
+target_sources(ballast_backends PRIVATE "${opencl_source}")
+set_source_files_properties("${opencl_source}" PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 # A multiply-add is fused where the code says so and nowhere else: results must not depend on the compiler's mood.
 foreach(layer IN ITEMS tensor edit ops backends training)
   if(TARGET ballast_${layer})

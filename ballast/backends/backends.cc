@@ -8,13 +8,14 @@
 
 #include "ballast/backends/cpu/cpu.h"
 #include "ballast/backends/cuda/cuda.h"
+#include "ballast/backends/opencl.h"
 #include "ballast/backends/reference/reference.h"
 
 namespace ballast {
 
 namespace {
 
-constexpr std::array<const Backend*, 3> kBackends = {&kCpuBackend, &kCudaBackend, &kReferenceBackend};
+constexpr std::array<const Backend*, 4> kBackends = {&kCpuBackend, &kCudaBackend, &kOpenClBackend, &kReferenceBackend};
 
 bool is_usable(const Backend& backend) { return backend.find_devices == nullptr || backend.find_devices(); }
 
@@ -37,12 +38,15 @@ const Backend& default_backend(bool to_train) {
 
 const Backend* find_backend(std::string_view name) {
   const auto at = std::ranges::find(kBackends, name, [](const Backend* backend) { return backend->name; });
-  return at == kBackends.end() ? find_cuda_backend(name) : *at;
+  if (at != kBackends.end()) return *at;
+  const Backend* numbered = find_cuda_backend(name);
+  return numbered != nullptr ? numbered : find_opencl_backend(name);
 }
 
 Result<const Backend*> choose_backend(std::string_view name) {
   if (name.empty()) return &default_backend();
   if (const Backend* backend = find_backend(name)) return backend;
+  if (name.starts_with("opencl:")) return no_opencl_device(name);
   std::vector<std::string_view> names;
   for (const Backend* backend : kBackends) names.push_back(backend->name);
   return make_error(ErrorCode::kInvalidArgument,

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "ballast/base/checked.h"
+#include "ballast/device/device_access.h"
 #include "ballast/device/tensor.h"
 #include "ballast/device/workspace_state.h"
 
@@ -112,6 +113,23 @@ void WorkspaceState::close(WorkspaceState* state) {
     is_last = state->blocks_out == 0;
   }
   if (is_last) delete state;
+}
+
+// A workspace of one block, which is closed already.
+Tensor DeviceAccess::adopt(std::shared_ptr<Queue> queue, std::unique_ptr<DeviceMemory> memory, const Dims& dims,
+                           DType dtype) {
+  auto* const state = new WorkspaceState(std::move(queue));
+  state->is_closed = true;
+  state->blocks_out = 1;
+  auto* const block = new WorkspaceBlock;
+  block->references.store(1, std::memory_order_relaxed);
+  block->home = state;
+  block->memory = std::move(memory);
+  Tensor tensor;
+  tensor.dims_ = dims;
+  tensor.dtype_ = dtype;
+  tensor.block_ = block;
+  return tensor;
 }
 
 Workspace::Workspace(std::shared_ptr<Queue> queue) : state_(new WorkspaceState(std::move(queue))) {}

@@ -141,7 +141,7 @@ static void write_with(const ballast_core_writer* writer) {
   EXPECT(ballast_core_write(writer, other, sizeof other, &content, NULL, 0, &size) == BALLAST_CORE_OK && size > 24);
   EXPECT(ballast_core_write(writer, other, sizeof other, &content, file, (size_t)size - 1, &written) ==
          BALLAST_CORE_INVALID_ARGUMENT);
-  EXPECT(ballast_core_write(writer, other, 600, &content, file, sizeof file, &written) == BALLAST_CORE_OUT_OF_MEMORY);
+  EXPECT(ballast_core_write(writer, other, 256, &content, file, sizeof file, &written) == BALLAST_CORE_OUT_OF_MEMORY);
   EXPECT(ballast_core_write(writer, other, sizeof other, &content, file, sizeof file, &written) == BALLAST_CORE_OK);
   EXPECT(written == size);
   const ballast_core_image image = {.bytes = file, .size = written};

@@ -15,6 +15,7 @@
 #include "ballast/exchange/exchange.h"
 #include "ballast/models/config/decoder_config.h"
 #include "ballast/runtime/load_model.h"
+#include "tests/support/backends_to_test.h"
 #include "tests/support/recorded_decoders.h"
 #include "tests/support/same_bits.h"
 #include "tests/support/temp_folder.h"
@@ -279,7 +280,7 @@ TEST_P(GgufRuns, GivesTheLogitsOfItsFolderBitForBit) {
   const std::string folder = test_file_path("hf/" + GetParam());
   as_gguf(folder, temp.path("x.gguf"));
   const RecordedDecoder recorded = read_recorded_decoder("hf/" + GetParam());
-  for (const Backend* backend : usable_backends()) {
+  for (const Backend* backend : backends_to_test()) {
     const LoadOptions options{.backend = std::string(backend->name)};
     const auto before = load_or_die(folder, options);
     const auto after = load_or_die(temp.path("x.gguf"), options);

@@ -12,6 +12,7 @@
 #include "ballast/device/host_values.h"
 #include "ballast/models/model.h"
 #include "ballast/params/budget.h"
+#include "tests/support/backends_to_test.h"
 #include "tests/support/read_floats.h"
 #include "tests/support/recorded_bert.h"
 #include "tests/support/test_files.h"
@@ -54,7 +55,7 @@ RecordedTensor unit_of(RecordedTensor x) {
 // ---------------------------------------------------------------- numbers
 
 TEST(Bert, StatesAreThoseOfTransformersOnEveryBackend) {
-  for (const Backend* backend : usable_backends()) {
+  for (const Backend* backend : backends_to_test()) {
     const auto model = load_or_die(bert_path(), {.backend = std::string(backend->name)});
     EXPECT_EQ(model->kind(), "bert");
     EXPECT_THAT(model->report().unused, IsEmpty());  // the pooler of another task is known
@@ -112,7 +113,7 @@ TEST(Bert, WithoutFurtherFilesTheVectorIsTheMeanOfTheStates) {
 }
 
 TEST(Bert, ATextHasTheSameVectorInCompanyAsAlone) {
-  for (const Backend* backend : usable_backends()) {
+  for (const Backend* backend : backends_to_test()) {
     const auto model = load_or_die(test_file_path("hf/bert"), {.backend = std::string(backend->name), .threads = 2});
     const std::vector<std::vector<TokenId>> ids = {{2, 17, 90, 45, 3}, {2, 3}, std::vector<TokenId>(40, 7), {2, 11, 3}};
     const std::vector<uint32_t> pair = {0, 1, 1};

@@ -9,6 +9,7 @@
 #include "ballast/archive/write.h"
 #include "ballast/backends/backends.h"
 #include "ballast/edit/quantize.h"
+#include "tests/support/backends_to_test.h"
 #include "tests/support/read_floats.h"
 #include "tests/support/recorded_decoders.h"
 #include "tests/support/test_files.h"
@@ -32,7 +33,7 @@ INSTANTIATE_TEST_SUITE_P(Every, GgufFamilies, ::testing::ValuesIn(recorded_ggufs
 
 TEST_P(GgufFamilies, LogitsAreThoseOfTransformersOnEveryBackend) {
   const RecordedDecoder decoder = recorded();
-  for (const Backend* backend : usable_backends()) {
+  for (const Backend* backend : backends_to_test()) {
     const auto model = load({.backend = std::string(backend->name), .numerics = Numerics::kExact});
     EXPECT_THAT(model->report().unused, ::testing::IsEmpty());
     double largest = 0;

@@ -10,6 +10,7 @@
 #include "ballast/backends/backends.h"
 #include "ballast/engine/forward_past.h"
 #include "ballast/params/budget.h"
+#include "tests/support/backends_to_test.h"
 #include "tests/support/read_floats.h"
 #include "tests/support/recorded_decoders.h"
 #include "tests/support/same_bits.h"
@@ -41,7 +42,7 @@ INSTANTIATE_TEST_SUITE_P(Every, HfDecoder, ::testing::ValuesIn(decoder_names()),
                          [](const auto& name) { return name.param; });
 
 TEST_P(HfDecoder, LogitsAreThoseOfTransformersOnEveryBackend) {
-  for (const Backend* backend : usable_backends()) {
+  for (const Backend* backend : backends_to_test()) {
     const auto model = load({.backend = std::string(backend->name), .numerics = Numerics::kExact});
     EXPECT_THAT(model->report().unused, ::testing::IsEmpty());
     double largest = 0;

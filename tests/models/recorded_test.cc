@@ -10,6 +10,7 @@
 #include "ballast/engine/generator.h"
 #include "ballast/models/model.h"
 #include "ballast/models/random_image.h"
+#include "tests/support/backends_to_test.h"
 #include "tests/support/recorded_models.h"
 #include "tests/support/sha256.h"
 #include "tests/support/test_files.h"
@@ -26,7 +27,7 @@ constexpr double kImageTolerance = 2e-4;
 
 std::vector<std::string> backend_names() {
   std::vector<std::string> names;
-  for (const Backend* backend : usable_backends()) names.emplace_back(backend->name);
+  for (const Backend* backend : backends_to_test()) names.emplace_back(backend->name);
   return names;
 }
 

@@ -8,6 +8,7 @@
 #include "ballast/models/random_image.h"
 #include "ballast/params/budget.h"
 #include "ballast/params/param_store.h"
+#include "tests/support/backends_to_test.h"
 #include "tests/support/read_floats.h"
 #include "tests/support/recorded_models.h"
 
@@ -66,7 +67,7 @@ class SameBits : public ::testing::TestWithParam<std::string> {
 
 std::vector<std::string> backend_names() {
   std::vector<std::string> names;
-  for (const Backend* backend : usable_backends()) names.emplace_back(backend->name);
+  for (const Backend* backend : backends_to_test()) names.emplace_back(backend->name);
   return names;
 }
 

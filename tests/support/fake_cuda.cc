@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include "ballast/backends/cuda/fallback.h"
+#include "ballast/backends/offload/fallback.h"
 #include "tests/support/places.h"
 
 namespace ballast::testing {
@@ -42,7 +42,7 @@ const Backend& fake_cuda_backend() {
       },
       .level = [] { return std::string_view("sm_90"); },
       .block_arithmetic = [](DType, Numerics) { return std::string_view("f32"); },
-      .add_implementations = cuda::add_fallbacks,
+      .add_implementations = offload::add_fallbacks,
   };
   return kBackend;
 }

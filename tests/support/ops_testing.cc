@@ -7,11 +7,12 @@
 #include "ballast/device/host_values.h"
 #include "ballast/tensor/cast.h"
 #include "examples/emulated_backend.h"
+#include "tests/support/backends_to_test.h"
 
 namespace ballast::testing {
 
 std::vector<const Backend*> tested_backends() {
-  std::vector<const Backend*> backends = usable_backends();
+  std::vector<const Backend*> backends = backends_to_test();
   backends.push_back(&emulated::backend());
   return backends;
 }

@@ -6,6 +6,7 @@
 #include "apps/ballast/commands/commands.h"
 #include "apps/ballast/flags/flags.h"
 #include "apps/ballast/models/hub_cache.h"
+#include "apps/ballast/models/kernel_cache.h"
 #include "apps/ballast/models/model_cache.h"
 #include "apps/ballast/output/json_output.h"
 #include "apps/ballast/output/table.h"
@@ -24,11 +25,12 @@ struct CacheFlags {
   bool json = false;
 };
 
-// A model of either folder.
+// A model of either folder, or compiled kernels.
 struct CacheEntry {
   std::string name;
   uint64_t bytes = 0;
   bool is_hub = false;
+  bool is_kernels = false;
 };
 using Entries = std::vector<CacheEntry>;
 
@@ -43,6 +45,8 @@ Result<Entries> all_entries(const Caches& caches) {
   for (const ModelCache::Entry& entry : models) entries.push_back({entry.name, entry.bytes, false});
   BALLAST_TRY(const auto hub, caches.hub.list());
   for (const HubCache::Entry& entry : hub) entries.push_back({entry.id, entry.bytes, true});
+  BALLAST_TRY(const uint64_t kernel_bytes, kernel_cache_bytes());
+  if (kernel_bytes != 0) entries.push_back({std::string(kKernelCacheName), kernel_bytes, false, true});
   return entries;
 }
 
@@ -72,7 +76,8 @@ std::string entries_json(const Caches& caches, const Entries& entries) {
     add_text(json, "name", entry.name);
     add_number(json, "bytes", entry.bytes);
     add_text(json, "origin",
-             entry.is_hub                                  ? "hub"
+             entry.is_kernels                              ? "kernels"
+             : entry.is_hub                                ? "hub"
              : find_catalogue_model(entry.name) != nullptr ? "catalogue"
                                                            : "unknown");
     json.end_object();
@@ -83,6 +88,7 @@ std::string entries_json(const Caches& caches, const Entries& entries) {
 }
 
 std::string_view describe_entry(const Caches& caches, const CacheEntry& entry) {
+  if (entry.is_kernels) return "compiled kernels of the backend opencl";
   if (entry.is_hub) return "from the hub";
   const CatalogueModel* const model = find_catalogue_model(entry.name);
   if (model == nullptr) return "not a built-in download";
@@ -114,6 +120,11 @@ Status verify_entries(const Caches& caches, const Entries& entries, Console& con
 Status clear_entries(const CacheFlags& flags, const Caches& caches, const Entries& entries, Console& console) {
   uint64_t freed = 0, removed = 0;
   for (const CacheEntry& entry : entries) {
+    if (entry.is_kernels) {
+      BALLAST_TRY(const uint64_t bytes, clear_kernel_cache());
+      freed += bytes;
+      continue;
+    }
     if (flags.names.empty() && (entry.is_hub || find_catalogue_model(entry.name) == nullptr)) {
       console.remark(fmt::format("kept {}, which {}; `ballast cache clear NAME` removes it\n", printable(entry.name),
                                  entry.is_hub ? "is shared with huggingface_hub" : "is not a built-in download"));
@@ -146,7 +157,8 @@ Status run_cache(const CacheFlags& flags, Console& console) {
 constexpr const char* kCacheFooter =
     "list    show the downloaded models and their sizes (the default)\n"
     "verify  read the models and compare them with their digests\n"
-    "clear   remove the named models; without NAME, the built-in downloads that `ballast get` lists\n"
+    "clear   remove the named models; without NAME, the built-in downloads that `ballast get` lists and compiled\n"
+    "        OpenCL kernels\n"
     "\n"
     "There are two folders: $XDG_CACHE_HOME/ballast/models (or ~/.cache/ballast/models), and the cache shared with\n"
     "huggingface_hub ($HF_HUB_CACHE, $HF_HOME/hub or ~/.cache/huggingface/hub), from which models are removed only if\n"

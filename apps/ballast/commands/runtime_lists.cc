@@ -207,15 +207,15 @@ RunCommand add_ops(CLI::App& program, Console& console) {
 }
 
 RunCommand add_backends(CLI::App& program, Console& console) {
-  return add_list(program, console,
-                  {"backends", "List compute backends",
-                   "cuda is the default where it finds a device, elsewhere cpu; --backend chooses another, and "
-                   "\"cuda:1\" the\n"
-                   "second device. The level is the instruction set used on this machine. The second table shows the "
-                   "arithmetic\n"
-                   "for quantised and bf16 weights with either --numerics.\n\n"
-                   "Examples:\n  ballast backends\n  ballast backends --json\n",
-                   print_backends, backends_json});
+  return add_list(
+      program, console,
+      {"backends", "List compute backends",
+       "cuda is the default where it finds a device, elsewhere cpu; --backend chooses another. \"cuda:1\" and\n"
+       "\"opencl:1\" are second devices, \"opencl:NAME\" is the one with NAME in its name. The level is the\n"
+       "instruction set used on this machine. The second table shows the arithmetic for quantised and bf16\n"
+       "weights with either --numerics.\n\n"
+       "Examples:\n  ballast backends\n  ballast backends --json\n",
+       print_backends, backends_json});
 }
 
 }  // namespace ballast::cli

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "apps/ballast/flags/parse_size.h"
+#include "apps/ballast/models/kernel_cache.h"
 #include "apps/ballast/models/model_cache.h"
 #include "apps/ballast/output/text.h"
 #include "ballast/base/human_size.h"
@@ -117,6 +118,7 @@ void add_model_flags(Command& command, ModelFlags& flags) {
 Result<LoadOptions> load_options(const ModelFlags& flags) {
   LoadOptions options = flags.load;
   options.backend = trimmed(options.backend);
+  if (options.backend.starts_with("opencl")) use_kernel_cache();
   if (!flags.budget.empty()) BALLAST_CHECK(parse_budget(flags.budget, options));
   BALLAST_CHECK(parse_overrides(flags.overrides, options));
   if (flags.config_path.empty()) return options;

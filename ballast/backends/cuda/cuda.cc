@@ -153,7 +153,7 @@ std::string_view block_arithmetic(DType dtype, Numerics numerics) {
 
 void add_cuda_implementations(Registry& registry) {
   using namespace cuda;  // NOLINT: a list of its families
-  add_fallbacks(registry);
+  offload::add_fallbacks(registry);
   for (const auto add_family :
        {add_activation, add_attention, add_conv, add_embedding, add_experts, add_linalg, add_normalization, add_pooling,
         add_reduction, add_rotary, add_shape, add_tensor_ops, add_updates}) {

@@ -211,14 +211,4 @@ std::optional<uint64_t> CudaDevice::free_memory() const {
   return free;
 }
 
-void CudaDevice::note_fallback(std::string_view name) {
-  const std::lock_guard lock(mutex_);
-  if (std::ranges::find(fallbacks_, name) == fallbacks_.end()) fallbacks_.push_back(name);
-}
-
-std::vector<std::string_view> CudaDevice::fallbacks() const {
-  const std::lock_guard lock(mutex_);
-  return fallbacks_;
-}
-
 }  // namespace ballast::cuda

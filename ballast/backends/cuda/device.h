@@ -20,6 +20,7 @@
 #include "ballast/backends/cuda/driver.h"
 #include "ballast/backends/cuda/kernel_names.h"
 #include "ballast/backends/cuda/launch.h"
+#include "ballast/backends/offload/fallback.h"
 #include "ballast/device/tensor.h"
 
 namespace ballast::cuda {
@@ -73,7 +74,8 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   Result<std::unique_ptr<DeviceMemory>> allocate(uint64_t bytes) override;
   Result<std::shared_ptr<Queue>> open_queue() override;
   std::optional<uint64_t> free_memory() const override;
-  std::vector<std::string_view> fallbacks() const override;  // of all models, because one device serves them all
+  // Of all models, because one device serves them all.
+  std::vector<std::string_view> fallbacks() const override { return fallback_list_.names(); }
 
   const Driver& driver() const { return *driver_; }
   const DeviceInfo& info() const { return info_; }
@@ -93,7 +95,7 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   // Of PinnedMemory::kBytes. Making it takes milliseconds, so what queues give back is kept.
   Result<PinnedMemory> take_pinned();
   void give_back(PinnedMemory memory);
-  void note_fallback(std::string_view name);
+  offload::FallbackList& fallback_list() { return fallback_list_; }
 
  private:
   CudaDevice(std::shared_ptr<const Driver> driver, DeviceInfo info, DriverDevice device, DriverContext context);
@@ -111,33 +113,30 @@ class CudaDevice final : public Device, public std::enable_shared_from_this<Cuda
   std::array<std::atomic<Function*>, kKernelRows.size()> functions_{};
   std::vector<std::unique_ptr<Function>> owned_functions_;
   std::vector<PinnedMemory> spare_pinned_;
-  std::vector<std::string_view> fallbacks_;
+  offload::FallbackList fallback_list_;
 };
 
-class CudaMemory final : public DeviceMemory {
+class CudaMemory final : public offload::OffloadMemory {
  public:
   CudaMemory(CudaDevice& device, DriverAddress address, uint64_t bytes)
-      : DeviceMemory(bytes, nullptr), device_(device), address_(address) {}
+      : OffloadMemory(bytes, nullptr), device_(device), address_(address) {}
   // Waits for whatever still uses it.
   ~CudaMemory() override;
 
   DriverAddress address() const { return address_; }
-  // While the host computes in place of the device: where it finds a copy.
-  void show(std::byte* copy) { set_host_address(copy); }
 
  private:
   CudaDevice& device_;
   const DriverAddress address_;
 };
 
-class CudaQueue final : public Queue {
+class CudaQueue final : public offload::OffloadQueue {
  public:
   // Pinned memory of a queue: so many pieces of so many bytes are on their way to the device at once.
   static constexpr size_t kPieces = 4;
   static constexpr uint64_t kPieceBytes = PinnedMemory::kBytes;
 
-  CudaQueue(std::shared_ptr<CudaDevice> device, DriverStream stream)
-      : device_(std::move(device)), stream_(stream), host_workspace_(host_queue()) {}
+  CudaQueue(std::shared_ptr<CudaDevice> device, DriverStream stream) : device_(std::move(device)), stream_(stream) {}
   ~CudaQueue() override;
 
   Device& device() const override { return *device_; }
@@ -158,8 +157,7 @@ class CudaQueue final : public Queue {
   const Status& status() const { return status_; }
   CudaDevice& cuda_device() const { return *device_; }
   DriverStream stream() const { return stream_; }
-  // For what the host computes in place of the device.
-  Workspace& host_workspace() { return host_workspace_; }
+  offload::FallbackList& fallback_list() const override { return device_->fallback_list(); }
 
  private:
   struct Piece {
@@ -183,7 +181,6 @@ class CudaQueue final : public Queue {
 
   const std::shared_ptr<CudaDevice> device_;
   const DriverStream stream_;
-  Workspace host_workspace_;
   Status status_;
   std::array<Piece, kPieces> pieces_;
   size_t at_ = 0;

@@ -19,8 +19,8 @@
 #include <string_view>
 #include <type_traits>
 
-#include "ballast/backends/cuda/fallback.h"
 #include "ballast/backends/cuda/kernel_names.h"
+#include "ballast/backends/offload/fallback.h"
 #include "ballast/ops/ops.h"
 
 namespace ballast::cuda {
@@ -111,25 +111,7 @@ Status launch(Context& context, Kernel kernel, const Grid& grid, const Args&... 
 }
 
 // ---------------------------------------------------------------- registration
-// Registers what a family computes on the device. Where kSupports(context, args) is false, the host computes instead
-// (fallback.h), as it does for functionals and routines that no family registers.
-template <typename Args, auto kRun, auto kSupports = nullptr>
-void add_functional(Registry& registry) {
-  registry.add_builtin<Args>(nullptr, [](Context& context, const Args& args) -> Result<Tensor> {
-    if constexpr (!std::is_same_v<decltype(kSupports), std::nullptr_t>) {
-      if (!kSupports(context, args)) return run_on_host(context, args);
-    }
-    return kRun(context, args);
-  });
-}
-template <typename Args, auto kRun, auto kSupports = nullptr>
-void add_routine(Registry& registry) {
-  registry.add_routine<Args>([](Context& context, const Args& args) -> Status {
-    if constexpr (!std::is_same_v<decltype(kSupports), std::nullptr_t>) {
-      if (!kSupports(context, args)) return run_routine_on_host(context, args);
-    }
-    return kRun(context, args);
-  });
-}
+using offload::add_functional;
+using offload::add_routine;
 
 }  // namespace ballast::cuda

@@ -1,12 +1,8 @@
 #include "ballast/ops/rotary.h"
 
-#include <cmath>
-#include <vector>
-
 #include "ballast/backends/cuda/families.h"
 #include "ballast/backends/cuda/weight_access.h"
 #include "ballast/ops/rotary_order.h"
-#include "ballast/ops/update_routines.h"
 
 namespace ballast::cuda {
 
@@ -55,41 +51,13 @@ Result<Tensor> run_pairs_to_halves(Context& context, const PairsToHalvesArgs& ar
   return y;
 }
 
-bool has_f32_tables(const Context&, const RopeTablesArgs& args) { return is_f32(args.tables.cosines); }
-
-// On the host, in double all the way, and then copied: they are few, and the same bits as everywhere.
-Status run_rope_tables(Context&, const RopeTablesArgs& args) {
-  const uint64_t half = args.tables.cosines.dims()[1];
-  if (args.tables.cosines.count() == 0) return {};
-  const double magnitude = rope_magnitude(args.config.scaling, DType::kF32);
-  std::vector<float> cosines, sines;
-  cosines.reserve(args.tables.cosines.count());
-  sines.reserve(args.tables.cosines.count());
-  for (const RopeStretch& stretch : args.stretches) {
-    std::vector<double> frequencies;
-    for (uint64_t i = 0; i < half; ++i) {
-      frequencies.push_back(rope_frequency(args.config, i, whole_length(stretch), DType::kF32));
-    }
-    for (uint64_t p = 0; p < stretch.positions; ++p) {
-      for (const double frequency : frequencies) {
-        const double angle = static_cast<double>(stretch.first_position + p) * frequency;
-        cosines.push_back(static_cast<float>(std::cos(angle) * magnitude));
-        sines.push_back(static_cast<float>(std::sin(angle) * magnitude));
-      }
-    }
-  }
-  args.tables.cosines.write(std::as_bytes(std::span(cosines)));
-  args.tables.sines.write(std::as_bytes(std::span(sines)));
-  return {};
-}
-
 }  // namespace
 
 void add_rotary(Registry& registry) {
   add_functional<ApplyRopeArgs, run_rope, supports_rope>(registry);
   add_functional<ApplyRopeQkvPackedArgs, run_rope_packed, supports_rope_packed>(registry);
   add_functional<PairsToHalvesArgs, run_pairs_to_halves, supports_order>(registry);
-  add_routine<RopeTablesArgs, run_rope_tables, has_f32_tables>(registry);
+  offload::add_rope_tables(registry);
 }
 
 }  // namespace ballast::cuda

@@ -1,10 +1,9 @@
-#include "ballast/backends/cuda/fallback.h"
+#include "ballast/backends/offload/fallback.h"
 
-#include <cstring>
+#include <algorithm>
 #include <vector>
 
 #include "ballast/backends/backends.h"
-#include "ballast/backends/cuda/device.h"
 #include "ballast/device/device_access.h"
 #include "ballast/device/host_access.h"
 #include "ballast/ops/activation.h"
@@ -27,7 +26,7 @@
 #include "ballast/ops/tensor_ops.h"
 #include "ballast/ops/update_routines.h"
 
-namespace ballast::cuda {
+namespace ballast::offload {
 
 namespace {
 
@@ -36,7 +35,7 @@ using namespace ops;  // NOLINT: a list of its functionals
 // Copies of what a functional reads and writes, which the host finds at the tensors' host addresses while this lives.
 class HostCopies {
  public:
-  explicit HostCopies(CudaQueue& queue) : queue_(queue) {}
+  explicit HostCopies(OffloadQueue& queue) : queue_(queue) {}
   ~HostCopies() {
     for (const Copy& copy : copies_) copy.memory->show(nullptr);
   }
@@ -69,7 +68,7 @@ class HostCopies {
 
  private:
   struct Copy {
-    CudaMemory* memory = nullptr;
+    OffloadMemory* memory = nullptr;
     uint64_t bytes = 0;
     bool is_written = false;
     Tensor host;
@@ -91,7 +90,7 @@ class HostCopies {
 
   void add_memory(DeviceMemory& memory, uint64_t bytes, bool is_written) {
     if (memory.host_address() != nullptr) return;  // the host's own
-    auto* const own = static_cast<CudaMemory*>(&memory);
+    auto* const own = static_cast<OffloadMemory*>(&memory);
     for (Copy& copy : copies_) {
       if (copy.memory != own) continue;
       copy.is_written |= is_written;
@@ -100,7 +99,7 @@ class HostCopies {
     copies_.push_back({own, bytes, is_written, {}});
   }
 
-  CudaQueue& queue_;
+  OffloadQueue& queue_;
   std::vector<Copy> copies_;
 };
 
@@ -200,6 +199,8 @@ void list(Copies& c, const SgdArgs& a) { c.add(a.gradient); }
 void list(Copies& c, const AdamArgs& a) { c.add(a.gradient); }
 void list(Copies& c, const RmsPropArgs& a) { c.add(a.gradient); }
 
+OffloadQueue& offload_queue(const Context& context) { return static_cast<OffloadQueue&>(context.workspace().queue()); }
+
 const Backend& standing_in() {
   static const Backend& backend = *find_backend("cpu");
   return backend;
@@ -215,7 +216,7 @@ const Registry& standing_in_registry() {
 }
 
 Context host_context(const Context& outside) {
-  Context context(standing_in(), standing_in_registry(), queue_of(outside).host_workspace(), outside.threads());
+  Context context(standing_in(), standing_in_registry(), offload_queue(outside).host_workspace(), outside.threads());
   context.random = outside.random;
   context.product_dtype = outside.product_dtype;
   context.numerics = outside.numerics;
@@ -224,10 +225,20 @@ Context host_context(const Context& outside) {
 
 }  // namespace
 
+void FallbackList::note(std::string_view name) {
+  const std::lock_guard lock(mutex_);
+  if (std::ranges::find(names_, name) == names_.end()) names_.push_back(name);
+}
+
+std::vector<std::string_view> FallbackList::names() const {
+  const std::lock_guard lock(mutex_);
+  return names_;
+}
+
 template <typename Args>
 Result<Tensor> run_on_host(Context& context, const Args& args) {
-  CudaQueue& queue = queue_of(context);
-  queue.cuda_device().note_fallback(Args::kFunctional);
+  OffloadQueue& queue = offload_queue(context);
+  queue.fallback_list().note(Args::kFunctional);
   HostCopies copies(queue);
   list(copies, args);
   BALLAST_CHECK(copies.bring());
@@ -240,8 +251,8 @@ Result<Tensor> run_on_host(Context& context, const Args& args) {
 
 template <typename Args>
 Status run_routine_on_host(Context& context, const Args& args) {
-  CudaQueue& queue = queue_of(context);
-  queue.cuda_device().note_fallback(Args::kRoutine);
+  OffloadQueue& queue = offload_queue(context);
+  queue.fallback_list().note(Args::kRoutine);
   HostCopies copies(queue);
   list(copies, args);
   BALLAST_CHECK(copies.bring());
@@ -289,4 +300,4 @@ void add_fallbacks(Registry& registry) {
 #undef ADD
 }
 
-}  // namespace ballast::cuda
+}  // namespace ballast::offload
