@@ -18,7 +18,7 @@ DESTDIR ?=
 configured = CMAKE_GENERATOR="$${CMAKE_GENERATOR:-$$(command -v ninja > /dev/null && echo Ninja || echo Unix Makefiles)}" \
 	cmake --log-level=WARNING
 
-.PHONY: build demo demo-chat test test-asan test-bare test-cuda test-opencl test-faults test-tsan bench bench-storage bench-peers bench-batching bench-serve bench-structured bench-cuda bench-python test-python test-wheel wheels interop interop-torch page test-page test-serve test-serve-asan test-serve-tsan test-platforms fuzz-serve format lint clean install bootstrap configure
+.PHONY: build demo demo-chat test test-asan test-bare test-cuda test-opencl test-faults test-tsan bench bench-storage bench-peers bench-batching bench-serve bench-structured bench-cuda bench-python test-python test-wheel wheels interop interop-torch page test-page web test-web test-serve test-serve-asan test-serve-tsan test-platforms fuzz-serve format lint clean install bootstrap configure
 
 build: configure
 	cmake --build build -j $(JOBS) --target ballast ballast_static ballast_shared ballast_c
@@ -189,6 +189,22 @@ test-page: build
 	scripts/bootstrap --page
 	cd web/chat && npm ci --silent && npm test --silent
 	node tests/page/page_test.mjs --ballast build/bin/ballast $(page_options)
+
+# The npm package web/ballast with its WebAssembly module (docs/web.md), and the page Ballast Lens, which is committed
+# as it was built: nothing else needs npm.
+web:
+	scripts/bootstrap --web
+	scripts/build_web
+	scripts/build_lens
+
+# The package in Node beside the program: every file of tests/data. Then the page in Chromium, which is compared with the
+# program too. lens_options="--all" takes every file there as well, --measure prints how fast the page is, "--screenshots
+# docs/images" writes the pictures of docs/lens.md.
+test-web: build web
+	scripts/bootstrap --page
+	cd web/ballast && BALLAST=build/bin/ballast npm test --silent
+	cd web/lens && npm test --silent
+	node tests/web/lens_test.mjs --ballast build/bin/ballast $(lens_options)
 
 format: bootstrap
 	scripts/format

@@ -61,13 +61,12 @@ void adopt_order(Description& description, const Description& written) {
   if (same) description.metadata = written.metadata;
 }
 
-// One conversion, step by step. `plan_` holds what is to be written; its description speaks the source's language
-// until the origin, if one is needed, has been put in.
+// One conversion up to its writing, step by step. `plan_` holds what is to be written; its description speaks the
+// source's language until the origin, if one is needed, has been put in.
 class Conversion {
  public:
-  Conversion(WritePlan plan, const std::string& destination, const FormatDriver& format, const ConvertOptions& options)
-      : destination_(destination),
-        file_name_(std::filesystem::path(destination).filename().string()),
+  Conversion(WritePlan plan, const std::string& file_name, const FormatDriver& format, const ConvertOptions& options)
+      : file_name_(file_name),
         format_(format),
         options_(options),
         plan_(std::move(plan)),
@@ -76,7 +75,7 @@ class Conversion {
     report_.target_format = format.name;
   }
 
-  Result<ConvertReport> run() {
+  Result<PreparedConversion> run() {
     BALLAST_CHECK(check_write_options(format_, options_.write.format));
     if (format_.plan_write == nullptr) {
       return make_error(ErrorCode::kUnsupported, fmt::format("{} files are read but not written", format_.name));
@@ -94,8 +93,7 @@ class Conversion {
     if (options_.use_origin) BALLAST_CHECK(attach_origin(logical));
     report_.tensors = plan_.description.tensors.size();
     for (const TensorInfo& tensor : plan_.description.tensors) report_.payload_bytes += tensor.byte_size;
-    if (options_.dry_run) return std::move(report_);
-    return write();
+    return PreparedConversion{std::move(plan_), write_options(), std::move(report_)};
   }
 
  private:
@@ -282,22 +280,25 @@ class Conversion {
     return lossy_error(format_, report_.losses);
   }
 
-  Result<ConvertReport> write() {
-    WriteSettings settings = options_.write;
-    settings.format = write_options();
-    settings.accept_losses = options_.allow_lossy;
-    BALLAST_TRY(report_.written, write_archive(destination_, format_, plan_, settings));
-    return std::move(report_);
-  }
-
-  const std::string& destination_;
-  std::string file_name_;
+  const std::string& file_name_;
   const FormatDriver& format_;
   const ConvertOptions& options_;
   WritePlan plan_;
   std::optional<ModelConfig> carried_config_;  // of the file itself, whatever its origin says
   ConvertReport report_;
 };
+
+Result<ConvertReport> convert(WritePlan plan, const std::string& destination, const FormatDriver& format,
+                              const ConvertOptions& options) {
+  const std::string file_name = std::filesystem::path(destination).filename().string();
+  BALLAST_TRY(PreparedConversion prepared, Conversion(std::move(plan), file_name, format, options).run());
+  if (options.dry_run) return std::move(prepared.report);
+  WriteSettings settings = options.write;
+  settings.format = std::move(prepared.format);
+  settings.accept_losses = options.allow_lossy;
+  BALLAST_TRY(prepared.report.written, write_archive(destination, format, prepared.plan, settings));
+  return std::move(prepared.report);
+}
 
 }  // namespace
 
@@ -340,7 +341,7 @@ Result<ConvertReport> convert_archive(const Archive& source, const std::string& 
     if (options.tie) {
       BALLAST_CHECK(mark_twins(source, plan, format, last_twin, options.threads, options.write.progress));
     }
-    BALLAST_TRY(ConvertReport report, Conversion(std::move(plan), destination, format, options).run());
+    BALLAST_TRY(ConvertReport report, convert(std::move(plan), destination, format, options));
     const std::vector<std::string> left_out = find_left_out(source);
     report.notes.insert(report.notes.begin(), left_out.begin(), left_out.end());
     return report;
@@ -349,7 +350,12 @@ Result<ConvertReport> convert_archive(const Archive& source, const std::string& 
 
 Result<ConvertReport> convert_plan(WritePlan plan, const std::string& destination, const FormatDriver& format,
                                    const ConvertOptions& options) {
-  return guarded([&] { return Conversion(std::move(plan), destination, format, options).run(); });
+  return guarded([&] { return convert(std::move(plan), destination, format, options); });
+}
+
+Result<PreparedConversion> prepare_conversion(WritePlan plan, const std::string& file_name, const FormatDriver& format,
+                                              const ConvertOptions& options) {
+  return guarded([&] { return Conversion(std::move(plan), file_name, format, options).run(); });
 }
 
 }  // namespace ballast

@@ -54,6 +54,16 @@ std::vector<std::string> find_left_out(const Archive& archive);
 Result<ConvertReport> convert_archive(const Archive& source, const std::string& destination, const FormatDriver& format,
                                       const ConvertOptions& options);
 
+// A conversion up to the point where bytes are written: for those that write by themselves (bindings/wasm).
+struct PreparedConversion {
+  WritePlan plan;
+  WriteOptions format;   // as the format is to be asked for
+  ConvertReport report;  // without `written`
+};
+// Fails as the others do. With ConvertOptions::dry_run losses are accepted, no value is tried and no origin attached.
+Result<PreparedConversion> prepare_conversion(WritePlan plan, const std::string& file_name, const FormatDriver& format,
+                                              const ConvertOptions& options);
+
 // The same for what was put together from several archives, or from memory: everything but the origin of a source.
 // Tensors are tied where the plan says that they are twins (archive/tie_plan.h).
 Result<ConvertReport> convert_plan(WritePlan plan, const std::string& destination, const FormatDriver& format,

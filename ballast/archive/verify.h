@@ -27,6 +27,9 @@ struct VerifyReport {
   bool sound() const;             // no warning and no error
 };
 
+// The findings in the order of their offsets, and how many were left out.
+VerifyReport make_verify_report(std::string_view format, const Findings& findings);
+
 // Fails only when there is nothing to check: no such file, unknown format, a kind this build does not handle, I/O
 // error. A damaged file is a report. Payloads are read only where the structure is sound; positional reads, so that a
 // file that changes meanwhile is an error and not a crash.

@@ -18,6 +18,7 @@ inline Error out_of_memory() { return make_error(ErrorCode::kOutOfMemory, "out o
 
 template <typename Body>
 auto guarded(Body&& body) -> std::invoke_result_t<Body> {
+#if defined(__cpp_exceptions)
   try {
     return body();
   } catch (const std::bad_alloc&) {
@@ -25,6 +26,9 @@ auto guarded(Body&& body) -> std::invoke_result_t<Body> {
   } catch (const std::length_error&) {  // a container beyond its largest size
     return out_of_memory();
   }
+#else  // an allocation that fails ends the program: whoever runs it there (bindings/wasm) has to survive that
+  return body();
+#endif
 }
 
 }  // namespace ballast

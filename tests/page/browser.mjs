@@ -4,7 +4,10 @@ import assert from 'node:assert/strict';
 import { existsSync } from 'node:fs';
 import { createRequire } from 'node:module';
 
-const { chromium } = createRequire(new URL('../../web/chat/package.json', import.meta.url))('playwright-core');
+// Whichever page is installed brings it.
+const kPages = ['chat', 'lens'].map((page) => new URL(`../../web/${page}/package.json`, import.meta.url));
+const page = kPages.find((file) => existsSync(new URL('node_modules/playwright-core', file))) ?? kPages[0];
+const { chromium } = createRequire(page)('playwright-core');
 
 const kPlaces = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'];
 

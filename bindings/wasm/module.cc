@@ -1,0 +1,178 @@
+// The module's interface: memory, ranges of sources, and one call that takes and gives JSON.
+//
+// A call answers {"missing": [[source, offset, length], ...]} where it needs bytes that were not put yet: whoever
+// called puts them and calls again. Otherwise {"ok": {...}} or {"error": {...}}. Work answers {"done": d, "total": t}
+// until it is finished. Of a call that aborts nothing can be said; the caller replaces the module then.
+#include <new>
+
+#include "ballast/base/remedy.h"
+#include "bindings/wasm/session.h"
+
+#define BALLAST_EXPORT(name) __attribute__((export_name(name)))
+#define BALLAST_IMPORT(name) __attribute__((import_module("ballast"), import_name(name)))
+
+extern "C" {
+// Does not return: JavaScript throws.
+BALLAST_IMPORT("out_of_memory") void ballast_import_out_of_memory();
+}
+
+namespace ballast::wasm {
+
+namespace {
+
+struct Reply {
+  const char* json;
+  uint32_t json_size;
+  const std::byte* bytes;
+  uint32_t bytes_size;
+};
+
+struct Module {
+  Session session;
+  std::string json;
+  ByteVector bytes;
+  Reply reply{};
+};
+
+Module& module() {
+  static Module only;
+  return only;
+}
+
+void write_error(JsonWriter& json, const Error& error) {
+  json.key("error").begin_object();
+  json.key("code").string(error_code_name(error.code));
+  json.key("message").string(error.message);
+  json.key("remedies").begin_array();
+  for (unsigned i = 0; i <= static_cast<unsigned>(kLastRemedy); ++i) {
+    const auto remedy = static_cast<Remedy>(i);
+    if (!error.remedies.has(remedy)) continue;
+    json.begin_object().key("word").string(remedy_name(remedy)).key("text").string(remedy_text(remedy)).end_object();
+  }
+  json.end_array().end_object();
+}
+
+void write_missing(JsonWriter& json, const MissingRanges& missing) {
+  json.key("missing").begin_array();
+  for (const MissingRange& range : missing.all()) {
+    json.begin_array().number(range.source).number(range.offset).number(range.length).end_array();
+  }
+  json.end_array();
+}
+
+using Call = Result<bool> (*)(Session&, const JsonObject&, Answer&);
+using Start = Result<std::unique_ptr<Work>> (*)(Session&, const JsonObject&);
+
+Result<bool> add_source_call(Session& session, const JsonObject& request, Answer& answer) {
+  BALLAST_TRY(const uint64_t size, request.count("size"));
+  BALLAST_TRY(std::string name, request.text("name"));
+  answer.json.key("source").number(session.add_source(size, std::move(name)));
+  return true;
+}
+
+Result<bool> remove_call(Session& session, const JsonObject& request, Answer&) {
+  BALLAST_TRY(const uint64_t id, request.count("id"));
+  session.remove_work(static_cast<uint32_t>(id));
+  session.remove_archive(static_cast<uint32_t>(id));
+  session.remove_source(static_cast<uint32_t>(id));
+  return true;
+}
+
+Result<bool> trim_call(Session& session, const JsonObject&, Answer&) {
+  session.drop_cached();
+  return true;
+}
+
+Result<bool> step_call(Session& session, const JsonObject& request, Answer& answer) {
+  BALLAST_TRY(const uint64_t id, request.count("work"));
+  Work* const work = session.work(static_cast<uint32_t>(id));
+  if (work == nullptr) return make_error(ErrorCode::kInvalidArgument, "this work is over");
+  BALLAST_TRY(const bool finished, work->step(answer));
+  answer.json.key("done").number(work->done).key("total").number(work->total).key("finished").boolean(finished);
+  return true;
+}
+
+constexpr struct {
+  std::string_view name;
+  Call call;
+} kCalls[] = {{"source", add_source_call}, {"remove", remove_call}, {"trim", trim_call},
+              {"step", step_call},         {"open", open_call},     {"formats", formats_call},
+              {"values", values_call},     {"scales", scales_call}, {"payload", payload_call}};
+
+constexpr struct {
+  std::string_view name;
+  Start start;
+} kStarts[] = {{"stats", start_stats},
+               {"digest", start_digest},
+               {"verify", start_verify},
+               {"compare", start_compare},
+               {"convert", start_convert}};
+
+Result<bool> dispatch(Session& session, std::string_view text, Answer& answer) {
+  BALLAST_TRY(const JsonObject request, JsonObject::parse(text, "call"));
+  BALLAST_TRY(const std::string op, request.text("op"));
+  for (const auto& row : kCalls) {
+    if (row.name == op) return row.call(session, request, answer);
+  }
+  for (const auto& row : kStarts) {
+    if (row.name != op) continue;
+    BALLAST_TRY(std::unique_ptr<Work> work, row.start(session, request));
+    answer.json.key("work").number(session.add_work(std::move(work)));
+    return true;
+  }
+  return make_error(ErrorCode::kInvalidArgument, "there is no call \"" + op + "\"");
+}
+
+const Reply* call(std::string_view text) {
+  Module& self = module();
+  self.bytes = ByteVector();
+  self.session.missing().clear();
+  self.session.missing().guesses = false;
+  Answer answer;
+  answer.json.begin_object().key("ok").begin_object();
+  const auto outcome = dispatch(self.session, text, answer);
+  JsonWriter json;
+  if (!self.session.missing().empty()) {
+    write_missing(json.begin_object(), self.session.missing());
+  } else if (!outcome) {
+    write_error(json.begin_object(), outcome.error());
+  } else {
+    json = std::move(answer.json.end_object());
+    self.bytes = std::move(answer.bytes);
+  }
+  json.end_object();
+  self.json = json.take();
+  self.reply = {self.json.data(), static_cast<uint32_t>(self.json.size()), self.bytes.data(),
+                static_cast<uint32_t>(self.bytes.size())};
+  return &self.reply;
+}
+
+}  // namespace
+
+}  // namespace ballast::wasm
+
+extern "C" {
+
+BALLAST_EXPORT("ballast_start") void ballast_wasm_start() {
+  std::set_new_handler([] { ballast_import_out_of_memory(); });
+}
+
+// Null where there is no memory left.
+BALLAST_EXPORT("ballast_alloc") void* ballast_wasm_alloc(uint32_t size) { return malloc(size); }
+BALLAST_EXPORT("ballast_free") void ballast_wasm_free(void* memory) { free(memory); }
+
+// Takes over the memory. Offsets are doubles: whole up to 2^53.
+BALLAST_EXPORT("ballast_put")
+void ballast_wasm_put(uint32_t source, double offset, std::byte* bytes, uint32_t length) {
+  if (auto* const to = ballast::wasm::module().session.source(source); to != nullptr) {
+    to->put(static_cast<uint64_t>(offset), bytes, length);
+  } else {
+    free(bytes);
+  }
+}
+
+// What it gives is valid until the next call: four u32, address and size of the JSON and of the bytes.
+BALLAST_EXPORT("ballast_call") const void* ballast_wasm_call(const char* text, uint32_t size) {
+  return ballast::wasm::call({text, size});
+}
+}

@@ -1,0 +1,27 @@
+// Files that `ballast lens PATH` serves beside the page. Any other server has no list, and then nothing is fetched.
+
+export interface ServedFile {
+  name: string;
+  size: number;
+  url: URL;
+}
+
+export async function servedFiles(): Promise<ServedFile[] | null> {
+  const list = document.querySelector('meta[name="ballast-files"]')?.getAttribute('content');
+  if (list === null || list === undefined) return null;
+  const at = new URL(list, document.baseURI);
+  const response = await fetch(at, { cache: 'no-store' });
+  if (!response.ok) throw new Error(`The list of files could not be read: the server answered ${response.status}.`);
+  return parseList(await response.json(), at);
+}
+
+export function parseList(list: unknown, base: URL): ServedFile[] {
+  const { files } = (list ?? {}) as { files?: unknown };
+  if (!Array.isArray(files)) throw new Error('The list of files has no entry "files".');
+  return files.map((file: { name?: unknown; size?: unknown; url?: unknown }) => {
+    if (typeof file.name !== 'string' || typeof file.size !== 'number' || typeof file.url !== 'string') {
+      throw new Error('A file in the list lacks its name, size or URL.');
+    }
+    return { name: file.name, size: file.size, url: new URL(file.url, base) };
+  });
+}
