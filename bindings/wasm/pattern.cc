@@ -1,5 +1,6 @@
-// archive/pattern.h by JavaScript's regular expressions: PCRE2 would be half of the module. Expressions are those of the
-// library's own tables, which both understand alike; what callers choose by expressions, JavaScript has chosen already.
+// archive/pattern.h by JavaScript's regular expressions: PCRE2 would be half of the module. Expressions are those of
+// the library's own tables, which both understand alike; what callers choose by expressions, JavaScript has chosen
+// already.
 #include "ballast/archive/pattern.h"
 
 extern "C" {
