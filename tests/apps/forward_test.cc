@@ -139,7 +139,7 @@ TEST(ForwardLikeGptRs, RefusesWhatDoesNotMakeAnInput) {
       {{"--tokens", "-1"}, ""},
       {{"--tokens", "1,,2"}, "is not a token id"},
       {{"--tokens", "1", "--input", test_file_path("gptrs/archives/mixed.gptrsten")}, "cannot be combined"},
-      {{"--tokens", "1", "--backend", "ref-cpu"}, "cpu, cuda, reference"},
+      {{"--tokens", "1", "--backend", "ref-cpu"}, "cpu, cuda, opencl, reference"},
   };
   for (const auto& [arguments, cause] : kCases) {
     std::vector<std::string> all = {micro};

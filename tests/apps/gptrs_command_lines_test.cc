@@ -51,7 +51,7 @@ TEST(GptRsCommandLines, OfForward) {
   expect_all({
       {1, forward_micro({"--tokens", "1", "--backend", "cpu"}), 0,
        "2.148606"},  // no backend there, the default one here
-      {2, forward_micro({"--tokens", "1", "--backend", "ref-cpu"}), 2, "there are: cpu, cuda, reference"},
+      {2, forward_micro({"--tokens", "1", "--backend", "ref-cpu"}), 2, "there are: cpu, cuda, opencl, reference"},
       {3, forward_micro({"--tokens", "1", "--backend", " cpu "}), 0, "2.148606"},
       {4, forward_micro({"--tokens", "1,19"}), 2, "token 19 at position 1"},
       {5, forward_micro({"--tokens", "0,1,2,3,4,5,6,7,8,9,10,11,12"}), 2, "context of 12"},

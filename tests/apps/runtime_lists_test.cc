@@ -32,11 +32,13 @@ TEST(Backends, AreListedWithWhatDevicesTheyFind) {
                                                    AnyOf(HasSubstr("\nCUDA: "), HasSubstr("Devices of cuda:"))));
   const std::string json = run_ballast({"backends", "--json"}).out;
   EXPECT_EQ(json_at(json, "backends/0/name"), "\"cpu\"");
-  const bool has_device = json.find("\"devices\"") != std::string::npos;
+  const bool has_device = json_at(json, "backends/1/level") != "\"none\"";
   EXPECT_EQ(json_at(json, "backends/0/default"), has_device ? "false" : "true");
   EXPECT_EQ(json_at(json, "backends/1/name"), "\"cuda\"");
   EXPECT_EQ(json_at(json, "backends/1/default"), has_device ? "true" : "false");
-  EXPECT_EQ(json_at(json, "backends/2/default"), "false");
+  EXPECT_EQ(json_at(json, "backends/2/name"), "\"opencl\"");
+  EXPECT_EQ(json_at(json, "backends/2/default"), "false") << "only where it is asked for";
+  EXPECT_EQ(json_at(json, "backends/3/default"), "false");
   EXPECT_EQ(json_at(json, "backends/0/blocks/0/exact"), "\"f32\"");
   EXPECT_EQ(json_at(json, "backends/1/blocks/0/fast"), "\"f32\"");
 }

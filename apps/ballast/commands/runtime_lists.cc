@@ -102,7 +102,9 @@ void print_devices(Console& console) {
       continue;
     }
     console.out() += fmt::format("\nDevices of {}:\n", backend->name);
-    for (const std::string& line : *found) console.out() += fmt::format("  {}\n", printable(line));
+    for (const std::string& line : *found) {
+      console.out() += wrapped("  " + printable(line), console.output().width, 4) + '\n';
+    }
   }
 }
 
