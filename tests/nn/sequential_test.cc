@@ -297,9 +297,10 @@ TEST(Sequential, MovesToAnotherTypeAndBackend) {
     ASSERT_TRUE(y) << y.error().message;
     EXPECT_EQ(*Execution::to_host(*y), std::vector<float>{9}) << name;
   }
-  const auto missing = Execution::open("opencl");
+  const auto missing = Execution::open("metal");
   ASSERT_FALSE(missing);
-  EXPECT_THAT(missing.error().message, HasSubstr("there is no backend \"opencl\"; there are: cpu, cuda, reference"));
+  EXPECT_THAT(missing.error().message,
+              HasSubstr("there is no backend \"metal\"; there are: cpu, cuda, opencl, reference"));
   const auto misfit = (*Execution::open())->from_host(std::vector<float>{1}, {2});
   EXPECT_FALSE(misfit);
 }

@@ -9,7 +9,7 @@ document = (root / "docs/extending.md").read_text()
 
 # ---------------------------------------------------------------- quotations
 
-sources = ["extend_runtime.cc", "activation_gradient.cc", "hf_config.cc"]
+sources = ["extend_runtime.cc", "activation_gradient.cc", "hf_config.cc", "only_burnpack.cc"]
 
 
 def one_line(text):
@@ -17,7 +17,7 @@ def one_line(text):
 
 
 def find_one(name):
-    found = [path for folder in ("examples", "ballast") for path in (root / folder).rglob(name)]
+    found = [path for folder in ("examples", "ballast", "tests/platforms") for path in (root / folder).rglob(name)]
     if len(found) != 1:
         sys.exit(f"{name} is there {len(found)} times")
     return found[0]
