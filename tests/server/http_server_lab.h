@@ -15,9 +15,16 @@
 #include <vector>
 
 #include "apps/ballast/server/http_server.h"
+#include "apps/ballast/server/page_files.h"
 #include "tests/server/test_client.h"
 
 namespace ballast::testing {
+
+// In place of the generated table.
+inline constexpr unsigned char kTestPage[] = {'<', 'p', '>'};
+inline constexpr unsigned char kTestScript[] = {'1', ';'};
+inline constexpr cli::PageFile kTestPages[] = {{"/", "text/html; charset=utf-8", "\"abc\"", kTestPage},
+                                               {"/chat.js", "text/javascript; charset=utf-8", "\"def\"", kTestScript}};
 
 // Keeps the sinks of requests, so that a test answers them when it likes.
 class TestAnswerer final : public serve::Answerer {
@@ -59,6 +66,7 @@ class HttpServerTest : public ::testing::Test {
       const std::lock_guard lock(mutex_);
       log_ += line;
     };
+    if (!options.site) options.site = cli::make_chat_site(kTestPages);
     server_ = std::make_unique<cli::HttpServer>(std::move(options));
     if (!keys.empty()) server_->set_keys(*cli::ApiKeys::parse(keys, "keys"));
     auto listeners = cli::open_listeners({.host = host_, .port = 0});
