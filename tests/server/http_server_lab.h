@@ -39,6 +39,10 @@ class TestAnswerer final : public serve::Answerer {
       sink->send({.status = 200, .content_type = "text/plain", .body = request.method + " " + request.body});
       return {};
     }
+    if (knows_nothing) {
+      sink->send({.status = 404, .content_type = "text/plain", .body = "not found"});
+      return {};
+    }
     const std::lock_guard lock(mutex_);
     open_.push_back({std::move(request), std::move(sink)});
     changed_.notify_all();
@@ -52,6 +56,7 @@ class TestAnswerer final : public serve::Answerer {
   }
 
   std::atomic<int> cancelled{0};
+  bool knows_nothing = false;  // set before the server runs: everything but /echo is 404
 
  private:
   std::mutex mutex_;
