@@ -176,6 +176,11 @@ Result<LensFiles> find_lens_files(const std::vector<std::string>& paths) {
   return finder.take();
 }
 
+bool leads_elsewhere(const LensFile& file) {
+  const auto real = real_path(file.path);
+  return real && *real != file.path;
+}
+
 std::string version_text(const FileVersion& version) {
   return fmt::format("{:x}-{:x}-{:x}-{:x}", version.size, version.inode, static_cast<uint64_t>(version.changed_seconds),
                      static_cast<uint64_t>(version.changed_nanoseconds));
@@ -184,9 +189,7 @@ std::string version_text(const FileVersion& version) {
 Result<FileVersion> lens_file_version(const LensFile& file) { return version_of(file.path); }
 
 Result<std::optional<OpenLensFile>> open_lens_file(const LensFile& file) {
-  // A folder that became a link would lead out of the one that was given.
-  BALLAST_TRY(const std::string real, real_path(file.path));
-  if (real != file.path) return std::optional<OpenLensFile>();
+  if (leads_elsewhere(file)) return std::optional<OpenLensFile>();
   BALLAST_TRY(const FileVersion before, lens_file_version(file));
   BALLAST_TRY(auto source, open_file(file.path, FileAccess::kPositional));
   BALLAST_TRY(const FileVersion after, lens_file_version(file));

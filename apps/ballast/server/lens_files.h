@@ -31,6 +31,9 @@ struct LensFiles {
 // lead to a file in it; in a snapshot of the cache of Hugging Face's libraries also where they lead to its blobs.
 Result<LensFiles> find_lens_files(const std::vector<std::string>& paths);
 
+// Whether a link has come to stand in place of the file, or of a folder above it: what it leads to was not given.
+bool leads_elsewhere(const LensFile& file);
+
 // Of a state of the file: another one where it was written to or replaced. Lower-case hex digits and dashes.
 std::string version_text(const FileVersion& version);
 

@@ -83,16 +83,16 @@ class LensSite final : public Site {
 
   std::optional<SiteAnswer> below_secret(std::string_view path, const SiteRequest& request) const {
     if (const PageFile* const file = find_page_file(options_.page, path)) return page_file(*file, request);
-    if (options_.files.empty()) return std::nullopt;
     if (path == kFileList) return file_list();
     const auto file = read_file_path(path);
     if (!file || file->number >= options_.files.size()) return std::nullopt;
     return file_answer(options_.files[file->number], file->version, request);
   }
 
-  // The page with files is another text than the one without, so it has another ETag.
+  // Told of the list, even of an empty one, the page offers no addresses of other hosts, which its policy refuses. That
+  // is another text than the page as built, so it has another ETag.
   SiteAnswer page_file(PageFile file, const SiteRequest& request) const {
-    const bool is_index = file.path == "/" && !options_.files.empty();
+    const bool is_index = file.path == "/";
     const std::string etag = is_index ? fmt::format("\"files-{}", file.etag.substr(1)) : std::string(file.etag);
     file.etag = etag;
     serve::HttpAnswer answer = page_answer(file, request.if_none_match, kLensPagePolicy);
@@ -106,7 +106,7 @@ class LensSite final : public Site {
     json.begin_object().key("files").begin_array();
     for (size_t i = 0; i < options_.files.size(); ++i) {
       const auto version = lens_file_version(options_.files[i]);
-      if (!version) continue;
+      if (!version || leads_elsewhere(options_.files[i])) continue;
       json.begin_object();
       json.key("name").string(json_text(options_.files[i].name)).key("size").number(version->size);
       json.key("url").string(fmt::format("{}{}/{}", kFilePrefix.substr(1), i, version_text(*version)));

@@ -18,10 +18,10 @@ struct LensSiteOptions {
   Complain complain = [](std::string_view) {};  // of files that cannot be read
 };
 
-// Below /SECRET/ there are the page's own files; with files, index.html carries a <meta name="ballast-files"> and
-// files.json lists them as {"files":[{"name","size","url"}]}. Each `url` has a number and the state of the file, so
-// that no path of a request becomes one of the disk, and bytes of two states are never mixed. Everything else is
-// nullopt, without a difference that would tell how much of it was right.
+// Below /SECRET/ there are the page's own files, index.html with a <meta name="ballast-files">, and files.json, which
+// lists the files as {"files":[{"name","size","url"}]}. Each `url` has a number and the state of the file, so that no
+// path of a request becomes one of the disk, and bytes of two states are never mixed. Everything else is nullopt,
+// without a difference that would tell how much of it was right.
 std::unique_ptr<Site> make_lens_site(LensSiteOptions options);
 
 }  // namespace ballast::cli
