@@ -188,7 +188,7 @@ Result<int> run_lens(const LensFlags& flags, Console& console) {
 
 constexpr const char* kLensFooter =
     "Prints the address of the page and serves it until Ctrl-C. The address holds a secret: whoever knows it can read\n"
-    "the files that you gave, and nothing else. Only this machine can connect, and nothing leaves it.\n"
+    "the files that you gave, and nothing else. Only this machine can connect; nothing is uploaded.\n"
     "\n"
     "PATH is a file, with the shards of an index and the other half of a pair; or a folder, with all files in it but\n"
     "hidden ones and links that lead outside. The page reads only the parts that it shows.\n"
@@ -197,14 +197,15 @@ constexpr const char* kLensFooter =
     "  ballast lens\n"
     "  ballast lens model.gguf --open\n"
     "  ballast lens before.safetensors after.safetensors\n"
-    "  ballast lens models/ --listen 9000\n";
+    "  ballast lens models/ --listen 9000\n"
+    "  ssh -t -L 9000:127.0.0.1:9000 host ballast lens --listen 9000 model.gguf\n";
 
 }  // namespace
 
 RunCommand add_lens(CLI::App& program, Console& console) {
   Command command(program, "lens", "Look inside weight files in the browser: the page Ballast Lens");
   auto flags = std::make_shared<LensFlags>();
-  command.optional_paths("PATH", flags->paths, "Files and folders for the page to open; without any, it asks")
+  command.optional_paths("PATH", flags->paths, "Files and folders to open; without any, choose files in the page")
       .or_model();
   command.text("--listen", "ADDRESS", flags->listen,
                "HOST:PORT or PORT, on this machine (127.0.0.1:0); port 0: any free");
