@@ -1,6 +1,11 @@
-# Writes OUTPUT, a C++ source with the files below FOLDER as the table that apps/ballast/server/page_files.h describes.
-# cmake -D FOLDER=... -D OUTPUT=... -P EmbedFiles.cmake
+# Writes OUTPUT, a C++ source whose function FUNCTION gives the files below FOLDER as the table that
+# apps/ballast/server/page_files.h describes: an empty one where there is no such folder.
+# cmake -D FOLDER=... -D FUNCTION=... -D OUTPUT=... -P EmbedFiles.cmake
 file(GLOB_RECURSE files RELATIVE "${FOLDER}" "${FOLDER}/*")
+list(FIND files "index.html" index)
+if(files AND index EQUAL -1)
+  message(FATAL_ERROR "${FOLDER}: there is no index.html among the files of the page: build it again")
+endif()
 list(SORT files)  # "index.html" is "/", which comes before everything else
 set(type_html "text/html; charset=utf-8")
 set(type_js "text/javascript; charset=utf-8")
@@ -8,6 +13,7 @@ set(type_css "text/css; charset=utf-8")
 set(type_txt "text/plain; charset=utf-8")
 set(type_json "application/json")
 set(type_webmanifest "application/manifest+json")
+set(type_wasm "application/wasm")
 set(type_svg "image/svg+xml")
 set(type_png "image/png")
 set(type_ico "image/x-icon")
@@ -43,10 +49,10 @@ endforeach()
 
 set(text "// Made by cmake/EmbedFiles.cmake.\n#include \"apps/ballast/server/page_files.h\"\n\nnamespace ballast::cli {\n\n")
 if(number EQUAL 0)
-  string(APPEND text "std::span<const PageFile> page_files() { return {}; }\n")
+  string(APPEND text "PageFiles ${FUNCTION}() { return {}; }\n")
 else()
-  string(APPEND text "namespace {\n\n${arrays}\nconstexpr PageFile kPageFiles[] = {\n${first_row}${rows}};\n\n}  // namespace\n\n"
-    "std::span<const PageFile> page_files() { return kPageFiles; }\n")
+  string(APPEND text "namespace {\nnamespace ${FUNCTION}_table {\n\n${arrays}\nconstexpr PageFile kPageFiles[] = {\n${first_row}${rows}};\n\n}  // namespace ${FUNCTION}_table\n}  // namespace\n\n"
+    "PageFiles ${FUNCTION}() { return ${FUNCTION}_table::kPageFiles; }\n")
 endif()
 string(APPEND text "\n}  // namespace ballast::cli\n")
 file(WRITE "${OUTPUT}" "${text}")

@@ -59,7 +59,9 @@ class Program {
     app_.require_subcommand(1);
     app_.footer(program_footer());
     app_.formatter(std::make_shared<HelpFormatter>());
-    for (const AddCommand add : kCommands) runs_.push_back(add(app_, console_));
+    for (const AddCommand add : kCommands) {
+      if (is_available(add)) runs_.push_back(add(app_, console_));
+    }
     for (CLI::App* command : commands()) command->group("Commands");
     add_verbosity(app_);
     for (CLI::App* command : commands()) add_verbosity(*command);

@@ -15,9 +15,16 @@
 #include <vector>
 
 #include "apps/ballast/server/http_server.h"
+#include "apps/ballast/server/page_files.h"
 #include "tests/server/test_client.h"
 
 namespace ballast::testing {
+
+// In place of the generated table.
+inline constexpr unsigned char kTestPage[] = {'<', 'p', '>'};
+inline constexpr unsigned char kTestScript[] = {'1', ';'};
+inline constexpr cli::PageFile kTestPages[] = {{"/", "text/html; charset=utf-8", "\"abc\"", kTestPage},
+                                               {"/chat.js", "text/javascript; charset=utf-8", "\"def\"", kTestScript}};
 
 // Keeps the sinks of requests, so that a test answers them when it likes.
 class TestAnswerer final : public serve::Answerer {
@@ -30,6 +37,10 @@ class TestAnswerer final : public serve::Answerer {
   std::function<void()> answer(serve::HttpRequest request, std::shared_ptr<serve::AnswerSink> sink) override {
     if (request.path == "/echo") {
       sink->send({.status = 200, .content_type = "text/plain", .body = request.method + " " + request.body});
+      return {};
+    }
+    if (knows_nothing) {
+      sink->send({.status = 404, .content_type = "text/plain", .body = "not found"});
       return {};
     }
     const std::lock_guard lock(mutex_);
@@ -45,6 +56,7 @@ class TestAnswerer final : public serve::Answerer {
   }
 
   std::atomic<int> cancelled{0};
+  bool knows_nothing = false;  // set before the server runs: everything but /echo is 404
 
  private:
   std::mutex mutex_;
@@ -59,6 +71,7 @@ class HttpServerTest : public ::testing::Test {
       const std::lock_guard lock(mutex_);
       log_ += line;
     };
+    if (!options.site) options.site = cli::make_chat_site(kTestPages);
     server_ = std::make_unique<cli::HttpServer>(std::move(options));
     if (!keys.empty()) server_->set_keys(*cli::ApiKeys::parse(keys, "keys"));
     auto listeners = cli::open_listeners({.host = host_, .port = 0});

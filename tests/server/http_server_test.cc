@@ -4,24 +4,7 @@
 #include <atomic>
 #include <thread>
 
-#include "apps/ballast/server/page_files.h"
 #include "tests/server/http_server_lab.h"
-
-namespace ballast::cli {
-
-namespace {
-
-constexpr unsigned char kTestPage[] = {'<', 'p', '>'};
-constexpr unsigned char kTestScript[] = {'1', ';'};
-constexpr PageFile kTestPages[] = {{"/", "text/html; charset=utf-8", "\"abc\"", kTestPage},
-                                   {"/chat.js", "text/javascript; charset=utf-8", "\"def\"", kTestScript}};
-
-}  // namespace
-
-// In place of the generated table.
-std::span<const PageFile> page_files() { return kTestPages; }
-
-}  // namespace ballast::cli
 
 namespace ballast::testing {
 namespace {

@@ -300,6 +300,47 @@ TEST(ServerBodies, ThatAreEncodedAreRefusedByTheHead) {
   EXPECT_EQ(status_at(gate, head), 417);
 }
 
+TEST(ServerHosts, MustNameThePortWhereItIsKnown) {
+  const Gate gate({.port = 4321, .has_flags = false});
+  RequestHead head = plain_head();
+  for (const char* host : {"localhost:4321", "127.0.0.1:4321", "[::1]:4321"}) {
+    head.host = host;
+    EXPECT_EQ(status_at(gate, head), 0) << host;
+  }
+  for (const char* host : {"localhost", "localhost:80", "127.0.0.1:43210", "evil.example:4321"}) {
+    head.host = host;
+    EXPECT_EQ(status_at(gate, head), 403) << host;
+  }
+  const Gate web({.port = 80});
+  head.host = "localhost";
+  EXPECT_EQ(status_at(web, head), 0);
+}
+
+TEST(ServerHosts, AreNotToldOfFlagsThatTheProgramLacks) {
+  RequestHead head = plain_head();
+  head.host = "evil.example";
+  Admission admission;
+  EXPECT_THAT(Gate({}).check(head, HostRule::kLoopback, admission)->message, HasSubstr("--allow-host evil.example"));
+  EXPECT_THAT(Gate({.has_flags = false}).check(head, HostRule::kLoopback, admission)->message, Not(HasSubstr("--")));
+  head = plain_head();
+  head.origin = "https://evil.example";
+  EXPECT_THAT(Gate({}).check(head, HostRule::kLoopback, admission)->message, HasSubstr("--cors https://evil.example"));
+  EXPECT_THAT(Gate({.has_flags = false}).check(head, HostRule::kLoopback, admission)->message, Not(HasSubstr("--")));
+}
+
+TEST(ServerMethods, AreThoseOfTheProgram) {
+  const Gate gate({.methods = {"GET", "HEAD"}});
+  EXPECT_EQ(status_at(gate, plain_head("HEAD")), 0);
+  for (const char* method : {"POST", "DELETE", "OPTIONS"}) {
+    Admission admission;
+    const auto refusal = gate.check(plain_head(method), HostRule::kLoopback, admission);
+    ASSERT_TRUE(refusal) << method;
+    EXPECT_EQ(refusal->status, 405);
+    EXPECT_THAT(error_answer(*refusal, "/").headers,
+                ::testing::Contains(std::pair<std::string, std::string>("allow", "GET, HEAD")));
+  }
+}
+
 TEST(ServerMethods, ThatAreNotKnownAreRefused) {
   for (const char* method : {"TRACE", "CONNECT", "PUT", "PATCH", "BREW"})
     EXPECT_EQ(status_at(Gate(GateOptions{}), plain_head(method)), 405) << method;

@@ -28,7 +28,7 @@ function numberText(value) {
 }
 
 // All rows of the table, in the order of the file: only those in sight are in the page, so it is scrolled through.
-async function allRows(lens) {
+export async function allRows(lens) {
   await lens.show('Tensors');
   return lens.page.locator('.grid-view').evaluate(async (view) => {
     const rows = new Map();

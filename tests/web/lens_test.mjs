@@ -19,6 +19,7 @@ import { fileTests } from './file_tests.mjs';
 import { measure } from './measure.mjs';
 import { Native } from './native.mjs';
 import { pageTests } from './page_tests.mjs';
+import { programTests } from './program_tests.mjs';
 import { takeScreenshots } from './screenshots.mjs';
 import { StaticServer } from './static_server.mjs';
 
@@ -46,7 +47,7 @@ async function withServer(work) {
 }
 
 try {
-  for (const [name, test] of Object.entries({ ...fileTests, ...pageTests })) {
+  for (const [name, test] of Object.entries({ ...fileTests, ...pageTests, ...programTests })) {
     if (!name.includes(options.only)) continue;
     const begin = performance.now();
     ++count;

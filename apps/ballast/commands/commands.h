@@ -40,6 +40,7 @@ RunCommand add_get(CLI::App& program, Console& console);
 RunCommand add_cache(CLI::App& program, Console& console);
 RunCommand add_chat(CLI::App& program, Console& console);
 RunCommand add_serve(CLI::App& program, Console& console);
+RunCommand add_lens(CLI::App& program, Console& console);
 RunCommand add_generate(CLI::App& program, Console& console);
 RunCommand add_tokenize(CLI::App& program, Console& console);
 RunCommand add_forward(CLI::App& program, Console& console);
@@ -57,12 +58,16 @@ RunCommand add_man(CLI::App& program, Console& console);
 
 // In the order in which help lists them.
 inline constexpr AddCommand kCommands[] = {
-    add_inspect,  add_show,     add_stats,   add_verify,     add_doctor,      add_diff,        add_hash,
-    add_convert,  add_quantize, add_apply,   add_extract,    add_merge,       add_split,       add_edit,
-    add_import,   add_get,      add_cache,   add_train,      add_checkpoints, add_chat,        add_serve,
-    add_generate, add_tokenize, add_forward, add_perplexity, add_embed,       add_trace,       add_benchmark,
-    add_formats,  add_models,   add_ops,     add_backends,   add_help,        add_completions, add_man,
+    add_inspect, add_lens,        add_show,     add_stats,    add_verify,      add_doctor,
+    add_diff,    add_hash,        add_convert,  add_quantize, add_apply,       add_extract,
+    add_merge,   add_split,       add_edit,     add_import,   add_get,         add_cache,
+    add_train,   add_checkpoints, add_chat,     add_serve,    add_generate,    add_tokenize,
+    add_forward, add_perplexity,  add_embed,    add_trace,    add_benchmark,   add_formats,
+    add_models,  add_ops,         add_backends, add_help,     add_completions, add_man,
 };
+
+// Whether the program was built with what the command needs; otherwise it has no such command.
+bool is_available(AddCommand command);
 
 // What --version prints.
 std::string version_text();

@@ -112,7 +112,7 @@ std::string start_text(const std::vector<std::string>& addresses, const serve::S
                           : "keys    none: only this machine can connect\n";
   const bool has_address = addresses.front().starts_with("http");
   if (has_address) text += fmt::format("API     {}/v1\n", addresses.front());
-  if (has_address && !page_files().empty()) text += fmt::format("chat    {}/\n", addresses.front());
+  if (has_address && !chat_page_files().empty()) text += fmt::format("chat    {}/\n", addresses.front());
   return text + "stop    Ctrl-C or SIGTERM; running requests are finished first\n";
 }
 

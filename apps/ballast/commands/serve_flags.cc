@@ -178,7 +178,8 @@ Result<ServerOptions> server_options(const ServeFlags& flags) {
   for (const std::string& origin : flags.origins) BALLAST_CHECK(check_origin_flag(origin, has_keys));
   options.gate.origins = flags.origins;
   options.gate.headers = options.limits.headers;
-  for (std::string& path : page_paths()) options.gate.open_paths.push_back(std::move(path));
+  options.site = make_chat_site(chat_page_files());
+  for (std::string& path : page_paths(chat_page_files())) options.gate.open_paths.push_back(std::move(path));
   return options;
 }
 

@@ -98,6 +98,10 @@ Flag Command::optional_path(const std::string& name, std::string& path, const st
   return Flag(app_.add_option(name, path, help)->option_text(" ")->check(refuse_empty_path));
 }
 
+Flag Command::optional_paths(const std::string& name, std::vector<std::string>& paths, const std::string& help) {
+  return Flag(app_.add_option(name, paths, help)->option_text("...")->check(refuse_empty_path));
+}
+
 Flag Command::optional_texts(const std::string& name, std::vector<std::string>& texts, const std::string& help) {
   return Flag(app_.add_option(name, texts, help)->option_text("..."));
 }

@@ -42,6 +42,7 @@ class Command {
   Flag paths(const std::string& name, std::vector<std::string>& paths, const std::string& help);
   // The same, but may be left out.
   Flag optional_path(const std::string& name, std::string& path, const std::string& help);
+  Flag optional_paths(const std::string& name, std::vector<std::string>& paths, const std::string& help);
   Flag optional_texts(const std::string& name, std::vector<std::string>& texts, const std::string& help);
 
   Flag flag(const std::string& name, bool& value, const std::string& help);

@@ -1,6 +1,6 @@
 // Keeps the page for when there is no connection. Only its own files: weights are never stored, nor asked for here.
 
-const kCache = 'ballast-lens-31db5ee11ac5302b';
+const kCache = 'ballast-lens-91ef80de3c20f71f';
 const kFiles = ["./","app.js","ballast.wasm","icon.svg","style.css","worker.js"];
 
 self.addEventListener('install', (event) => {

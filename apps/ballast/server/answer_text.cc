@@ -18,7 +18,10 @@ struct StatusWords {
 constexpr StatusWords kStatusWords[] = {
     {200, "OK"},
     {204, "No Content"},
+    {206, "Partial Content"},
+    {303, "See Other"},
     {304, "Not Modified"},
+    {308, "Permanent Redirect"},
     {400, "Bad Request"},
     {401, "Unauthorized"},
     {403, "Forbidden"},
@@ -26,8 +29,10 @@ constexpr StatusWords kStatusWords[] = {
     {405, "Method Not Allowed"},
     {408, "Request Timeout"},
     {409, "Conflict"},
+    {410, "Gone"},
     {413, "Content Too Large"},
     {415, "Unsupported Media Type"},
+    {416, "Range Not Satisfiable"},
     {417, "Expectation Failed"},
     {422, "Unprocessable Content"},
     {429, "Too Many Requests"},
@@ -81,7 +86,7 @@ std::string head_text(const serve::HttpAnswer& answer, const AnswerHead& head) {
   if (!answer.content_type.empty()) add_header(text, "content-type", answer.content_type);
   if (head.framing == Framing::kChunks) add_header(text, "transfer-encoding", "chunked");
   if (head.framing == Framing::kLength && has_body(answer.status))
-    add_header(text, "content-length", std::to_string(answer.body.size()));
+    add_header(text, "content-length", std::to_string(head.length.value_or(answer.body.size())));
   add_header(text, "connection", head.keep_alive ? "keep-alive" : "close");
   for (const auto& [name, value] : answer.headers) add_header(text, name, value);
   add_default(text, answer, "x-request-id", head.request_id);

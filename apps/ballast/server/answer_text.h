@@ -1,6 +1,8 @@
 // Answers as bytes of HTTP.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -10,7 +12,7 @@ namespace ballast::cli {
 
 // How the end of an answer's body is told.
 enum class Framing : unsigned char {
-  kLength,   // by a Content-Length, of HttpAnswer::body
+  kLength,   // by a Content-Length, of HttpAnswer::body or AnswerHead::length
   kChunks,   // by an empty chunk
   kClosing,  // by the end of the connection: for clients that do not know chunks
 };
@@ -19,6 +21,7 @@ struct AnswerHead {
   Framing framing = Framing::kLength;
   bool keep_alive = true;
   std::string request_id{};
+  std::optional<uint64_t> length{};  // of a body that follows; otherwise that of HttpAnswer::body
 };
 
 // Status line and headers, with the empty line behind them. Headers with line breaks in them are left out.

@@ -7,6 +7,7 @@
 #include <cctype>
 
 #include "apps/ballast/output/text.h"
+#include "apps/ballast/server/secret.h"
 #include "ballast/io/file.h"
 
 namespace ballast::cli {
@@ -25,12 +26,6 @@ std::string_view without_blanks(std::string_view text) {
 }
 
 bool is_key_character(char c) { return c > ' ' && c < 0x7f; }
-
-bool same_digest(const Digest& a, const Digest& b) {
-  std::byte differences{0};
-  for (size_t i = 0; i < a.size(); ++i) differences |= a[i] ^ b[i];
-  return differences == std::byte{0};
-}
 
 }  // namespace
 

@@ -9,7 +9,6 @@
 #include <utility>
 
 #include "apps/ballast/output/text.h"
-#include "apps/ballast/server/page_files.h"
 #include "ballast/serve/refusal.h"
 
 namespace ballast::cli {
@@ -22,6 +21,10 @@ namespace http = boost::beast::http;
 // Of requests behind the one that is being answered: more stay in the socket until it is done.
 constexpr size_t kMostAhead = size_t{16} << 10;
 constexpr size_t kMostBuffers = 16;
+// Of a body that is read while it is sent: so much is in memory at a time, and after so many pieces at once it is the
+// turn of others.
+constexpr size_t kBodyPiece = size_t{256} << 10;
+constexpr size_t kMostPieces = 4;
 constexpr size_t kMostEmptyLines = 4;  // some clients end a body with an empty line too many
 // A close with unread bytes resets the connection, and the client may lose the answer. So what it still sends is read
 // and dropped for a while.
@@ -64,6 +67,8 @@ RequestHead read_head(const Parser& parser) {
   if (const auto length = parser.content_length()) head.content_length = *length;
   head.expect = header_value(message, "expect");
   head.if_none_match = header_value(message, "if-none-match");
+  head.range = header_value(message, "range");
+  head.if_range = header_value(message, "if-range");
   head.requested_method = header_value(message, "access-control-request-method");
   head.requested_headers = header_value(message, "access-control-request-headers");
   head.requests_private_network = message.count("access-control-request-private-network") != 0;
@@ -134,7 +139,7 @@ void Connection::end_of_input(const Code& code) {
   if (state_ != State::kAnswering) return close();
   if (code != asio::error::eof) return leave("the client is gone");
   if (!ended_ && sink_) sink_->deliver();
-  if (state_ == State::kAnswering && !ended_) leave("the client left");
+  if (state_ == State::kAnswering && !ended_ && !body_) leave("the client left");
 }
 
 void Connection::start_request(std::chrono::milliseconds time) {
@@ -143,7 +148,7 @@ void Connection::start_request(std::chrono::milliseconds time) {
   empty_lines_ = 0;
   admission_ = {};
   method_.clear();
-  if_none_match_.clear();
+  site_request_ = {};
   keep_alive_ = true;
   parser_.emplace();
   parser_->header_limit(static_cast<uint32_t>(hub_.limits.header_bytes));
@@ -206,7 +211,10 @@ bool Connection::skip_empty_lines() {
 void Connection::on_head() {
   const RequestHead head = read_head(*parser_);
   method_ = head.method;
-  if_none_match_ = head.if_none_match.value_or("");
+  site_request_ = {.path = {},
+                   .range = head.range.value_or(""),
+                   .if_range = head.if_range.value_or(""),
+                   .if_none_match = head.if_none_match.value_or("")};
   // Behind a coding that is not read, nobody knows where the next request begins.
   keep_alive_ = parser_->keep_alive() && (!head.transfer_encoding || parser_->chunked());
   state_ = State::kBody;
@@ -242,8 +250,9 @@ bool Connection::count_body() {
 void Connection::on_request() {
   if (admission_.answer) return answer_now(std::move(*admission_.answer));
   const bool is_reading = method_ == "GET" || method_ == "HEAD";
-  if (const PageFile* file = is_reading ? find_page_file(admission_.path) : nullptr)
-    return answer_now(page_answer(*file, if_none_match_));
+  site_request_.path = admission_.path;
+  if (auto found = is_reading && hub_.site ? hub_.site->answer(site_request_) : std::nullopt)
+    return answer_from_site(std::move(*found));
   begin_answer();
   sink_ = std::make_shared<ExchangeSink>(hub_.io, weak_from_this());
   serve::HttpRequest request{.method = method_ == "HEAD" ? "GET" : method_,
@@ -296,6 +305,18 @@ void Connection::answer_now(serve::HttpAnswer answer) {
   flush();
 }
 
+void Connection::answer_from_site(SiteAnswer found) {
+  if (!found.body) return answer_now(std::move(found.answer));
+  begin_answer();
+  put_head(found.answer, Framing::kLength, found.body->size());
+  if (method_ != "HEAD" && found.body->size() > 0) {
+    body_ = std::move(found.body);
+    body_left_ = body_->size();
+  }
+  ended_ = !body_;
+  flush();
+}
+
 void Connection::take(std::vector<AnswerEvent> events) {
   for (AnswerEvent& event : events) take_one(event);
   if (sink_) sink_->set_in_socket_queue(outbox_bytes_);
@@ -330,7 +351,7 @@ void Connection::take_one(AnswerEvent& event) {
   }
 }
 
-void Connection::put_head(serve::HttpAnswer& answer, Framing framing) {
+void Connection::put_head(serve::HttpAnswer& answer, Framing framing, std::optional<uint64_t> length) {
   head_sent_ = true;
   framing_ = framing;
   status_ = answer.status;
@@ -338,7 +359,7 @@ void Connection::put_head(serve::HttpAnswer& answer, Framing framing) {
   if (admission_.origin) add_cors_headers(answer.headers, *admission_.origin);
   if (serve::dialect_of(admission_.path) == serve::Dialect::kAnthropic)
     answer.headers.emplace_back("request-id", request_id_);
-  put(head_text(answer, {.framing = framing, .keep_alive = keep_alive_, .request_id = request_id_}));
+  put(head_text(answer, {.framing = framing, .keep_alive = keep_alive_, .request_id = request_id_, .length = length}));
 }
 
 void Connection::put(std::string bytes) {
@@ -349,7 +370,11 @@ void Connection::put(std::string bytes) {
 
 void Connection::flush() {
   if (state_ == State::kClosed || waiting_to_write_) return;
-  while (!outbox_.empty()) {
+  for (size_t pieces = 0; !outbox_.empty() || body_;) {
+    if (outbox_.empty()) {
+      if (pieces++ == kMostPieces) return flush_later();
+      if (!read_body()) return;
+    }
     std::vector<asio::const_buffer> buffers;
     for (size_t i = 0; i < std::min(outbox_.size(), kMostBuffers); ++i)
       buffers.push_back(asio::buffer(outbox_[i]) + (i == 0 ? outbox_at_ : 0));
@@ -365,6 +390,34 @@ void Connection::flush() {
   if (state_ != State::kAnswering) return;
   clear_deadline();
   if (ended_) finish();
+}
+
+// The next piece of a body that is read while it is sent. False where that failed, and the connection is closed.
+bool Connection::read_body() {
+  auto piece = body_->next(static_cast<size_t>(std::min<uint64_t>(body_left_, kBodyPiece)));
+  if (!piece) {
+    constexpr int kFailed = 500;  // for the log; the client was told another status
+    log_request(kFailed, piece.error().message);
+    close();
+    return false;
+  }
+  body_left_ -= piece->size();
+  put(std::move(*piece));
+  if (body_left_ == 0) {
+    body_.reset();
+    ended_ = true;
+  }
+  return true;
+}
+
+// A client that takes everything at once must not keep the others waiting.
+void Connection::flush_later() {
+  clear_deadline();
+  waiting_to_write_ = true;
+  asio::post(hub_.io, [self = shared_from_this()] {
+    self->waiting_to_write_ = false;
+    self->flush();
+  });
 }
 
 void Connection::wait_writable() {
@@ -394,6 +447,7 @@ void Connection::release() {
   if (sink_) sink_->detach();
   sink_.reset();
   cancel_ = nullptr;
+  body_.reset();
   hub_.body_bytes -= counted_body_;
   counted_body_ = 0;
   if (std::exchange(counted_answer_, false)) --hub_.answering;

@@ -21,6 +21,7 @@
 #include "apps/ballast/server/gate.h"
 #include "apps/ballast/server/limits.h"
 #include "apps/ballast/server/request_body.h"
+#include "apps/ballast/server/site.h"
 
 namespace ballast::cli {
 
@@ -31,6 +32,7 @@ struct ConnectionHub {
   boost::asio::io_context io{1};
   ServerLimits limits;
   Gate gate;
+  std::shared_ptr<Site> site{};  // asked before the answerer; null: there is none
   serve::Answerer* answerer = nullptr;
   std::function<void(std::string_view)> log;  // of requests; empty: none is kept
   std::function<void(int status)> on_refusal{};
@@ -83,10 +85,13 @@ class Connection final : public AnswerReceiver, public std::enable_shared_from_t
   void begin_answer();
   void refuse(const Refusal& refusal);
   void answer_now(serve::HttpAnswer answer);
-  void put_head(serve::HttpAnswer& answer, Framing framing);
+  void answer_from_site(SiteAnswer found);
+  void put_head(serve::HttpAnswer& answer, Framing framing, std::optional<uint64_t> length = {});
   void put(std::string bytes);
   void take_one(AnswerEvent& event);
   void flush();
+  bool read_body();
+  void flush_later();
   void wait_writable();
   void finish();
   void log_request(int status, std::string_view note = "") const;
@@ -118,7 +123,8 @@ class Connection final : public AnswerReceiver, public std::enable_shared_from_t
   size_t empty_lines_ = 0;  // before the request
   bool began_ = false;      // a byte of the request is there
   Admission admission_;
-  std::string method_, if_none_match_;
+  std::string method_;
+  SiteRequest site_request_;
   uint64_t counted_body_ = 0;
   uint64_t discarded_ = 0;
 
@@ -134,6 +140,8 @@ class Connection final : public AnswerReceiver, public std::enable_shared_from_t
   std::deque<std::string> outbox_;
   size_t outbox_at_ = 0;  // of its first text, what is written
   size_t outbox_bytes_ = 0;
+  std::unique_ptr<BodySource> body_;  // what is still to be read for the outbox
+  uint64_t body_left_ = 0;
 
   boost::asio::steady_timer timer_;
   std::optional<std::chrono::steady_clock::time_point> deadline_;

@@ -41,7 +41,7 @@ serve::HttpAnswer error_answer(const Refusal& refusal, std::string_view path) {
     case serve::Dialect::kOpenAi: answer.body = openai_error(refusal); break;
   }
   if (refusal.status == 401) answer.headers.emplace_back("www-authenticate", "Bearer");
-  if (refusal.status == 405) answer.headers.emplace_back("allow", "GET, HEAD, POST, DELETE, OPTIONS");
+  if (!refusal.allow.empty()) answer.headers.emplace_back("allow", refusal.allow);
   if (refusal.status == 503) answer.headers.emplace_back("retry-after", "1");
   return answer;
 }

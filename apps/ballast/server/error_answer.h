@@ -13,6 +13,7 @@ struct Refusal {
   std::string_view type;  // "invalid_request_error"
   std::string_view code;  // "host_not_allowed"
   std::string message;
+  std::string allow{};  // methods, where the status is 405
 };
 
 // OpenAI's shape; Ollama's for /api/..., Anthropic's for /v1/messages and /messages.

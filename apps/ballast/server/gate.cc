@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::string_view kInvalid = "invalid_request_error";
 constexpr std::string_view kForbidden = "permission_error";
-constexpr std::string_view kMethods[] = {"GET", "HEAD", "POST", "DELETE", "OPTIONS"};
+constexpr std::string_view kHttpPort = "80";  // of a host that names none
 // What the clients that run in browsers send, besides x-stainless-*.
 constexpr std::string_view kClientHeaders[] = {
     "authorization",       "content-type",   "x-api-key",
@@ -22,6 +22,10 @@ constexpr std::string_view kClientHeaders[] = {
 
 // What a client sent, in a message to it.
 std::string shown(std::string_view text) { return shorten(printable(text), 100); }
+
+std::string advice(std::string_view what, std::string_view flag, std::string_view value) {
+  return fmt::format("; whoever runs it can allow {} with {} {}", what, flag, value);
+}
 
 bool is_json_type(std::string_view type) {
   type = type.substr(0, type.find(';'));
@@ -72,9 +76,10 @@ std::optional<Refusal> Gate::check(const RequestHead& head, HostRule rule, Admis
   if (auto refusal = check_count(head.headers)) return refusal;
   if (auto refusal = check_host(head, *target, rule)) return refusal;
   if (auto refusal = check_origin(head, *target, admission)) return refusal;
-  if (std::ranges::find(kMethods, head.method) == std::end(kMethods)) {
+  if (std::ranges::find(options_.methods, head.method) == options_.methods.end()) {
     return Refusal{405, kInvalid, "method_not_allowed",
-                   fmt::format("the method {} is not known here", shown(head.method))};
+                   fmt::format("the method {} is not known here", shown(head.method)),
+                   fmt::format("{}", fmt::join(options_.methods, ", "))};
   }
   if (auto refusal = check_body(head)) return refusal;
   if (auto refusal = check_length(head, admission)) return refusal;
@@ -101,13 +106,18 @@ std::optional<Refusal> Gate::check_host(const RequestHead& head, const RequestTa
   if (!host) {
     return Refusal{400, kInvalid, "bad_host", fmt::format("\"{}\" is not the name of a host", shown(given))};
   }
+  const std::string_view port = host->port.empty() ? kHttpPort : std::string_view(host->port);
+  if (options_.port != 0 && port != std::to_string(options_.port)) {
+    return Refusal{
+        403, kForbidden, "host_not_allowed",
+        fmt::format("the host \"{}\" names another port than the server's, {}", shown(given), options_.port)};
+  }
   if (rule == HostRule::kAny || is_loopback_host(host->host)) return std::nullopt;
   if (rule == HostRule::kAddresses && is_ip_address(host->host)) return std::nullopt;
   if (std::ranges::find(options_.hosts, host->host) != options_.hosts.end()) return std::nullopt;
   return Refusal{403, kForbidden, "host_not_allowed",
-                 fmt::format("the host \"{0}\" is not one that this server answers to; whoever runs it can allow it "
-                             "with --allow-host {0}",
-                             host->host)};
+                 fmt::format("the host \"{}\" is not one that this server answers to{}", host->host,
+                             options_.has_flags ? advice("it", "--allow-host", host->host) : "")};
 }
 
 std::optional<Refusal> Gate::check_origin(const RequestHead& head, const RequestTarget& target,
@@ -118,8 +128,8 @@ std::optional<Refusal> Gate::check_origin(const RequestHead& head, const Request
     const auto is_listed = [&](const std::string& origin) { return origin == "*" || origin == *head.origin; };
     if (!std::ranges::any_of(options_.origins, is_listed)) {
       return Refusal{403, kForbidden, "origin_not_allowed",
-                     fmt::format("pages of {0} may not use this server; whoever runs it can allow them with --cors {0}",
-                                 shown(*head.origin))};
+                     fmt::format("pages of {} may not use this server{}", shown(*head.origin),
+                                 options_.has_flags ? advice("them", "--cors", shown(*head.origin)) : "")};
     }
     admission.origin = head.origin;
   }

@@ -23,6 +23,9 @@ struct GateOptions {
   std::vector<std::string> hosts{};    // that are allowed besides
   std::vector<std::string> origins{};  // of pages that may call, as "https://chat.example"; "*" is any
   uint64_t headers = 100;              // at most
+  uint16_t port = 0;                   // that Host must name; 0: any, as behind a proxy
+  std::vector<std::string_view> methods{"GET", "HEAD", "POST", "DELETE", "OPTIONS"};
+  bool has_flags = true;  // of the program that runs the server, for more hosts and origins: refusals name them
   // Paths that need no key: whether the server is well, and the page, which holds no secrets.
   std::vector<std::string> open_paths{"/health"};
 };

@@ -51,7 +51,10 @@ bool was_ignored(int signal) {
 
 struct HttpServer::State {
   explicit State(ServerOptions options)
-      : hub{.limits = options.limits, .gate = Gate(options.gate), .log = std::move(options.log)},
+      : hub{.limits = options.limits,
+            .gate = Gate(options.gate),
+            .site = std::move(options.site),
+            .log = std::move(options.log)},
         signals(hub.io),
         drain_timer(hub.io) {
     std::random_device random;

@@ -9,6 +9,7 @@
 #include "apps/ballast/server/gate.h"
 #include "apps/ballast/server/limits.h"
 #include "apps/ballast/server/listen_address.h"
+#include "apps/ballast/server/site.h"
 #include "ballast/serve/exchange.h"
 
 namespace ballast::cli {
@@ -16,6 +17,7 @@ namespace ballast::cli {
 struct ServerOptions {
   ServerLimits limits{};
   GateOptions gate{};
+  std::shared_ptr<Site> site{};  // pages and files that come with the program; the answerer is asked for the rest
   std::function<void(std::string_view line)> log{};  // a line for each request; empty: none
 };
 

@@ -161,13 +161,6 @@ void set_port(sockaddr* address, uint16_t port) {
   else reinterpret_cast<sockaddr_in6*>(address)->sin6_port = htons(port);
 }
 
-uint16_t port_of(const Listener& listener) {
-  uint16_t port = 0;
-  const std::string_view text = std::string_view(listener.name).substr(listener.name.rfind(':') + 1);
-  std::from_chars(text.data(), text.data() + text.size(), port);
-  return port;
-}
-
 }  // namespace
 
 Result<ListenAddress> parse_listen_address(std::string_view text) {
@@ -246,6 +239,14 @@ Result<std::vector<Listener>> inherited_listeners() {
   ::unsetenv("LISTEN_PID");
   ::unsetenv("LISTEN_FDS");
   return listeners;
+}
+
+uint16_t port_of(const Listener& listener) {
+  uint16_t port = 0;
+  if (listener.is_unix) return port;
+  const std::string_view text = std::string_view(listener.name).substr(listener.name.rfind(':') + 1);
+  std::from_chars(text.data(), text.data() + text.size(), port);
+  return port;
 }
 
 void close_listener(Listener& listener) {

@@ -34,6 +34,7 @@ Result<std::vector<Listener>> open_listeners(const ListenAddress& address);
 // The sockets of LISTEN_FDS (systemd's socket activation), where they are for this process; none otherwise.
 Result<std::vector<Listener>> inherited_listeners();
 void close_listener(Listener& listener);
+uint16_t port_of(const Listener& listener);  // 0 for a Unix socket
 
 // Tells the service manager ("READY=1"), where one asked to be told (NOTIFY_SOCKET).
 void notify_service_manager(std::string_view state);

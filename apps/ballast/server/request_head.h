@@ -24,6 +24,8 @@ struct RequestHead {
   std::optional<uint64_t> content_length{};
   std::optional<std::string> expect{};
   std::optional<std::string> if_none_match{};
+  std::optional<std::string> range{};
+  std::optional<std::string> if_range{};
   std::optional<std::string> requested_method{};   // access-control-request-method
   std::optional<std::string> requested_headers{};  // access-control-request-headers
   bool requests_private_network = false;

@@ -44,12 +44,14 @@ class UrlSource implements ClosableSource {
   readonly name: string;
   readonly size: number;
   readonly #url: string;
+  readonly #label: string;
   readonly #headers: Record<string, string>;
   readonly #tag: string | null;
   #head: Uint8Array | null; // what the first answer brought
 
-  private constructor(url: string, name: string, size: number, tag: string | null, head: Uint8Array, headers: Record<string, string>) {
+  private constructor(url: string, label: string, name: string, size: number, tag: string | null, head: Uint8Array, headers: Record<string, string>) {
     this.#url = url;
+    this.#label = label;
     this.name = name;
     this.size = size;
     this.#tag = tag;
@@ -57,50 +59,56 @@ class UrlSource implements ClosableSource {
     this.#headers = headers;
   }
 
-  static async open(url: string, options: OpenOptions, name = nameInUrl(url)): Promise<ClosableSource> {
+  // `label` is what errors call it: not the URL where there is a name, because the URL may hold a secret.
+  static async open(url: string, options: OpenOptions, name = nameInUrl(url), label = url): Promise<ClosableSource> {
     const headers = options.headers ?? {};
-    const answer = await request(url, 0, kProbe, headers, options.signal);
+    const answer = await request(url, label, 0, kProbe, headers, options.signal);
     if (answer.status === 206) {
       const size = Number(/\/(\d+)$/.exec(answer.headers.get('content-range') ?? '')?.[1] ?? NaN);
-      if (!Number.isSafeInteger(size)) throw new BallastError('io', `${url}: the server does not tell the file's size`);
+      if (!Number.isSafeInteger(size)) throw new BallastError('io', `${label}: the server does not tell the file's size`);
       const head = new Uint8Array(await answer.arrayBuffer());
-      return new UrlSource(url, name, size, answer.headers.get('etag'), head, headers);
+      return new UrlSource(url, label, name, size, answer.headers.get('etag'), head, headers);
     }
     if (answer.status === 416) return new BufferSource(new Uint8Array(0), name); // an empty file
     // The server sends all of it, asked for a range or not.
     const size = Number(answer.headers.get('content-length') ?? 0);
     if (size > kMostWithoutRanges) {
       await answer.body?.cancel();
-      throw new BallastError('io', `${url}: the server answers no ranges, and ${size} bytes are too many to fetch whole`);
+      throw new BallastError('io', `${label}: the server answers no ranges, and ${size} bytes are too many to fetch whole`);
     }
-    return new BufferSource(await readAtMost(answer, kMostWithoutRanges, url), name);
+    return new BufferSource(await readAtMost(answer, kMostWithoutRanges, label), name);
   }
 
   async read(offset: number, length: number, signal?: AbortSignal): Promise<Uint8Array> {
     const head = this.#head;
     if (head !== null && offset + length <= head.length) return head.subarray(offset, offset + length);
     if (offset !== 0) this.#head = null; // it was read past: opening is over
-    const answer = await request(this.#url, offset, length, this.#headers, signal);
+    const answer = await request(this.#url, this.#label, offset, length, this.#headers, signal);
     const tag = answer.headers.get('etag');
     if (answer.status !== 206 || (this.#tag !== null && tag !== null && tag !== this.#tag)) {
       await answer.body?.cancel();
-      throw new BallastError('io', `${this.#url}: the file changed on the server while it was read`);
+      throw fileChanged(this.#label);
     }
     return new Uint8Array(await answer.arrayBuffer());
   }
 }
 
-async function request(url: string, offset: number, length: number, headers: Record<string, string>,
+function fileChanged(label: string): BallastError {
+  return new BallastError('io', `${label}: the file changed on the server; reload to read its new state`);
+}
+
+async function request(url: string, label: string, offset: number, length: number, headers: Record<string, string>,
                        signal?: AbortSignal): Promise<Response> {
   const range = `bytes=${offset}-${offset + length - 1}`;
   const answer = await fetch(url, { headers: { ...headers, Range: range }, ...(signal ? { signal } : {}) });
   if (answer.ok || answer.status === 416) return answer;
   await answer.body?.cancel();
+  if (answer.status === 409) throw fileChanged(label); // as `ballast lens` says it
   const code = answer.status === 404 || answer.status === 410 ? 'not_found' : 'io';
-  throw new BallastError(code, `${url}: the server answers ${answer.status} ${answer.statusText}`.trimEnd());
+  throw new BallastError(code, `${label}: the server answers ${answer.status} ${answer.statusText}`.trimEnd());
 }
 
-async function readAtMost(answer: Response, most: number, url: string): Promise<Uint8Array> {
+async function readAtMost(answer: Response, most: number, label: string): Promise<Uint8Array> {
   const chunks: Uint8Array[] = [];
   let size = 0;
   const reader = answer.body?.getReader();
@@ -110,7 +118,7 @@ async function readAtMost(answer: Response, most: number, url: string): Promise<
     size += part.value.length;
     if (size > most) {
       await reader?.cancel();
-      throw new BallastError('io', `${url}: the server answers no ranges, and more than ${most} bytes are too many to fetch whole`);
+      throw new BallastError('io', `${label}: the server answers no ranges, and more than ${most} bytes are too many to fetch whole`);
     }
     chunks.push(part.value);
   }
@@ -203,7 +211,7 @@ async function openOne(source: unknown, options: OpenOptions): Promise<ClosableS
   if (isRangeSource(source)) return source;
   if (source instanceof Blob) return new BlobSource(source, options.name ?? (source as Partial<File>).name ?? 'memory');
   if (typeof source === 'string' || source instanceof URL) return await openAddress(String(source), options);
-  if (isNamedUrl(source)) return await UrlSource.open(source.url, options, source.name);
+  if (isNamedUrl(source)) return await UrlSource.open(source.url, options, source.name, source.name);
   throw new BallastError('invalid_argument', 'open takes a Blob, Files, a URL, a buffer or a RangeSource');
 }
 

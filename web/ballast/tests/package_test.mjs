@@ -181,6 +181,30 @@ test('a URL is read by ranges', async () => {
   }
 });
 
+test('a file that changes on its server is an error, which names the file and not its address', async () => {
+  const bytes = readFileSync(model);
+  let status = 206;
+  const server = createServer((request, answer) => {
+    const [, begin, end] = /bytes=(\d+)-(\d+)/.exec(request.headers.range).map(Number);
+    answer.writeHead(status, { 'content-range': `bytes ${begin}-${end}/${bytes.length}`, etag: '"1"' });
+    answer.end(bytes.subarray(begin, end + 1));
+  });
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
+  try {
+    const module = await load();
+    const archive = await module.open({ name: 'model.gptrs', url: `http://127.0.0.1:${server.address().port}/secret/0` });
+    const name = archive.tensors.toSorted((a, b) => b.bytes - a.bytes)[0].name;
+    status = 409;
+    await assert.rejects(archive.stats(name), ({ code, message }) => code === 'io' && /model\.gptrs: the file changed/.test(message) && !message.includes('secret'));
+    status = 500;
+    await assert.rejects(archive.stats(name), ({ message }) => /model\.gptrs: the server answers 500/.test(message) && !message.includes('secret'));
+    await archive.close();
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+});
+
 test('a call can be cancelled, and a failed source is an error that the module survives', async () => {
   const module = await load();
   const bytes = readFileSync(model);

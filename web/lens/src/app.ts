@@ -4,7 +4,7 @@ import { chosenFiles, droppedFiles, type PathFile } from './dropped.ts';
 import { engine, type Archive, type Source } from './engine.ts';
 import { failureOf, isCancelled } from './failure.ts';
 import { groupFiles } from './groups.ts';
-import { servedFiles, type ServedFile } from './served.ts';
+import { isServed, servedFiles, type ServedFile } from './served.ts';
 import { bytesText, plural } from './text.ts';
 import { CompareView } from './view/compare_view.ts';
 import { convertView } from './view/convert_view.ts';
@@ -89,12 +89,11 @@ export class App {
     });
   }
 
-  // `ballast lens PATH` serves files beside the page; on any other server there are none.
+  // `ballast lens` serves files beside the page; on any other server there are none.
   private async openServed(): Promise<void> {
+    if (isServed()) byId('url-form', HTMLFormElement).hidden = true; // its policy lets the page reach that server alone
     try {
       const files = await servedFiles();
-      if (files === null) return;
-      byId('url-form', HTMLFormElement).hidden = true; // its policy lets the page reach that server alone
       if (files.length > 0) this.offer(servedOpenables(files));
     } catch (error) {
       this.fail(error, 'The files of this server');
@@ -169,7 +168,8 @@ export class App {
       { id: 'metadata', label: 'Metadata', build: (panel) => panel.append(metadataView(archive)) },
       { id: 'findings', label: 'Findings', build: (panel) => panel.append(findingsView(archive, this.watching.signal)) },
       { id: 'compare', label: 'Compare', build: (panel) => {
-        this.comparing = new CompareView(archive, title, () => byId('second-files', HTMLInputElement).click());
+        const others = this.offered.filter((one) => one.title !== title).map((one) => ({ title: one.title, choose: () => this.compareWith(one) }));
+        this.comparing = new CompareView(archive, title, others, () => byId('second-files', HTMLInputElement).click());
         panel.append(this.comparing.element);
       } },
       { id: 'convert', label: 'Convert', build: (panel) => panel.append(convertView(archive, title)) },
@@ -185,8 +185,12 @@ export class App {
 
   private compareFirst(files: readonly PathFile[]): void {
     const [second] = openables(files);
+    if (second !== undefined) this.compareWith(second);
+  }
+
+  private compareWith(second: Openable): void {
     const { comparing } = this;
-    if (second === undefined || comparing === null) return;
+    if (comparing === null) return;
     void engine().then((ballast) => ballast.open(second.source)).then(
       (archive) => (this.comparing === comparing ? comparing.compareWith(archive, second.title) : archive.close()),
       (error: unknown) => comparing.fail(error));

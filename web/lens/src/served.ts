@@ -1,4 +1,5 @@
-// Files that `ballast lens PATH` serves beside the page. Any other server has no list, and then nothing is fetched.
+// What `ballast lens` says of itself in the page: a list of the files that it serves, which may be empty. Any other server
+// has no list, and then nothing is fetched.
 
 export interface ServedFile {
   name: string;
@@ -6,9 +7,17 @@ export interface ServedFile {
   url: URL;
 }
 
-export async function servedFiles(): Promise<ServedFile[] | null> {
-  const list = document.querySelector('meta[name="ballast-files"]')?.getAttribute('content');
-  if (list === null || list === undefined) return null;
+function listName(): string | null {
+  return document.querySelector('meta[name="ballast-files"]')?.getAttribute('content') ?? null;
+}
+
+export function isServed(): boolean {
+  return listName() !== null;
+}
+
+export async function servedFiles(): Promise<ServedFile[]> {
+  const list = listName();
+  if (list === null) return [];
   const at = new URL(list, document.baseURI);
   const response = await fetch(at, { cache: 'no-store' });
   if (!response.ok) throw new Error(`The list of files could not be read: the server answered ${response.status}.`);

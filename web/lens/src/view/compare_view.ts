@@ -6,10 +6,16 @@ import { engine } from '../engine.ts';
 import { failureOf, isCancelled } from '../failure.ts';
 import { bytesText, countText, plural, valueText } from '../text.ts';
 import { barChart, histogram } from './bars.ts';
-import { box, button, fill, make, type Child } from './element.ts';
+import { box, button, field, fill, make, select, type Child } from './element.ts';
 import { failureCard } from './failure_card.ts';
 
 const kAtATime = 200;
+
+// A file that was given with the first one.
+export interface Other {
+  title: string;
+  choose: () => void;
+}
 
 export class CompareView {
   readonly element: HTMLElement;
@@ -19,9 +25,11 @@ export class CompareView {
   private second: Archive | null = null;
   private picking: AbortController | null = null;
 
-  constructor(first: Archive, firstName: string, choose: () => void) {
+  constructor(first: Archive, firstName: string, others: readonly Other[], choose: () => void) {
     this.first = first;
-    this.element = box('compare-view', box('toolbar', make('p', {}, `Compare ${firstName} with a second file: choose one, or drop it here.`), button('Choose the second file', choose, 'primary')), this.result);
+    const listed = others.length === 0 ? null : listOf(others);
+    const toolbar = box('toolbar', make('p', {}, `Compare ${firstName} with a second file: choose one, or drop it here.`), listed, button('Choose the second file', choose, 'primary'));
+    this.element = box('compare-view', toolbar, this.result);
   }
 
   // Takes the archive over, and closes it at the end.
@@ -132,4 +140,11 @@ export class CompareView {
       if (!picking.signal.aborted && !isCancelled(error)) detail.replaceChildren(title, failureCard(failureOf(error)));
     }
   }
+}
+
+function listOf(others: readonly Other[]): HTMLElement {
+  const list = select([['', 'None'], ...others.map(({ title }, at) => [String(at), title] as const)], () => {
+    if (list.value !== '') others[Number(list.value)]!.choose();
+  });
+  return field('Second file', list);
 }

@@ -1,0 +1,1 @@
+document.title = "A page of the tests";
