@@ -227,7 +227,7 @@ TEST(Compare, FindsDifferencesAtTheEndsOfALongTensor) {
     for (const uint64_t at : {uint64_t{0}, uint64_t{1} << 20, uint64_t{2} << 20, uint64_t{kCount - 2}}) {
       std::vector<std::byte> b = a;
       b[static_cast<size_t>(byte_of_element(dtype, at))] = std::byte{1};
-      const auto difference = compare_elements(dtype, a, dtype, b);
+      const auto difference = compare_elements(dtype, a, dtype, b, {});
       EXPECT_EQ(difference.elements, elements_in(dtype, size));
       EXPECT_EQ(difference.differing, 1U) << dtype_name(dtype) << " at " << at;
     }
