@@ -147,6 +147,9 @@ size_t ballast_core_model_outputs(const ballast_core_model* model);
 // One input to one output; allocates nothing. The numbers are those of the model.
 ballast_core_code ballast_core_model_run(ballast_core_model* model, const float* input, size_t input_count,
                                          float* output, size_t output_count);
+// Which of the values is the largest: the class that a classifier's scores name. The first of equal ones; NaN is less
+// than any number.
+size_t ballast_core_argmax(const float* values, size_t count);
 
 #ifdef __cplusplus
 }

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 
 #include "ballast/base/bytes.h"
+#include "ballast/base/sort_positions.h"
 
 namespace ballast {
 
@@ -30,9 +30,8 @@ Order order_of(std::span<const TensorInfo> tensors) {
 }  // namespace
 
 std::vector<uint32_t> positions_by_name(std::span<const TensorInfo> tensors) {
-  std::vector<uint32_t> order(tensors.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::ranges::stable_sort(order, [&](uint32_t a, uint32_t b) { return tensors[a].name < tensors[b].name; });
+  std::vector<uint32_t> order = all_positions(tensors.size());
+  sort_positions(order, [&](uint32_t a, uint32_t b) { return tensors[a].name < tensors[b].name; });
   return order;
 }
 

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <charconv>
-#include <numeric>
 #include <tuple>
+
+#include "ballast/base/sort_positions.h"
 
 namespace ballast {
 
@@ -20,14 +21,13 @@ size_t find_tie(std::string_view form) {
 
 // Positions of the tensors that share their extent with another, those of one extent behind each other and ascending.
 std::vector<uint32_t> find_shared(std::span<const StoredExtent> extents) {
-  std::vector<uint32_t> order(extents.size());
-  std::iota(order.begin(), order.end(), 0U);
+  std::vector<uint32_t> order = all_positions(extents.size());
   const auto place = [&](uint32_t i) {
     const StoredExtent& extent = extents[i];
     return std::tuple(extent.source, extent.offset, extent.length, extent.member_prefix, extent.member_suffix,
                       extent.view != nullptr);
   };
-  if (!std::ranges::is_sorted(order, {}, place)) std::ranges::stable_sort(order, {}, place);
+  sort_positions(order, [&](uint32_t a, uint32_t b) { return place(a) < place(b); });
   const auto same = [&](uint32_t a, uint32_t b) { return share_payload(extents[a], extents[b]); };
   std::vector<uint32_t> shared;
   for (size_t i = 0; i < order.size(); ++i) {

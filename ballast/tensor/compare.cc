@@ -15,6 +15,9 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr size_t kCompareBlock = 1024;  // numbers unpacked at a time
+// Elements compared at a time: where addresses have 32 bits, a tensor in memory may have more elements than fit a
+// size_t, and 512 MiB have more bits. Every type has a byte boundary here.
+constexpr uint64_t kComparePiece = uint64_t{1} << 20;
 
 // |a - b| and |b|, all that tolerances and maxima need.
 struct Distance {
@@ -171,6 +174,20 @@ void compare_integers(const Operand& a, const Operand& b, size_t count, Comparis
   }
 }
 
+// Looks at the first `count` elements of both.
+void compare_piece(const Operand& a, const Operand& b, size_t count, Comparison& comparison) {
+  if (component_count(a.dtype) == 2) {
+    compare_complex(a, b, count, comparison);
+  } else if (a.dtype == b.dtype && !is_block(a.dtype)) {
+    visit_element(a.dtype,
+                  [&]<typename E>() { compare_same_type<E>(a.bytes.data(), b.bytes.data(), count, comparison); });
+  } else if (is_integer(a.dtype) && is_integer(b.dtype)) {
+    compare_integers(a, b, count, comparison);
+  } else {
+    compare_values<double, double>(a, b, count, comparison);
+  }
+}
+
 }  // namespace
 
 void ElementDifference::merge(const ElementDifference& other) {
@@ -186,18 +203,12 @@ bool are_comparable(DType a, DType b) {
 }
 
 ElementDifference compare_elements(DType dtype_a, ByteSpan a, DType dtype_b, ByteSpan b, const Tolerance& tolerance) {
-  const auto count = static_cast<size_t>(elements_in(dtype_a, a.size()));
+  const uint64_t count = elements_in(dtype_a, a.size());
   Comparison comparison(tolerance);
-  const Operand operand_a{dtype_a, a};
-  const Operand operand_b{dtype_b, b};
-  if (component_count(dtype_a) == 2) {
-    compare_complex(operand_a, operand_b, count, comparison);
-  } else if (dtype_a == dtype_b && !is_block(dtype_a)) {
-    visit_element(dtype_a, [&]<typename E>() { compare_same_type<E>(a.data(), b.data(), count, comparison); });
-  } else if (is_integer(dtype_a) && is_integer(dtype_b)) {
-    compare_integers(operand_a, operand_b, count, comparison);
-  } else {
-    compare_values<double, double>(operand_a, operand_b, count, comparison);
+  for (uint64_t begin = 0; begin < count; begin += kComparePiece) {
+    const Operand piece_a{dtype_a, a.subspan(static_cast<size_t>(byte_of_element(dtype_a, begin)))};
+    const Operand piece_b{dtype_b, b.subspan(static_cast<size_t>(byte_of_element(dtype_b, begin)))};
+    compare_piece(piece_a, piece_b, static_cast<size_t>(std::min(kComparePiece, count - begin)), comparison);
   }
   return comparison.finish(count);
 }

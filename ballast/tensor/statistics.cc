@@ -234,7 +234,7 @@ double high_edge(uint32_t place) {
 
 class ValueCounter {
  public:
-  explicit ValueCounter(size_t expected) {
+  explicit ValueCounter(uint64_t expected) {
     if (expected > kFew) table_.resize(kSteps);
   }
 
@@ -334,7 +334,7 @@ namespace {
 template <typename Number>
 class Measurement {
  public:
-  Measurement(size_t count, Number min_normal) : min_normal_(min_normal), counter_(count) {}
+  Measurement(uint64_t count, Number min_normal) : min_normal_(min_normal), counter_(count) {}
 
   void add(const Number* numbers, size_t count) {
     if (!Block<Number>::all_finite(numbers, count)) {
@@ -385,17 +385,16 @@ Measured measure_as(ByteSpan in) {
   Number min_normal = 0;
   if constexpr (E::kKind == DTypeKind::kFloat) min_normal = E::decode(static_cast<typename E::Bits>(E::kMinNormal));
   if constexpr (std::is_same_v<E, SmallFloatElement<F8E8M0>>) min_normal = 0;  // its smallest power is no denormal
-  const size_t count = in.size() * 8 / E::kBits;
+  const uint64_t count = uint64_t{in.size()} * 8 / E::kBits;  // 512 MiB have more bits than 32 can count
   Measurement<Number> measurement(count, min_normal);
   std::array<Number, kStatisticsBlock> block;
-  for (size_t begin = 0; begin < count; begin += kStatisticsBlock) {
-    const size_t size = std::min(kStatisticsBlock, count - begin);
+  for (uint64_t begin = 0; begin < count; begin += kStatisticsBlock) {
+    const auto size = static_cast<size_t>(std::min<uint64_t>(kStatisticsBlock, count - begin));
+    const std::byte* bytes = in.data() + static_cast<size_t>(begin * E::kBits / 8);
     if constexpr (std::is_same_v<E, NativeFloatElement<Number>> && std::endian::native == std::endian::little) {
-      std::memcpy(block.data(), in.data() + begin * sizeof(Number), size * sizeof(Number));  // aligned now
+      std::memcpy(block.data(), bytes, size * sizeof(Number));  // aligned now
     } else {
-      for (size_t i = 0; i < size; ++i) {
-        block[i] = static_cast<Number>(E::decode(load_bits<E>(in.data(), begin + i)));
-      }
+      for (size_t i = 0; i < size; ++i) block[i] = static_cast<Number>(E::decode(load_bits<E>(bytes, i)));
     }
     measurement.add(block.data(), size);
   }
@@ -404,7 +403,7 @@ Measured measure_as(ByteSpan in) {
 
 Measured measure_blocks(DType dtype, ByteSpan in) {
   const DTypeInfo& type = dtype_info(dtype);
-  Measurement<float> measurement(static_cast<size_t>(elements_in(dtype, in.size())), std::numeric_limits<float>::min());
+  Measurement<float> measurement(elements_in(dtype, in.size()), std::numeric_limits<float>::min());
   std::array<float, kStatisticsBlock> values;
   const size_t step = kStatisticsBlock / type.block_elements * type.block_bytes;
   for (size_t begin = 0; begin < in.size(); begin += step) {

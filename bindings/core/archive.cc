@@ -18,28 +18,39 @@ class CallbackSource final : public ByteSource {
   Status read_at(uint64_t offset, MutableByteSpan out) const override {
     if (offset > image_.size || out.size() > image_.size - offset) return past_the_end(*this, offset, out.size());
     if (out.empty() || image_.read(image_.user, offset, out.data(), out.size()) == 0) return {};
-    return make_error(ErrorCode::kIo, fmt::format("{}: {} bytes at {} cannot be read", name_, out.size(), offset));
+    failure_ = make_error(ErrorCode::kIo, fmt::format("{}: {} bytes at {} cannot be read", name_, out.size(), offset));
+    return *failure_;
   }
   std::optional<ByteSpan> view(uint64_t, uint64_t) const override { return std::nullopt; }
   const std::string& name() const override { return name_; }
 
+  // Of the last read that failed.
+  const std::optional<Error>& failure() const { return failure_; }
+
  private:
   ballast_core_image image_;
   std::string name_;
+  mutable std::optional<Error> failure_;
 };
 
-Result<std::shared_ptr<const ByteSource>> source_of(const ballast_core_image& image) {
+struct Source {
+  std::shared_ptr<const ByteSource> bytes;
+  const CallbackSource* callback = nullptr;  // the same, where the image cannot be addressed
+};
+
+Result<Source> source_of(const ballast_core_image& image) {
   std::string name = image.name != nullptr ? image.name : "image";
   if (image.bytes == nullptr && image.read == nullptr && image.size != 0) {
     return make_error(ErrorCode::kInvalidArgument, name + ": has neither bytes nor a function that reads them");
   }
   if (image.bytes == nullptr && image.read != nullptr) {
-    return std::shared_ptr<const ByteSource>(std::make_shared<CallbackSource>(image, std::move(name)));
+    const auto source = std::make_shared<CallbackSource>(image, std::move(name));
+    return Source{source, source.get()};
   }
   if (image.size > SIZE_MAX)
     return make_error(ErrorCode::kInvalidArgument, name + ": is larger than the address space");
   const ByteSpan bytes(static_cast<const std::byte*>(image.bytes), static_cast<size_t>(image.size));
-  return std::shared_ptr<const ByteSource>(MemorySource::borrowing(bytes, std::move(name)));
+  return Source{MemorySource::borrowing(bytes, std::move(name))};
 }
 
 Result<const ballast_core_format*> choose(std::span<const ballast_core_format* const> formats,
@@ -87,12 +98,15 @@ ballast_core_code ballast_core_open(ballast_core** archive, void* block, size_t 
     return report(ErrorCode::kOutOfMemory, "the block is missing or too small to hold anything");
   }
   return enter(*arena, [&]() -> Status {
-    BALLAST_TRY(auto source, source_of(*image));
-    const OpenRequest request{.source = std::move(source), .file_name = image->name != nullptr ? image->name : ""};
-    BALLAST_TRY(const ballast_core_format* format, choose({formats, format_count}, request));
+    BALLAST_TRY(const Source source, source_of(*image));
+    const OpenRequest request{.source = source.bytes, .file_name = image->name != nullptr ? image->name : ""};
+    const auto format = choose({formats, format_count}, request);
+    // A format that could not read what it looks for did not recognise it, either.
+    if (!format && source.callback != nullptr && source.callback->failure()) return *source.callback->failure();
+    if (!format) return format.error();
     Findings findings = Findings::stop_at_first_error();
-    BALLAST_TRY(Archive opened, format->reader->open(request, findings));
-    *archive = new ballast_core{arena, format, std::move(opened)};
+    BALLAST_TRY(Archive opened, (*format)->reader->open(request, findings));
+    *archive = new ballast_core{arena, *format, std::move(opened)};
     return {};
   });
 }

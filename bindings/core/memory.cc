@@ -7,15 +7,18 @@
 
 namespace {
 
-void* allocate(std::size_t size) {
-  ballast::core::Call* call = ballast::core::running_call();
-  if (call == nullptr) {
+// Null where there is no room.
+void* take(std::size_t size) {
+  if (ballast::core::Call* call = ballast::core::running_call()) return call->arena->allocate(size);
 #ifdef __unix__
-    if (void* memory = std::malloc(size == 0 ? 1 : size)) return memory;
+  return std::malloc(size == 0 ? 1 : size);
+#else
+  return nullptr;
 #endif
-    ballast::core::leave_call(size, nullptr);
-  }
-  if (void* memory = call->arena->allocate(size)) return memory;
+}
+
+void* allocate(std::size_t size) {
+  if (void* memory = take(size)) return memory;
   ballast::core::leave_call(size, nullptr);
 }
 
@@ -33,6 +36,8 @@ void release(void* pointer) {
 
 void* operator new(std::size_t size) { return allocate(size); }
 void* operator new[](std::size_t size) { return allocate(size); }
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept { return take(size); }
+void* operator new[](std::size_t size, const std::nothrow_t&) noexcept { return take(size); }
 void operator delete(void* pointer) noexcept { release(pointer); }
 void operator delete[](void* pointer) noexcept { release(pointer); }
 void operator delete(void* pointer, std::size_t) noexcept { release(pointer); }
@@ -59,8 +64,8 @@ void terminate() noexcept { std::abort(); }
 
 extern "C" {
 
-// zlib asks for memory this way.
-void* malloc(std::size_t size) { return allocate(size); }
+// In place of newlib's, which needs a heap. zlib's code names them; the library gives it the operators above.
+void* malloc(std::size_t size) { return take(size); }
 void free(void* pointer) { release(pointer); }
 
 [[noreturn]] void abort() {

@@ -141,3 +141,12 @@ ballast_core_code ballast_core_model_run(ballast_core_model* model, const float*
                                          float* output, size_t output_count) {
   return enter(*model->arena, [&] { return run(*model, {input, input_count}, {output, output_count}); });
 }
+
+size_t ballast_core_argmax(const float* values, size_t count) {
+  size_t best = 0;
+  for (size_t i = 1; i < count; ++i) {
+    const bool best_is_nan = values[best] != values[best];
+    if (values[i] > values[best] || (best_is_nan && values[i] == values[i])) best = i;
+  }
+  return best;
+}

@@ -38,11 +38,9 @@ static int classify(const unsigned char* begin, const unsigned char* end) {
   print("scores");
   for (long i = 0; i < count; ++i) {
     float input[kPixels], scores[kDigits];
-    int best = 0;
     for (int j = 0; j < kPixels; ++j) input[j] = (float)flash_0[i * kPixels + j] / 16;
     if (ballast_core_model_run(model, input, kPixels, scores, kDigits) != BALLAST_CORE_OK) return fail();
-    for (int j = 1; j < kDigits; ++j) best = scores[j] > scores[best] ? j : best;
-    digits[i] = (char)('0' + best);
+    digits[i] = (char)('0' + ballast_core_argmax(scores, kDigits));
     for (int j = 0; j < kDigits && i < kShown; ++j) print(j == 0 ? " " : ""), print_bits(scores[j]);
   }
   digits[count] = '\0';

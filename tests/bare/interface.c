@@ -1,4 +1,5 @@
-// The rules of include/ballast_core.h, one after the other. Prints what does not hold.
+// The rules of include/ballast_core.h, one after the other. Prints what does not hold. tests/core compiles it for this
+// machine, too, where sanitizers see it.
 #include <string.h>
 
 #include "ballast_core.h"

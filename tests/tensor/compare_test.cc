@@ -218,5 +218,21 @@ TEST(Compare, OnlyTypesOfOneKindAreComparable) {
   EXPECT_FALSE(are_comparable(DType::kOpaque, DType::kOpaque));
 }
 
+// It compares a million elements at a time.
+TEST(Compare, FindsDifferencesAtTheEndsOfALongTensor) {
+  constexpr size_t kCount = (size_t{3} << 20) + 5;
+  for (const DType dtype : {DType::kF32, DType::kF8E4M3, DType::kF6E2M3, DType::kF4, DType::kC64, DType::kI16}) {
+    const auto size = static_cast<size_t>(byte_of_element(dtype, kCount) + 1);
+    const std::vector<std::byte> a(size, std::byte{0});
+    for (const uint64_t at : {uint64_t{0}, uint64_t{1} << 20, uint64_t{2} << 20, uint64_t{kCount - 2}}) {
+      std::vector<std::byte> b = a;
+      b[static_cast<size_t>(byte_of_element(dtype, at))] = std::byte{1};
+      const auto difference = compare_elements(dtype, a, dtype, b, {});
+      EXPECT_EQ(difference.elements, elements_in(dtype, size));
+      EXPECT_EQ(difference.differing, 1U) << dtype_name(dtype) << " at " << at;
+    }
+  }
+}
+
 }  // namespace
 }  // namespace ballast

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <memory>
 #include <numeric>
 #include <random>
 
@@ -223,6 +225,20 @@ TEST(Histogram, ValuesBeyondTheRangeOfF32AreCounted) {
   uint64_t sum = histogram.below + histogram.above;
   for (const uint64_t count : histogram.counts) sum += count;
   EXPECT_EQ(sum, 4U);
+}
+
+// Which has more bits than 32 can count.
+TEST(Statistics, CountEveryElementOfHalfAGibibyte) {
+  constexpr size_t kCount = (size_t{1} << 26) + 1;
+  struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+  };
+  const std::unique_ptr<void, Free> zeros(std::calloc(kCount, sizeof(double)));
+  ASSERT_NE(zeros, nullptr);
+  const ByteSpan bytes(static_cast<const std::byte*>(zeros.get()), kCount * sizeof(double));
+  const Statistics found = measure(DType::kF64, bytes).statistics;
+  EXPECT_EQ(found.count, kCount);
+  EXPECT_EQ(found.zeros, kCount);
 }
 
 }  // namespace

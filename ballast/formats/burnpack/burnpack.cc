@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <utility>
 
 #include "ballast/base/checked.h"
+#include "ballast/base/sort_positions.h"
 #include "ballast/formats/drivers.h"
 #include "ballast/formats/tie.h"
 
@@ -80,10 +80,8 @@ void permute(std::vector<T>& values, std::vector<uint32_t> order) {
 // tells in which order their writer had them.
 void sort_by_place(BurnMetadata& metadata) {
   const auto place = [&](uint32_t i) { return std::pair(metadata.extents[i].offset, metadata.extents[i].length); };
-  std::vector<uint32_t> order(metadata.extents.size());
-  std::iota(order.begin(), order.end(), 0U);
-  if (std::ranges::is_sorted(order, {}, place)) return;
-  std::ranges::stable_sort(order, {}, place);
+  std::vector<uint32_t> order = all_positions(metadata.extents.size());
+  if (!sort_positions(order, [&](uint32_t a, uint32_t b) { return place(a) < place(b); })) return;
   permute(metadata.description.tensors, order);
   permute(metadata.header_offsets, order);
   permute(metadata.extents, std::move(order));
@@ -93,9 +91,7 @@ void sort_by_place(BurnMetadata& metadata) {
 void drop_duplicates(const ByteSource& source, BurnMetadata& metadata, Findings& findings) {
   auto& tensors = metadata.description.tensors;
   if (find_duplicate_names(tensors).empty()) return;
-  std::vector<uint32_t> order(tensors.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::ranges::stable_sort(order, {}, [&](uint32_t i) -> const std::string& { return tensors[i].name; });
+  const std::vector<uint32_t> order = positions_by_name(tensors);
   std::vector<bool> dropped(tensors.size(), false);
   for (size_t i = 1; i < order.size(); ++i) {
     const uint32_t earlier = order[i - 1];

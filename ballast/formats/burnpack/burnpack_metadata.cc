@@ -5,6 +5,7 @@
 #include <array>
 #include <numeric>
 
+#include "ballast/base/sort_positions.h"
 #include "ballast/formats/burnpack/burnpack.h"
 
 namespace ballast {
@@ -156,7 +157,7 @@ class MetadataParser {
     if (std::adjacent_find(begin, entries.end(), not_below) == entries.end()) return;
     std::vector<uint32_t> order(entries.size() - first);
     std::iota(order.begin(), order.end(), static_cast<uint32_t>(first));
-    std::ranges::stable_sort(order, {}, [&](uint32_t i) -> const std::string& { return entries[i].key; });
+    sort_positions(order, [&](uint32_t a, uint32_t b) { return entries[a].key < entries[b].key; });
     std::vector<bool> dropped(entries.size(), false);
     bool any = false;
     for (size_t i = 1; i < order.size(); ++i) {

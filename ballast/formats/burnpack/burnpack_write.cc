@@ -2,10 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "ballast/base/checked.h"
 #include "ballast/base/json.h"
+#include "ballast/base/sort_positions.h"
 #include "ballast/base/utf8.h"
 #include "ballast/formats/burnpack/burnpack.h"
 #include "ballast/formats/drivers.h"
@@ -208,9 +208,7 @@ Status write_tensor(CborWriter& cbor, const Speller& speller, const TensorInfo& 
 Result<std::string> make_metadata(const Description& description, const Speller& speller,
                                   const std::vector<Place>& places) {
   const auto& tensors = description.tensors;
-  std::vector<uint32_t> by_name(tensors.size());
-  std::iota(by_name.begin(), by_name.end(), 0U);
-  std::ranges::sort(by_name, {}, [&](uint32_t i) -> const std::string& { return tensors[i].name; });
+  const std::vector<uint32_t> by_name = positions_by_name(tensors);
 
   SortedEntries texts = sort_entries(description, true);
   const SortedEntries scalars = sort_entries(description, false);

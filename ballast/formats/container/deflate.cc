@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <new>
 
 namespace ballast {
 
@@ -12,6 +13,17 @@ namespace {
 
 constexpr size_t kWindow = 16 * 1024;  // beside the 42 KiB that zlib itself takes to unpack
 constexpr size_t kMaxZlibStep = std::numeric_limits<uInt>::max() / 2;
+
+// zlib's memory is that of everything else, also in programs that replace operator new (bindings/core).
+void* take_memory(void*, uInt count, uInt size) { return ::operator new (size_t{count} * size, std::nothrow); }
+void give_memory_back(void*, void* memory) { ::operator delete(memory); }
+
+z_stream fresh_stream() {
+  z_stream stream{};
+  stream.zalloc = take_memory;
+  stream.zfree = give_memory_back;
+  return stream;
+}
 
 }  // namespace
 
@@ -37,7 +49,7 @@ struct Inflater::State {
   const ByteSource& source;
   uint64_t offset;
   uint64_t length;
-  z_stream zlib{};
+  z_stream zlib = fresh_stream();
   bool ready = false;
   bool ended = false;
   uint64_t consumed = 0;
@@ -113,7 +125,7 @@ Status inflate(const ByteSource& source, uint64_t offset, uint64_t length, Mutab
 struct DeflateSink::State {
   explicit State(ByteSink& target) : sink(target) {}
   ByteSink& sink;
-  z_stream zlib{};
+  z_stream zlib = fresh_stream();
   bool ready = false;
   uint64_t taken = 0;
   std::array<std::byte, kWindow> window;

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 #include <optional>
 
 #include "ballast/base/checked.h"
+#include "ballast/base/sort_positions.h"
 #include "ballast/formats/container/zip_end.h"
 #include "ballast/formats/container/zip_records.h"
 
@@ -382,10 +382,9 @@ class DirectoryReader {
     return uint64_t{0};
   }
 
-  std::vector<uint32_t> sorted_positions(auto less) {
-    std::vector<uint32_t> order(result_.members.size());
-    std::iota(order.begin(), order.end(), 0U);
-    std::ranges::stable_sort(order, less);
+  std::vector<uint32_t> sorted_positions(PositionOrder less) {
+    std::vector<uint32_t> order = all_positions(result_.members.size());
+    sort_positions(order, less);
     return order;
   }
 

@@ -2,9 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "ballast/base/checked.h"
+#include "ballast/base/sort_positions.h"
 #include "ballast/formats/gguf/gguf.h"
 #include "ballast/formats/payload_order.h"
 
@@ -67,12 +67,11 @@ class GgufPlacement {
       return fmt::format("{}: the tensors lie in another order than the table names them: llama.cpp refuses the file",
                          source_.name());
     });
-    std::vector<size_t> order(places_.size());
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::ranges::stable_sort(order, {}, [&](size_t i) { return places_[i].offset; });
+    std::vector<uint32_t> order = all_positions(places_.size());
+    sort_positions(order, [&](uint32_t a, uint32_t b) { return places_[a].offset < places_[b].offset; });
     std::vector<TensorInfo> tensors;
     std::vector<GgufTable::Place> places;
-    for (const size_t i : order) {
+    for (const uint32_t i : order) {
       tensors.push_back(std::move(tensors_[i]));
       places.push_back(places_[i]);
     }

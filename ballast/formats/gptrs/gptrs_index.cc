@@ -4,11 +4,11 @@
 
 #include <algorithm>
 #include <array>
-#include <numeric>
 
 #include "ballast/base/checked.h"
 #include "ballast/base/json.h"
 #include "ballast/base/param_id.h"
+#include "ballast/base/sort_positions.h"
 #include "ballast/base/utf8.h"
 #include "ballast/formats/gptrs/gptrs_early_index.h"
 #include "ballast/formats/gptrs/gptrs_fields.h"
@@ -297,13 +297,12 @@ class ContentsParser {
   // gpt.rs do and no reader of it checks.
   Status check_coverage() {
     const auto& extents = contents_.extents;
-    std::vector<uint32_t> order(extents.size());
-    std::iota(order.begin(), order.end(), 0U);
+    std::vector<uint32_t> order = all_positions(extents.size());
     const auto by_offset = [&](uint32_t a, uint32_t b) {
       return std::pair(extents[a].offset, extents[a].length) < std::pair(extents[b].offset, extents[b].length);
     };
     std::erase_if(order, [&](uint32_t i) { return extents[i].length == 0; });
-    if (!std::ranges::is_sorted(order, by_offset)) std::ranges::stable_sort(order, by_offset);
+    sort_positions(order, by_offset);
     uint64_t covered = end_;
     uint32_t last = 0;
     bool in_order = true;

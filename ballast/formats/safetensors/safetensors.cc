@@ -8,6 +8,7 @@
 
 #include "ballast/base/checked.h"
 #include "ballast/base/json.h"
+#include "ballast/base/sort_positions.h"
 #include "ballast/base/utf8.h"
 #include "ballast/formats/drivers.h"
 
@@ -240,14 +241,13 @@ class HeaderParser {
 void sort_by_offset(std::vector<TensorInfo>& tensors, std::vector<HeaderEntry>& entries) {
   const auto place = [](const HeaderEntry& entry) { return std::pair(entry.begin, entry.end); };
   if (std::ranges::is_sorted(entries, {}, place)) return;
-  std::vector<size_t> order(entries.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::ranges::stable_sort(order, {}, [&](size_t i) { return place(entries[i]); });
+  std::vector<uint32_t> order = all_positions(entries.size());
+  sort_positions(order, [&](uint32_t a, uint32_t b) { return place(entries[a]) < place(entries[b]); });
   std::vector<TensorInfo> sorted_tensors;
   std::vector<HeaderEntry> sorted_entries;
   sorted_tensors.reserve(order.size());
   sorted_entries.reserve(order.size());
-  for (const size_t i : order) {
+  for (const uint32_t i : order) {
     sorted_tensors.push_back(std::move(tensors[i]));
     sorted_entries.push_back(entries[i]);
   }

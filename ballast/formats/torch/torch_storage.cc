@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <numeric>
 
 #include "ballast/base/checked.h"
+#include "ballast/base/sort_positions.h"
 
 namespace ballast {
 
@@ -104,9 +104,9 @@ Result<TorchStorages> TorchStorages::collect(const PickleTree& tree, bool with_v
     BALLAST_TRY(const Mention mention, reader.read(value));
     result.uses_.push_back(mention.use);
   }
-  std::vector<uint32_t> order(result.uses_.size());
-  std::iota(order.begin(), order.end(), 0U);
-  std::ranges::stable_sort(order, {}, [&](uint32_t i) { return reader.key(result.uses_[i].id); });
+  const auto key = [&](uint32_t i) { return reader.key(result.uses_[i].id); };
+  std::vector<uint32_t> order = all_positions(result.uses_.size());
+  sort_positions(order, [&](uint32_t a, uint32_t b) { return key(a) < key(b); });
   for (const uint32_t i : order) {
     // Read once more: keeping what every id says would cost more memory than the ids.
     BALLAST_TRY(const Mention mention, reader.read(result.uses_[i].id));

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "ballast/base/checked.h"
+#include "ballast/base/sort_positions.h"
 #include "ballast/formats/tie.h"
 #include "ballast/formats/torch/torch_tensor.h"
 #include "ballast/formats/torch/torch_values.h"
@@ -219,7 +220,7 @@ class ObjectReader {
     for (uint32_t i = 0; i < storages_.size(); ++i) {
       if (object_.tensors[i].byte_size != 0) order.push_back(i);
     }
-    std::ranges::stable_sort(order, {}, [&](uint32_t i) { return storages_[i]; });
+    sort_positions(order, [&](uint32_t a, uint32_t b) { return storages_[a] < storages_[b]; });
     for (size_t begin = 0; begin < order.size();) {
       size_t end = begin + 1;
       while (end < order.size() && storages_[order[end]] == storages_[order[begin]]) ++end;
