@@ -193,12 +193,13 @@ constexpr const char* kLensFooter =
     "PATH is a file, with the shards of an index and the other half of a pair; or a folder, with all files in it but\n"
     "hidden ones and links that lead outside. The page reads only the parts that it shows.\n"
     "\n"
+    "On another machine, run `ballast lens --listen 9000 PATH` in `ssh -t -L 9000:127.0.0.1:9000 HOST`.\n"
+    "\n"
     "Examples:\n"
     "  ballast lens\n"
     "  ballast lens model.gguf --open\n"
-    "  ballast lens before.safetensors after.safetensors\n"
-    "  ballast lens models/ --listen 9000\n"
-    "  ssh -t -L 9000:127.0.0.1:9000 host ballast lens --listen 9000 model.gguf\n";
+    "  ballast lens before.npz after.npz\n"
+    "  ballast lens checkpoints/\n";
 
 }  // namespace
 
