@@ -1,6 +1,6 @@
 // Keeps the page for when there is no connection. Only its own files: weights are never stored, nor asked for here.
 
-const kCache = 'ballast-lens-31db5ee11ac5302b';
+const kCache = 'ballast-lens-37cb916d17e8e874';
 const kFiles = ["./","app.js","ballast.wasm","icon.svg","style.css","worker.js"];
 
 self.addEventListener('install', (event) => {
