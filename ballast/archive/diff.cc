@@ -58,10 +58,13 @@ class Comparer {
         ahead_b_(b),
         found_in_b_(b.tensors().size(), false) {}
 
+  Result<DiffReport> run_on_namesakes() {
+    BALLAST_CHECK(compare_namesakes());
+    return std::move(report_);
+  }
+
   Result<DiffReport> run() {
-    pair_by_name();
-    BALLAST_CHECK(compare_pairs());
-    BALLAST_CHECK(find_transposed_pairs());
+    BALLAST_CHECK(compare_namesakes());
     BALLAST_CHECK(find_renamed());
     BALLAST_CHECK(find_renamed_and_transposed());
     for (const size_t index : only_in_b_) {
@@ -75,6 +78,12 @@ class Comparer {
   const TensorInfo& tensor_a(const Pair& pair) const { return a_.tensors()[pair.a]; }
   const TensorInfo& tensor_b(const Pair& pair) const { return b_.tensors()[pair.b]; }
   DiffEntry& entry_of(const Pair& pair) { return report_.entries[pair.a]; }
+
+  Status compare_namesakes() {
+    pair_by_name();
+    BALLAST_CHECK(compare_pairs());
+    return find_transposed_pairs();
+  }
 
   // ---- who belongs to whom
 
@@ -389,12 +398,24 @@ bool DiffReport::equal() const {
   });
 }
 
+namespace {
+
+Status check_tolerance(const DiffOptions& options) {
+  if (options.rtol >= 0 && options.atol >= 0) return {};
+  return make_error(ErrorCode::kInvalidArgument,
+                    fmt::format("a tolerance cannot be negative: rtol {}, atol {}", options.rtol, options.atol));
+}
+
+}  // namespace
+
 Result<DiffReport> diff_archives(const Archive& a, const Archive& b, const DiffOptions& options) {
-  if (!(options.rtol >= 0) || !(options.atol >= 0)) {
-    return make_error(ErrorCode::kInvalidArgument,
-                      fmt::format("a tolerance cannot be negative: rtol {}, atol {}", options.rtol, options.atol));
-  }
+  BALLAST_CHECK(check_tolerance(options));
   return guarded([&] { return Comparer(a, b, options).run(); });
+}
+
+Result<DiffReport> diff_namesakes(const Archive& a, const Archive& b, const DiffOptions& options) {
+  BALLAST_CHECK(check_tolerance(options));
+  return guarded([&] { return Comparer(a, b, options).run_on_namesakes(); });
 }
 
 }  // namespace ballast

@@ -52,5 +52,7 @@ struct DiffReport {
 // the sources can be viewed and in chunks otherwise, so memory does not follow the size of the files. The report is the
 // same for any number of threads. A negative or NaN tolerance is kInvalidArgument.
 Result<DiffReport> diff_archives(const Archive& a, const Archive& b, const DiffOptions& options = {});
+// Of tensors with the same name alone: others count as only in A, and as nothing in B.
+Result<DiffReport> diff_namesakes(const Archive& a, const Archive& b, const DiffOptions& options = {});
 
 }  // namespace ballast

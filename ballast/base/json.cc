@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "ballast/base/bytes.h"
+#include "ballast/base/real.h"
 #include "ballast/base/utf8.h"
 
 namespace ballast {
@@ -280,7 +281,7 @@ Result<int64_t> JsonReader::read_i64() {
 
 namespace {
 
-// Which end of the range a number left: from_chars does not tell. True for those far above 1, false for those near 0.
+// Which end of the range a number left: parse_real does not tell. True for those far above 1, false for those near 0.
 bool is_beyond_range(std::string_view number) {
   const size_t mark = std::min(number.find_first_of("eE"), number.size());
   const std::string_view digits = number.substr(0, mark);
@@ -305,7 +306,7 @@ Result<double> JsonReader::read_double() {
   BALLAST_TRY(const std::string_view token, number_token());
   if (token == "NaN" || token == "-NaN") return std::nan("");
   double value = 0;
-  const auto [end, failure] = std::from_chars(token.data(), token.data() + token.size(), value);
+  const std::errc failure = parse_real(token, value);
   if (failure == std::errc::result_out_of_range) {
     const double sign = token.starts_with('-') ? -1 : 1;
     if (!is_beyond_range(token)) return sign * 0.0;
@@ -314,7 +315,7 @@ Result<double> JsonReader::read_double() {
   }
   if (token == "Infinity") return HUGE_VAL;
   if (token == "-Infinity") return -HUGE_VAL;
-  if (failure != std::errc() || end != token.data() + token.size()) return error_here("expected a number");
+  if (failure != std::errc()) return error_here("expected a number");
   return value;
 }
 

@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cmath>
 
 #include "ballast/base/json.h"
+#include "ballast/base/real.h"
 
 namespace ballast {
 
@@ -108,9 +108,7 @@ JsonWriter& JsonWriter::numbers(std::span<const uint64_t> values) {
 JsonWriter& JsonWriter::real(double value) {
   if (std::isnan(value)) return string("nan");
   if (std::isinf(value)) return string(value > 0 ? "inf" : "-inf");
-  char buffer[32];
-  const auto [end, failure] = std::to_chars(buffer, buffer + sizeof buffer, value);
-  return raw(failure == std::errc() ? std::string_view(buffer, static_cast<size_t>(end - buffer)) : "0");
+  return raw(real_text(value));
 }
 
 std::string python_real(double value) {

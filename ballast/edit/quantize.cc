@@ -278,6 +278,17 @@ PlanEdit quantize_tensors(QuantizeOptions options, std::shared_ptr<QuantizationL
   };
 }
 
+Result<std::vector<DType>> plan_quantized_types(const QuantizeOptions& options, const Description& model) {
+  QuantizePlanner planner(options);
+  BALLAST_CHECK(planner.prepare(model));
+  std::vector<DType> types;
+  for (const TensorInfo& tensor : model.tensors) {
+    BALLAST_TRY(const Decision decision, planner.decide(tensor));
+    types.push_back(decision.to);
+  }
+  return types;
+}
+
 PlanEdit dequantize_tensors(DType to, std::shared_ptr<CastLog> log) {
   return [to, log = std::move(log)](WritePlan& plan, std::vector<std::string>& notes) -> Status {
     size_t count = 0;

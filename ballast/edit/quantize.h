@@ -89,6 +89,9 @@ struct QuantizeOptions {
 // with the tensor and the element.
 PlanEdit quantize_tensors(QuantizeOptions options, std::shared_ptr<QuantizationLog> log);
 
+// The type that each tensor of the model would get, without linking what quantises.
+Result<std::vector<DType>> plan_quantized_types(const QuantizeOptions& options, const Description& model);
+
 // For ConvertOptions::edits: tensors of block types get the floating type `to`. kUnsupported, with its name, where the
 // values of one cannot be computed.
 PlanEdit dequantize_tensors(DType to, std::shared_ptr<CastLog> log = {});

@@ -315,8 +315,6 @@ class ConvertWork final : public Work {
   uint64_t given_ = 0;
 };
 
-}  // namespace
-
 Result<std::unique_ptr<Work>> start_convert(Session& session, const JsonObject& request) {
   BALLAST_TRY(const uint64_t id, request.count("archive"));
   BALLAST_TRY(const OpenedArchive* opened, session.archive(id));
@@ -340,5 +338,25 @@ Result<std::unique_ptr<Work>> start_convert(Session& session, const JsonObject& 
   }
   return std::unique_ptr<Work>(std::make_unique<ConvertWork>(session, *opened->archive, std::move(wanted)));
 }
+
+Result<bool> formats_call(Session&, const JsonObject&, Answer& answer) {
+  answer.json.key("formats").begin_array();
+  for (const FormatDriver* format : all_formats()) {
+    answer.json.begin_object().key("name").string(format->name).key("summary").string(format->summary);
+    answer.json.key("extensions").begin_array();
+    for (const std::string_view extension : format->extensions) answer.json.string(extension);
+    answer.json.end_array().key("writes").boolean(format->plan_write != nullptr).end_object();
+  }
+  answer.json.end_array();
+  return true;
+}
+
+constexpr CallRow kCallsOfWriters[] = {{"formats", formats_call}};
+constexpr StartRow kStartsOfWriters[] = {{"convert", start_convert}};
+
+}  // namespace
+
+const std::span<const CallRow> kMoreCalls = kCallsOfWriters;
+const std::span<const StartRow> kMoreStarts = kStartsOfWriters;
 
 }  // namespace ballast::wasm

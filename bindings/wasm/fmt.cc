@@ -1,4 +1,6 @@
-// fmt's functions, once: its library is compiled for the host only.
+// fmt's functions, once: its library is compiled for the host only. Nothing here is a long double, which is 128 bits
+// wide and emulated.
+#define FMT_USE_LONG_DOUBLE 0
 #include <fmt/format-inl.h>
 
 FMT_BEGIN_NAMESPACE

@@ -3,6 +3,7 @@
 // A call answers {"missing": [[source, offset, length], ...]} where it needs bytes that were not put yet: whoever
 // called puts them and calls again. Otherwise {"ok": {...}} or {"error": {...}}. Work answers {"done": d, "total": t}
 // until it is finished. Of a call that aborts nothing can be said; the caller replaces the module then.
+#include <algorithm>
 #include <new>
 
 #include "ballast/base/remedy.h"
@@ -60,9 +61,6 @@ void write_missing(JsonWriter& json, const MissingRanges& missing) {
   json.end_array();
 }
 
-using Call = Result<bool> (*)(Session&, const JsonObject&, Answer&);
-using Start = Result<std::unique_ptr<Work>> (*)(Session&, const JsonObject&);
-
 Result<bool> add_source_call(Session& session, const JsonObject& request, Answer& answer) {
   BALLAST_TRY(const uint64_t size, request.count("size"));
   BALLAST_TRY(std::string name, request.text("name"));
@@ -92,31 +90,31 @@ Result<bool> step_call(Session& session, const JsonObject& request, Answer& answ
   return true;
 }
 
-constexpr struct {
-  std::string_view name;
-  Call call;
-} kCalls[] = {{"source", add_source_call}, {"remove", remove_call}, {"trim", trim_call},
-              {"step", step_call},         {"open", open_call},     {"formats", formats_call},
-              {"values", values_call},     {"scales", scales_call}, {"payload", payload_call}};
+constexpr CallRow kCalls[] = {{"source", add_source_call}, {"remove", remove_call},  {"trim", trim_call},
+                              {"step", step_call},         {"open", open_call},      {"values", values_call},
+                              {"scales", scales_call},     {"payload", payload_call}};
 
-constexpr struct {
-  std::string_view name;
-  Start start;
-} kStarts[] = {{"stats", start_stats},
-               {"digest", start_digest},
-               {"verify", start_verify},
-               {"compare", start_compare},
-               {"convert", start_convert}};
+constexpr StartRow kStarts[] = {{"stats", start_stats},
+                                {"digest", start_digest},
+                                {"verify", start_verify},
+                                {"compare", start_compare},
+                                {"singular", start_singular}};
+
+template <typename Row>
+const Row* find_row(std::span<const Row> rows, std::span<const Row> more, std::string_view name) {
+  for (const std::span<const Row> table : {rows, more}) {
+    const auto found = std::ranges::find(table, name, &Row::name);
+    if (found != table.end()) return &*found;
+  }
+  return nullptr;
+}
 
 Result<bool> dispatch(Session& session, std::string_view text, Answer& answer) {
   BALLAST_TRY(const JsonObject request, JsonObject::parse(text, "call"));
   BALLAST_TRY(const std::string op, request.text("op"));
-  for (const auto& row : kCalls) {
-    if (row.name == op) return row.call(session, request, answer);
-  }
-  for (const auto& row : kStarts) {
-    if (row.name != op) continue;
-    BALLAST_TRY(std::unique_ptr<Work> work, row.start(session, request));
+  if (const CallRow* const row = find_row<CallRow>(kCalls, kMoreCalls, op)) return row->call(session, request, answer);
+  if (const StartRow* const row = find_row<StartRow>(kStarts, kMoreStarts, op)) {
+    BALLAST_TRY(std::unique_ptr<Work> work, row->start(session, request));
     answer.json.key("work").number(session.add_work(std::move(work)));
     return true;
   }

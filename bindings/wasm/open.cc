@@ -6,7 +6,6 @@
 
 #include "ballast/archive/model_folder.h"
 #include "ballast/archive/model_summary.h"
-#include "ballast/archive/write.h"
 #include "ballast/edit/quantize.h"
 #include "ballast/tensor/blocks.h"
 #include "ballast/tensor/elements.h"
@@ -131,16 +130,15 @@ void write_model(JsonWriter& json, const Description& description) {
 
 // What quantising would make of it, planned by the code that does it.
 std::optional<uint64_t> size_at(const Description& description, DType type) {
-  WritePlan plan;
-  plan.description = description;
-  plan.providers.resize(description.tensors.size());
-  std::vector<std::string> notes;
-  const auto log = std::make_shared<QuantizationLog>();
   QuantizeOptions options;
   options.type = type;
-  if (!quantize_tensors(options, log)(plan, notes)) return std::nullopt;
+  const auto types = plan_quantized_types(options, description);
+  if (!types) return std::nullopt;
   uint64_t bytes = 0;
-  for (const TensorInfo& tensor : plan.description.tensors) bytes += tensor.byte_size;
+  for (size_t i = 0; i < description.tensors.size(); ++i) {
+    const TensorInfo& tensor = description.tensors[i];
+    bytes += (*types)[i] == tensor.dtype ? tensor.byte_size : packed_size(tensor.shape, (*types)[i]).value_or(0);
+  }
   return bytes;
 }
 
@@ -148,13 +146,10 @@ void write_sizes(JsonWriter& json, const Description& description) {
   constexpr size_t kMostPlanned = 4096;  // planning ten types of more would be felt when a file is opened
   json.key("sizes").begin_array();
   if (description.tensors.size() <= kMostPlanned) {
-    Description lean;
-    lean.format = description.format;
-    lean.tensors = description.tensors;
     for (const DTypeInfo& type : all_dtypes()) {
       const bool is_float = type.dtype == DType::kF32 || type.dtype == DType::kF16 || type.dtype == DType::kBF16;
       if (!is_float && !can_quantize(type.dtype)) continue;
-      const auto bytes = size_at(lean, type.dtype);
+      const auto bytes = size_at(description, type.dtype);
       if (bytes) json.begin_object().key("dtype").string(type.name).key("bytes").number(*bytes).end_object();
     }
   }
@@ -198,7 +193,8 @@ Result<bool> open_call(Session& session, const JsonObject& request, Answer& answ
   }
   if (opened->request.source == nullptr) return make_error(ErrorCode::kInvalidArgument, "there is nothing to open");
   opened->request.siblings = &opened->siblings;
-  BALLAST_TRY(Archive archive, open_archive(opened->request));
+  opened->request.readers = all_readers();
+  BALLAST_TRY(Archive archive, open_archive(opened->request, all_readers()));
   BALLAST_TRY(auto config, request.find_text("config"));
   if (config && !archive.description().config && is_huggingface_config(*config)) {
     archive.set_config({std::string(kHuggingFaceSchema), std::move(*config)});
@@ -207,18 +203,6 @@ Result<bool> open_call(Session& session, const JsonObject& request, Answer& answ
   opened->archive = std::move(archive);
   describe(answer.json, *opened->archive);
   answer.json.key("archive").number(session.add_archive(std::move(opened)));
-  return true;
-}
-
-Result<bool> formats_call(Session&, const JsonObject&, Answer& answer) {
-  answer.json.key("formats").begin_array();
-  for (const FormatDriver* format : all_formats()) {
-    answer.json.begin_object().key("name").string(format->name).key("summary").string(format->summary);
-    answer.json.key("extensions").begin_array();
-    for (const std::string_view extension : format->extensions) answer.json.string(extension);
-    answer.json.end_array().key("writes").boolean(format->plan_write != nullptr).end_object();
-  }
-  answer.json.end_array();
   return true;
 }
 

@@ -4,6 +4,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -85,16 +86,29 @@ class Session {
 };
 
 // Each takes what the caller asked for. Those named start_ give work, which call `step` carries on.
+using Call = Result<bool> (*)(Session&, const JsonObject&, Answer&);
+using Start = Result<std::unique_ptr<Work>> (*)(Session&, const JsonObject&);
+struct CallRow {
+  std::string_view name;
+  Call call;
+};
+struct StartRow {
+  std::string_view name;
+  Start start;
+};
+// What a module has beside reading: nothing (reading.cc), or conversions (convert.cc).
+extern const std::span<const CallRow> kMoreCalls;
+extern const std::span<const StartRow> kMoreStarts;
+
 Result<bool> open_call(Session& session, const JsonObject& request, Answer& answer);
-Result<bool> formats_call(Session& session, const JsonObject& request, Answer& answer);
 Result<bool> values_call(Session& session, const JsonObject& request, Answer& answer);
 Result<bool> scales_call(Session& session, const JsonObject& request, Answer& answer);
 Result<bool> payload_call(Session& session, const JsonObject& request, Answer& answer);
 Result<std::unique_ptr<Work>> start_stats(Session& session, const JsonObject& request);
 Result<std::unique_ptr<Work>> start_digest(Session& session, const JsonObject& request);
 Result<std::unique_ptr<Work>> start_verify(Session& session, const JsonObject& request);
+Result<std::unique_ptr<Work>> start_singular(Session& session, const JsonObject& request);
 Result<std::unique_ptr<Work>> start_compare(Session& session, const JsonObject& request);
-Result<std::unique_ptr<Work>> start_convert(Session& session, const JsonObject& request);
 
 struct ChosenTensor {
   const Archive* archive;

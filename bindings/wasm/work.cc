@@ -150,15 +150,15 @@ class VerifyWork final : public Work {
 
  private:
   Status open() {
-    BALLAST_TRY(const FormatDriver* driver, detect_format(request_));
+    BALLAST_TRY(const FormatReader* reader, detect_reader(request_, all_readers()));
     Findings findings = Findings::collect_all();
-    auto archive = driver->open(request_, findings);
+    auto archive = reader->open(request_, findings);
     if (!session_.missing().empty()) return {};
     if (!archive) {
       if (archive.error().code != ErrorCode::kCorrupt) return std::move(archive).error();
       BALLAST_CHECK(findings.error("unreadable", 0, "", archive.error().message));
     }
-    format_ = driver->name;
+    format_ = reader->name;
     findings_.emplace(std::move(findings));
     opened_ = true;
     if (!archive) return {};
@@ -247,7 +247,7 @@ class CompareWork final : public Work {
     }
     const Archive a = alone(*a_.archive, a_.index, a_.info().name);
     const Archive b = alone(*b_.archive, b_.index, a_.info().name);
-    BALLAST_TRY(const DiffReport report, diff_archives(a, b, options_));
+    BALLAST_TRY(const DiffReport report, diff_namesakes(a, b, options_));
     done = total;
     write(answer.json, report.entries.front());
     return true;

@@ -50,7 +50,7 @@ NUMBERS = {"no change to Ballast": 0, "one": 1, "two": 2, "three": 3, "four": 4,
 # What a heading speaks of -> one that is already there: the words that name it, and the files that belong to having it
 # (beside those that only use it).
 SAMPLES = {
-    "A format": (r"\bkNpyDriver\b", r"ballast/formats/|tests/formats/"),
+    "A format": (r"\bkNpyDriver\b|&kNpyReader\b", r"ballast/formats/|tests/formats/npy|bindings/wasm/"),
     "A dtype": (r"\bkF8E5M2\b", r"ballast/base/"),
     "A quantised type": (r"\bkQ5_1\b|\b(?:de|en)code_q5_1\b", r"ballast/base/|ballast/tensor/"),
     "A command": (r"\badd_hash\b", r"apps/"),
@@ -72,7 +72,7 @@ SAMPLES = {
 
 
 def files_with(words, where):
-    for folder in ("ballast", "apps", "tests", "examples"):
+    for folder in ("ballast", "apps", "bindings", "tests", "examples"):
         for path in sorted((root / folder).rglob("*")):
             name = path.relative_to(root).as_posix()
             if path.suffix in (".h", ".cc") and re.match(where, name) and re.search(words, path.read_text()):

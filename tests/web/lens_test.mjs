@@ -3,7 +3,7 @@
 // Usage: node tests/web/lens_test.mjs --ballast PATH [--page DIR] [--all] [--measure] [--screenshots DIR] [--only TEXT]
 //   --ballast PATH     the native program
 //   --page DIR         the built page (apps/ballast/lens_page)
-//   --all              every file of tests/data; otherwise one or two of each format, and some of the hostile ones
+//   --all              every file of tests/data, and more damaged ones; otherwise one or two of each format
 //   --measure          also prints how long a file of 5 GB takes to open, and how smoothly 50,000 rows scroll
 //   --screenshots DIR  writes lens-*.png
 //   --only TEXT        the tests whose names contain TEXT

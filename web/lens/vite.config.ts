@@ -5,6 +5,8 @@ import { readFileSync } from 'node:fs';
 
 import { defineConfig, type Plugin } from 'vite';
 
+const isLater = (name: string): boolean => name === 'ballast-convert.wasm';
+
 // The service worker knows every file of the page, and a digest of them all: another page is another cache.
 function serviceWorker(): Plugin {
   return {
@@ -16,7 +18,8 @@ function serviceWorker(): Plugin {
       for (const item of Object.values(bundle)) digest.update(item.fileName).update(item.type === 'chunk' ? item.code : item.source);
       digest.update(readFileSync(new URL('public/icon.svg', import.meta.url)));
       const source = readFileSync(new URL('src/sw.js', import.meta.url), 'utf8')
-        .replace("'FILES'", JSON.stringify(['./', ...names])).replace('VERSION', digest.digest('hex').slice(0, 16));
+        .replace("'FILES'", JSON.stringify(['./', ...names.filter((name) => !isLater(name))]))
+        .replace("'LATER'", JSON.stringify(names.filter(isLater))).replace('VERSION', digest.digest('hex').slice(0, 16));
       this.emitFile({ type: 'asset', fileName: 'sw.js', source });
     } },
   };

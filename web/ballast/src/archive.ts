@@ -2,8 +2,8 @@
 import { BallastError, checkSignal } from './error.ts';
 import type { Engine, OpenHandle } from './engine.ts';
 import type {
-  Archive, AxisRange, ConvertOptions, ConvertReport, MetaElement, MetaEntry, MetaValue, ModelSummary, ScaleRun, Sink, SizeAt,
-  Statistics, StatsOptions, TensorInfo, Values, VerifyOptions, VerifyReport, WorkOptions,
+  Archive, AxisRange, ConvertOptions, ConvertReport, MetaElement, MetaEntry, MetaValue, ModelSummary, ScaleRun, SingularValues, Sink,
+  SizeAt, Statistics, StatsOptions, TensorInfo, Values, VerifyOptions, VerifyReport, WorkOptions,
 } from './types.ts';
 
 /** The module writes what JSON has no number for as texts, and null where there is none. */
@@ -65,9 +65,10 @@ export class LocalArchive implements Archive {
   }
 
   /** Runs `operation` alone, with this archive open in the module. */
-  use<T>(operation: () => Promise<T>, signal?: AbortSignal): Promise<T> {
+  use<T>(operation: () => Promise<T>, signal?: AbortSignal, writes = false): Promise<T> {
     return this.engine.exclusively(async () => {
       checkSignal(signal);
+      if (writes) await this.engine.startWriting();
       await this.ready(signal);
       return await operation();
     });
@@ -111,6 +112,14 @@ export class LocalArchive implements Archive {
     }, options.signal);
   }
 
+  singularValues(name: string, ranges: readonly AxisRange[] = [], options: WorkOptions = {}): Promise<SingularValues> {
+    return this.use(async () => {
+      const request = { op: 'singular', ...this.#of(name), slice: sliceText(ranges) };
+      const { rows, columns, values } = (await this.engine.work(request, options)) as { rows: number; columns: number; values: unknown[] };
+      return { rows, columns, values: Float64Array.from(values, real) };
+    }, options.signal);
+  }
+
   scales(name: string, begin = 0, end?: number): Promise<ScaleRun | null> {
     return this.use(async () => {
       const tensor = this.tensors[this.place(name)]!;
@@ -140,7 +149,7 @@ export class LocalArchive implements Archive {
     await this.use(() => this.#convert({
       op: 'convert', archive: this.handle.archive, format: 'npy', fileName: 'tensor.npy', keep: [this.place(name)], rename: [],
       allowLossy: true, plain: true, ...(this.tensors[this.place(name)]!.quantised ? { cast: 'f32' } : {}),
-    }, options, async (bytes) => void parts.push(bytes)), options.signal);
+    }, options, async (bytes) => void parts.push(bytes)), options.signal, true);
     return joined(parts);
   }
 
@@ -171,7 +180,7 @@ export class LocalArchive implements Archive {
       await writer.write(bytes);
     };
     try {
-      const report = await this.use(() => this.#convert({ ...request, archive: this.handle.archive }, options, take), options.signal);
+      const report = await this.use(() => this.#convert({ ...request, archive: this.handle.archive }, options, take), options.signal, true);
       await writer?.close();
       return report;
     } catch (thrown) {

@@ -35,7 +35,8 @@ interface Asking {
 
 export class Engine {
   readonly traffic = { bytes: 0, reads: 0 };
-  readonly #module: WebAssembly.Module;
+  #module: WebAssembly.Module;
+  #loadWriting: (() => Promise<WebAssembly.Module>) | null; // null: the module writes already
   #instance: Instance | null;
   #generation = 0;
   #known = new Map<number, KnownSource>();
@@ -43,13 +44,22 @@ export class Engine {
   #closed = false;
   #lastPause = 0;
 
-  private constructor(module: WebAssembly.Module, instance: Instance) {
+  private constructor(module: WebAssembly.Module, instance: Instance, loadWriting: () => Promise<WebAssembly.Module>) {
     this.#module = module;
+    this.#loadWriting = loadWriting;
     this.#instance = instance;
   }
 
-  static async create(module: WebAssembly.Module): Promise<Engine> {
-    return new Engine(module, await Instance.create(module));
+  static async create(module: WebAssembly.Module, loadWriting: () => Promise<WebAssembly.Module>): Promise<Engine> {
+    return new Engine(module, await Instance.create(module), loadWriting);
+  }
+
+  /** Inside `exclusively`: from now on it is the module that also writes. Archives have to be opened again in it. */
+  async startWriting(): Promise<void> {
+    if (this.#loadWriting === null) return;
+    this.#module = await this.#loadWriting();
+    this.#loadWriting = null;
+    await this.#replace();
   }
 
   /** One operation at a time: they share what is fetched. */

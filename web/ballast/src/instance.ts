@@ -50,7 +50,8 @@ export class Instance {
       const pattern = patterns.get(source);
       return pattern ? Number(pattern.test(textAt(text, textSize))) : -1;
     };
-    const imports = { wasi_snapshot_preview1: wasi, ballast: { out_of_memory: outOfMemory, find_pattern: findPattern } };
+    const parseReal = (address: number, size: number): number => Number(textAt(address, size));
+    const imports = { wasi_snapshot_preview1: wasi, ballast: { out_of_memory: outOfMemory, find_pattern: findPattern, parse_real: parseReal } };
     const instance = await WebAssembly.instantiate(module, imports);
     const exports = instance.exports as unknown as Exports;
     memory = exports.memory;

@@ -4,7 +4,7 @@ import { diffArchives } from './diff.ts';
 import { Engine, type OpenHandle } from './engine.ts';
 import { BallastError } from './error.ts';
 import { closeSources, openSources, type ClosableSource } from './sources.ts';
-import type { Archive, Ballast, DiffOptions, DiffReport, FormatInfo, LoadOptions, OpenOptions, Source } from './types.ts';
+import type { Archive, Ballast, DiffOptions, DiffReport, FormatInfo, LoadOptions, ModuleSource, OpenOptions, Source } from './types.ts';
 
 const kMostConfig = 16 << 20;
 
@@ -39,7 +39,10 @@ export class LocalBallast implements Ballast {
   }
 
   formats(): Promise<readonly FormatInfo[]> {
-    return this.#engine.exclusively(async () => (await this.#engine.ask({ op: 'formats' })).ok!['formats'] as FormatInfo[]);
+    return this.#engine.exclusively(async () => {
+      await this.#engine.startWriting();
+      return (await this.#engine.ask({ op: 'formats' })).ok!['formats'] as FormatInfo[];
+    });
   }
 
   close(): Promise<void> {
@@ -54,10 +57,12 @@ async function configBeside(sources: readonly ClosableSource[]): Promise<string 
 }
 
 export async function load(options: LoadOptions = {}): Promise<LocalBallast> {
-  return new LocalBallast(await Engine.create(await compile(options.module ?? new URL('../dist/ballast.wasm', import.meta.url))));
+  const reading = options.module ?? new URL('../dist/ballast.wasm', import.meta.url);
+  const writing = options.convertModule ?? new URL('../dist/ballast-convert.wasm', import.meta.url);
+  return new LocalBallast(await Engine.create(await compile(reading), () => compile(writing)));
 }
 
-async function compile(module: NonNullable<LoadOptions['module']>): Promise<WebAssembly.Module> {
+async function compile(module: ModuleSource): Promise<WebAssembly.Module> {
   if (module instanceof WebAssembly.Module) return module;
   if (module instanceof ArrayBuffer || module instanceof Uint8Array) return await WebAssembly.compile(module as BufferSource);
   const address = String(module);

@@ -162,6 +162,13 @@ export interface Values {
   values: Float32Array | Float64Array;
 }
 
+export interface SingularValues {
+  rows: number;
+  columns: number;
+  /** As many as the smaller side has, the largest first. */
+  values: Float64Array;
+}
+
 export interface ScaleRun {
   /** Of each block in turn, from the first that the range touches. */
   firstBlock: number;
@@ -266,6 +273,11 @@ export interface Archive {
   stats(name: string, options?: StatsOptions): Promise<Statistics>;
   /** Numbers of a slice, quantised tensors dequantised, at most 2^26 of them: one range per axis, all of it by default. */
   values(name: string, ranges?: readonly AxisRange[], options?: { signal?: AbortSignal }): Promise<Values>;
+  /**
+   * Of a matrix, or of the two dimensions that `ranges` leave: a smaller side of at most 2048, 2^24 elements in all. The
+   * time goes with their product, to about a minute.
+   */
+  singularValues(name: string, ranges?: readonly AxisRange[], options?: WorkOptions): Promise<SingularValues>;
   /** Scales of the blocks that hold elements [begin, end) in row-major order; null where the type has no blocks. */
   scales(name: string, begin?: number, end?: number): Promise<ScaleRun | null>;
   /** The canonical bytes, or some of them. */
@@ -289,9 +301,12 @@ export interface Ballast {
   close(): Promise<void>;
 }
 
+export type ModuleSource = URL | string | ArrayBuffer | Uint8Array | WebAssembly.Module;
 export interface LoadOptions {
-  /** The module: by default `ballast.wasm` beside the package's JavaScript. */
-  module?: URL | string | ArrayBuffer | Uint8Array | WebAssembly.Module;
+  /** The module that reads: by default `ballast.wasm` beside the package's JavaScript. */
+  module?: ModuleSource;
+  /** The one that also writes, which the first conversion loads in its place: `ballast-convert.wasm`. */
+  convertModule?: ModuleSource;
 }
 
 /*

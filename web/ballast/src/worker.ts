@@ -59,6 +59,7 @@ async function carryOut({ id, method, archive, args }: Call): Promise<unknown> {
     }
     case 'stats': return await archiveOf(archive).stats(args[0] as string, { ...(args[1] as object), ...work });
     case 'values': return await archiveOf(archive).values(args[0] as string, args[1] as [], { signal: controller.signal });
+    case 'singularValues': return await archiveOf(archive).singularValues(args[0] as string, args[1] as [], work);
     case 'scales': return await archiveOf(archive).scales(args[0] as string, args[1] as number, args[2] as number);
     case 'payload': return await archiveOf(archive).payload(args[0] as string, args[1] as object, work);
     case 'toNpy': return await archiveOf(archive).toNpy(args[0] as string, work);

@@ -4,7 +4,7 @@ import { BallastError, checkSignal } from './error.ts';
 import type { Call, FromWorker, ToWorker } from './messages.ts';
 import type {
   Archive, AxisRange, Ballast, ConvertOptions, ConvertReport, DiffOptions, DiffReport, FormatInfo, LoadOptions, MetaEntry,
-  ModelSummary, OpenOptions, ScaleRun, Sink, SizeAt, Source, Statistics, StatsOptions, TensorInfo, Values, VerifyOptions,
+  ModelSummary, OpenOptions, ScaleRun, SingularValues, Sink, SizeAt, Source, Statistics, StatsOptions, TensorInfo, Values, VerifyOptions,
   VerifyReport, WorkOptions,
 } from './types.ts';
 
@@ -156,6 +156,9 @@ class WorkerArchive implements Archive {
   async values(name: string, ranges: readonly AxisRange[] = [], options: { signal?: AbortSignal } = {}): Promise<Values> {
     return (await this.#call('values', [name, ranges], options)) as Values;
   }
+  async singularValues(name: string, ranges: readonly AxisRange[] = [], options: WorkOptions = {}): Promise<SingularValues> {
+    return (await this.#call('singularValues', [name, ranges], options)) as SingularValues;
+  }
   async scales(name: string, begin = 0, end?: number): Promise<ScaleRun | null> {
     return (await this.#call('scales', [name, begin, end])) as ScaleRun | null;
   }
@@ -204,7 +207,7 @@ class WorkerArchive implements Archive {
 export async function loadInWorker(options: LoadOptions = {}): Promise<Ballast> {
   if (typeof Worker === 'undefined') throw new BallastError('unsupported', 'there are no Workers here: use load()');
   const ballast = new WorkerBallast(new Worker(new URL('./worker.ts', import.meta.url), { type: 'module' }));
-  const module = options.module instanceof URL ? options.module.href : options.module;
-  await ballast.call('load', [module === undefined ? {} : { module }]);
+  const given = Object.entries(options).map(([key, module]) => [key, module instanceof URL ? module.href : module]);
+  await ballast.call('load', [Object.fromEntries(given)]);
   return ballast;
 }

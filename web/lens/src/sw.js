@@ -2,6 +2,7 @@
 
 const kCache = 'ballast-lens-VERSION';
 const kFiles = 'FILES';
+const kLaterFiles = 'LATER'; // large, and not for every visit: kept when they are first asked for
 
 self.addEventListener('install', (event) => {
   event.waitUntil(caches.open(kCache).then((cache) => cache.addAll(kFiles)).then(() => self.skipWaiting()));
@@ -16,7 +17,14 @@ self.addEventListener('activate', (event) => {
 self.addEventListener('fetch', (event) => {
   const { method, url, headers } = event.request;
   const asked = url.replace(/index\.html$/, '');
-  const isOwn = kFiles.some((file) => new URL(file, self.registration.scope).href === asked);
-  if (!isOwn || method !== 'GET' || headers.has('range')) return;
-  event.respondWith(caches.open(kCache).then((cache) => cache.match(asked)).then((kept) => kept ?? fetch(event.request)));
+  const isAmong = (files) => files.some((file) => new URL(file, self.registration.scope).href === asked);
+  const isLater = isAmong(kLaterFiles);
+  if ((!isLater && !isAmong(kFiles)) || method !== 'GET' || headers.has('range')) return;
+  event.respondWith(caches.open(kCache).then(async (cache) => {
+    const kept = await cache.match(asked);
+    if (kept !== undefined) return kept;
+    const answer = await fetch(event.request);
+    if (isLater && answer.ok) await cache.put(asked, answer.clone());
+    return answer;
+  }));
 });

@@ -18,36 +18,51 @@ const kColumns: readonly { column: Column; label: string; text: (row: Row) => st
   { column: 'bytes', label: 'Size', text: (row) => bytesText(row.bytes), isNumber: true },
 ];
 
+// An element that shows now one row and now another, and what it shows.
+interface PooledRow {
+  readonly element: HTMLElement;
+  readonly texts: readonly Text[];
+  readonly name: HTMLElement;
+  at: number; // in the archive
+  place: number; // in the table; -1 while it is out of use
+  top: number;
+  isSelected: boolean | null;
+  isActive: boolean;
+}
+
 export class TensorTable {
   readonly element: HTMLElement;
   private readonly rows: readonly Row[];
   private readonly open: (at: number) => void;
   private readonly view = make('div', { attributes: { class: 'grid-view', role: 'rowgroup', tabindex: '0', 'aria-label': 'Tensors: arrow keys move, Space selects, Enter opens' } });
-  private readonly tall = make('div', { attributes: { class: 'grid-tall', role: 'presentation' } });
+  private readonly content = make('div', { attributes: { class: 'grid-tall', role: 'presentation' } });
   private readonly header = make('div', { attributes: { role: 'row', class: 'grid-row grid-head', 'aria-rowindex': '1' } });
   private readonly grid = make('div', { attributes: { role: 'grid', class: 'grid', 'aria-label': 'Tensors', 'aria-multiselectable': 'true' } }, this.header, this.view);
   private readonly totals = make('p', { attributes: { class: 'totals', role: 'status', id: 'tensor-totals' } });
   private readonly problem = make('p', { attributes: { class: 'field-error', role: 'status' } });
   private readonly filter = make('input', { attributes: { type: 'search', spellcheck: 'false', placeholder: 'attn|mlp' } });
   private readonly selected = new Set<number>();
-  private readonly pool: HTMLElement[] = [];
+  private readonly pool: PooledRow[] = [];
   private order: Order = { column: 'order', descending: false };
   private shown: number[] = [];
   private active = 0;
   private anchor = 0;
   private isPlanned = false;
+  private seen = 0; // pixels of the view
+  private whole = 0; // pixels of all rows
+  private tall = 0; // pixels that are scrolled through
 
   constructor(archive: Archive, open: (at: number) => void) {
     this.rows = archive.tensors;
     this.open = open;
-    this.view.append(this.tall);
+    this.view.append(this.content);
     this.element = box('tensor-table', box('toolbar', field('Filter by name (regular expression)', this.filter, this.problem),
       box('buttons', button('Select all shown', () => this.selectShown()), button('Clear selection', () => this.clear()))), this.totals, this.grid);
     this.filter.addEventListener('input', () => this.arrange());
     this.view.addEventListener('scroll', () => this.plan(), { passive: true });
     this.view.addEventListener('keydown', (event) => this.onKey(event));
     this.view.addEventListener('focus', () => this.plan());
-    new ResizeObserver(() => this.plan()).observe(this.view);
+    new ResizeObserver(() => this.measure()).observe(this.view);
     this.drawHeader();
     this.arrange();
   }
@@ -81,7 +96,9 @@ export class TensorTable {
     this.shown = arrange(this.rows, pattern, this.order);
     this.active = Math.min(this.active, Math.max(0, this.shown.length - 1));
     this.grid.setAttribute('aria-rowcount', String(this.shown.length + 1));
-    this.tall.style.height = `${Math.min(kMostTall, this.shown.length * kRowHeight)}px`;
+    this.whole = this.shown.length * kRowHeight;
+    this.tall = Math.min(kMostTall, this.whole);
+    this.content.style.height = `${this.tall}px`;
     this.view.scrollTop = 0;
     this.active = 0;
     this.drawTotals();
@@ -105,61 +122,84 @@ export class TensorTable {
     });
   }
 
-  // Where the rows would be scrolled to if the element were as tall as all of them.
-  private scrolled(): number {
-    const [whole, tall, seen] = [this.shown.length * kRowHeight, this.tall.clientHeight, this.view.clientHeight];
-    return tall >= whole || tall <= seen ? this.view.scrollTop : (this.view.scrollTop * (whole - seen)) / (tall - seen);
+  // Sizes change rarely, and asking for them makes the browser lay out what was changed before.
+  private measure(): void {
+    this.seen = this.view.clientHeight;
+    this.header.style.paddingRight = `${12 + this.view.offsetWidth - this.view.clientWidth}px`; // the width of a scroll bar
+    this.plan();
+  }
+
+  // How far the rows would be scrolled if the element were as tall as all of them, for one that is at `top`.
+  private scrolled(top: number): number {
+    const { whole, tall, seen } = this;
+    return tall >= whole || tall <= seen ? top : (top * (whole - seen)) / (tall - seen);
   }
 
   private draw(): void {
-    const offset = this.scrolled();
+    const top = this.view.scrollTop;
+    const offset = this.scrolled(top);
     const first = Math.max(0, Math.floor(offset / kRowHeight) - kSpare);
-    const last = Math.min(this.shown.length, Math.ceil((offset + this.view.clientHeight) / kRowHeight) + kSpare);
+    const last = Math.min(this.shown.length, Math.ceil((offset + this.seen) / kRowHeight) + kSpare);
     while (this.pool.length < last - first) this.pool.push(this.newRow());
-    const shift = this.view.scrollTop - offset;
-    this.header.style.paddingRight = `${12 + this.view.offsetWidth - this.view.clientWidth}px`; // the width of a scroll bar
+    const shift = top - offset;
     for (let slot = 0; slot < this.pool.length; ++slot) {
       const place = first + slot;
-      const element = this.pool[place % this.pool.length]!;
-      element.hidden = place >= last;
-      if (place < last) this.drawRow(element, place, shift + place * kRowHeight);
-      else forget(element);
+      const row = this.pool[place % this.pool.length]!;
+      if (place < last) this.drawRow(row, place, shift + place * kRowHeight);
+      else forget(row);
     }
-    this.view.setAttribute('aria-activedescendant', this.shown.length > 0 && this.active >= first && this.active < last ? `row-${this.active}` : '');
-    if (this.shown.length === 0) this.view.removeAttribute('aria-activedescendant');
+    this.tellActive(this.active >= first && this.active < last ? `row-${this.active}` : null);
   }
 
-  private newRow(): HTMLElement {
+  private tellActive(id: string | null): void {
+    if (id === this.view.getAttribute('aria-activedescendant')) return;
+    if (id === null) this.view.removeAttribute('aria-activedescendant');
+    else this.view.setAttribute('aria-activedescendant', id);
+  }
+
+  private newRow(): PooledRow {
+    const texts = kColumns.map(() => document.createTextNode(''));
+    const cells = kColumns.map(({ isNumber }, column) => make('span', { attributes: { role: 'gridcell', class: isNumber ? 'number' : '' } }, texts[column]!));
     const element = make('div', { attributes: { role: 'row', class: 'grid-row' } },
-      make('span', { attributes: { role: 'gridcell', class: 'grid-check', 'aria-label': 'Selected' } }),
-      ...kColumns.map(({ isNumber }) => make('span', { attributes: { role: 'gridcell', class: isNumber ? 'number' : '' } })));
+      make('span', { attributes: { role: 'gridcell', class: 'grid-check', 'aria-label': 'Selected' } }), ...cells);
+    const row: PooledRow = { element, texts, name: cells[0]!, at: -1, place: -1, top: NaN, isSelected: null, isActive: false };
     element.addEventListener('click', (event) => {
-      const place = Number(element.dataset['place']);
+      const { place } = row;
       this.active = place;
       if ((event.target as Element).classList.contains('grid-check') || event.ctrlKey || event.metaKey || event.shiftKey) this.select(place, event.shiftKey);
       else this.open(this.shown[place]!);
       this.plan();
     });
-    this.tall.append(element);
-    return element;
+    this.content.append(element);
+    return row;
   }
 
-  private drawRow(element: HTMLElement, place: number, top: number): void {
+  // Touches only what differs from what the element shows: scrolling moves few rows and changes fewer.
+  private drawRow(row: PooledRow, place: number, top: number): void {
+    const { element } = row;
     const at = this.shown[place]!;
-    element.style.transform = `translateY(${top}px)`;
+    if (row.place < 0) element.hidden = false;
+    if (row.top !== top) element.style.top = `${(row.top = top)}px`;
     const isSelected = this.selected.has(at);
-    element.setAttribute('aria-selected', String(isSelected));
-    element.classList.toggle('active', place === this.active);
-    if (element.dataset['at'] === String(at) && element.dataset['place'] === String(place)) return;
-    element.dataset['at'] = String(at);
-    element.dataset['place'] = String(place);
-    element.id = `row-${place}`;
-    element.setAttribute('aria-rowindex', String(place + 2));
+    if (row.isSelected !== isSelected) element.setAttribute('aria-selected', String((row.isSelected = isSelected)));
+    const isActive = place === this.active;
+    if (row.isActive !== isActive) element.classList.toggle('active', (row.isActive = isActive));
+    if (row.place !== place) {
+      row.place = place;
+      element.id = `row-${place}`;
+      element.setAttribute('aria-rowindex', String(place + 2));
+    }
+    if (row.at !== at) this.fillRow(row, at);
+  }
+
+  private fillRow(row: PooledRow, at: number): void {
+    row.at = at;
+    const tensor = this.rows[at]!;
     kColumns.forEach(({ text }, column) => {
-      const cell = element.children[column + 1]!;
-      cell.textContent = text(this.rows[at]!);
+      const [node, shown] = [row.texts[column]!, text(tensor)];
+      if (node.data !== shown) node.data = shown;
     });
-    (element.children[1] as HTMLElement).title = this.rows[at]!.name;
+    row.name.title = tensor.name;
   }
 
   private select(place: number, isRange: boolean): void {
@@ -188,7 +228,7 @@ export class TensorTable {
   }
 
   private onKey(event: KeyboardEvent): void {
-    const page = Math.max(1, Math.floor(this.view.clientHeight / kRowHeight) - 1);
+    const page = Math.max(1, Math.floor(this.seen / kRowHeight) - 1);
     const moves: Record<string, number> = { ArrowDown: this.active + 1, ArrowUp: this.active - 1, PageDown: this.active + page, PageUp: this.active - page, Home: 0, End: this.shown.length - 1 };
     const target = moves[event.key];
     if (target !== undefined) this.moveTo(target);
@@ -202,23 +242,24 @@ export class TensorTable {
 
   private moveTo(place: number): void {
     this.active = Math.max(0, Math.min(this.shown.length - 1, place));
-    const [top, seen] = [this.active * kRowHeight, this.view.clientHeight];
-    const offset = this.scrolled();
+    const top = this.active * kRowHeight;
+    const offset = this.scrolled(this.view.scrollTop);
     if (top < offset) this.scrollTo(top);
-    else if (top + kRowHeight > offset + seen) this.scrollTo(top + kRowHeight - seen);
+    else if (top + kRowHeight > offset + this.seen) this.scrollTo(top + kRowHeight - this.seen);
     const at = this.shown[this.active];
     if (at !== undefined) announce(`${this.rows[at]!.name}, ${this.rows[at]!.dtype}, ${shapeText(this.rows[at]!.shape)}`);
   }
 
   private scrollTo(offset: number): void {
-    const [whole, tall, seen] = [this.shown.length * kRowHeight, this.tall.clientHeight, this.view.clientHeight];
+    const { whole, tall, seen } = this;
     this.view.scrollTop = tall >= whole || whole <= seen ? offset : (offset * (tall - seen)) / (whole - seen);
   }
 }
 
 // A row out of use: its id may belong to another by the time it is used again.
-function forget(element: HTMLElement): void {
-  element.removeAttribute('id');
-  delete element.dataset['place'];
-  delete element.dataset['at'];
+function forget(row: PooledRow): void {
+  if (row.place < 0) return;
+  row.element.hidden = true;
+  row.element.removeAttribute('id');
+  row.place = -1;
 }

@@ -11,6 +11,7 @@ import { announce, box, button, byId, field, fill, iconButton, make, select, typ
 import { facts } from './facts.ts';
 import { HeatMap } from './heat_map.ts';
 import { failureCard } from './failure_card.ts';
+import { SingularView } from './singular_view.ts';
 
 // Larger tensors are gone through on request only.
 const kAtOnce = 64 * 2 ** 20;
@@ -28,6 +29,7 @@ export class TensorPanel {
   private axes: Axes;
   private plane: Plane | null = null;
   private map: HeatMap | null = null;
+  private singular: SingularView | null = null;
   private textRow = 0;
   private textColumn = 0;
   private copied: { values: ArrayLike<number>; rows: number; columns: number; dtype: 'float32' | 'float64' } | null = null;
@@ -60,6 +62,7 @@ export class TensorPanel {
   stop(): void {
     this.work.abort();
     this.map?.stop();
+    this.singular?.stop();
     clearTimeout(this.textTimer);
     this.textReading?.abort();
   }
@@ -98,10 +101,12 @@ export class TensorPanel {
     if (tensor.elements === 0) return [make('p', {}, 'This tensor has no elements.')];
     this.plane = planeOf(this.archive, tensor, this.axes);
     this.map = new HeatMap(this.plane, (row, column) => this.showText(row, column));
+    if (tensor.shape.length >= 2) this.singular = new SingularView(this.archive, tensor, this.axes);
     if (tensor.bytes <= kAtOnce) void this.computeStatistics();
     else this.statistics.append(button(`Compute from ${bytesText(tensor.bytes)}`, () => void this.computeStatistics()));
     return [this.section('Statistics', this.statistics), this.section('Heat map', this.axisChoice(), this.map.element),
       this.section('Values', this.text, box('buttons', button('Copy as NumPy', () => void this.copy()))),
+      ...(this.singular === null ? [] : [this.section('Singular values', this.singular.element)]),
       ...(tensor.quantised === undefined ? [] : [this.section('Scales of blocks', this.scales())])];
   }
 
@@ -117,6 +122,7 @@ export class TensorPanel {
     const changed = (): void => {
       this.plane = planeOf(this.archive, this.tensor, this.axes);
       this.map!.setPlane(this.plane);
+      this.singular?.setAxes(this.axes);
     };
     const choice = (label: string, key: 'rows' | 'columns', other: 'rows' | 'columns'): HTMLElement => {
       const control = select(options, () => {
@@ -189,6 +195,7 @@ export class TensorPanel {
       this.axes.fixed = index;
       this.plane = planeOf(this.archive, this.tensor, this.axes);
       this.map?.setPlane(this.plane);
+      if (index.length > 2) this.singular?.setAxes(this.axes);
       this.map?.showCell(index[this.axes.rows]!, index[this.axes.columns]!);
     }
     this.map?.canvas.scrollIntoView({ block: 'nearest' });
