@@ -50,7 +50,15 @@ export class Instance {
       const pattern = patterns.get(source);
       return pattern ? Number(pattern.test(textAt(text, textSize))) : -1;
     };
-    const imports = { wasi_snapshot_preview1: wasi, ballast: { out_of_memory: outOfMemory, find_pattern: findPattern } };
+    // What runs models measures its work.
+    const clock = (_id: number, _precision: bigint, address: number): number => {
+      new DataView(memory.buffer).setBigUint64(address >>> 0, BigInt(Math.round(performance.now() * 1e6)), true);
+      return 0;
+    };
+    const imports = {
+      wasi_snapshot_preview1: { ...wasi, clock_time_get: clock },
+      ballast: { out_of_memory: outOfMemory, find_pattern: findPattern },
+    };
     const instance = await WebAssembly.instantiate(module, imports);
     const exports = instance.exports as unknown as Exports;
     memory = exports.memory;
@@ -72,6 +80,11 @@ export class Instance {
 
   put(source: number, offset: number, bytes: Uint8Array): void {
     this.#exports.ballast_put(source, offset, this.#copyIn(bytes), bytes.length);
+  }
+
+  /** Into memory that a call gave the address of. */
+  write(address: number, bytes: Uint8Array): void {
+    new Uint8Array(this.#exports.memory.buffer, address, bytes.length).set(bytes);
   }
 
   #copyIn(bytes: Uint8Array): number {

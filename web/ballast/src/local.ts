@@ -54,10 +54,11 @@ async function configBeside(sources: readonly ClosableSource[]): Promise<string 
 }
 
 export async function load(options: LoadOptions = {}): Promise<LocalBallast> {
-  return new LocalBallast(await Engine.create(await compile(options.module ?? new URL('../dist/ballast.wasm', import.meta.url))));
+  const module = options.module ?? new URL('../dist/ballast.wasm', import.meta.url);
+  return new LocalBallast(await Engine.create(await compile(module)));
 }
 
-async function compile(module: NonNullable<LoadOptions['module']>): Promise<WebAssembly.Module> {
+export async function compile(module: NonNullable<LoadOptions['module']>): Promise<WebAssembly.Module> {
   if (module instanceof WebAssembly.Module) return module;
   if (module instanceof ArrayBuffer || module instanceof Uint8Array) return await WebAssembly.compile(module as BufferSource);
   const address = String(module);

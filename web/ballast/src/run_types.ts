@@ -4,7 +4,8 @@ import type { LoadOptions, Source } from './types.ts';
 
 export interface Token {
   readonly id: number;
-  /** What it adds to a text. Bytes that are no whole character by themselves show as U+FFFD. */
+  /** By itself, where bytes that are no whole character show as U+FFFD; while a text is generated, what it adds to that
+   * text, which is nothing until a character is whole. */
   readonly text: string;
 }
 
@@ -67,14 +68,15 @@ export interface TextModel {
   readonly info: TextModelInfo;
   tokens(text: string): readonly Token[];
   generate(prompt: string, options: GenerateOptions): Promise<Generated>;
-  /** `top`: how many tokens `next` has, 10 by default. Texts of at most 256 tokens. */
+  /** `top`: how many tokens `next` has, 10 by default. Texts of at most 256 tokens. Blocks for one pass, and then for one
+   * layer at a time. */
   inspect(prompt: string, options?: { top?: number; signal?: AbortSignal }): Promise<Inspection>;
   close(): void;
 }
 
 export interface LayerInfo {
   readonly name: string;
-  /** "linear", "conv2d", "relu", ... */
+  /** "Linear", "Conv2d", "ReLU", ... */
   readonly kind: string;
   /** Of what comes out of it, without the batch. */
   readonly shape: readonly number[];
@@ -96,6 +98,8 @@ export interface SequentialModel {
   readonly layers: readonly LayerInfo[];
   /** Of one example: what `run` wants. */
   readonly inputShape: readonly number[];
+  /** What the outputs stand for, in order; empty where the file does not say it. */
+  readonly classes: readonly string[];
   run(input: Float32Array): SequentialRun;
   close(): void;
 }
