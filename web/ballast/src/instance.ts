@@ -51,8 +51,12 @@ export class Instance {
       return pattern ? Number(pattern.test(textAt(text, textSize))) : -1;
     };
     // What runs models measures its work.
+    let words = new Uint32Array(0); // the memory, as it was when it last grew
     const clock = (_id: number, _precision: bigint, address: number): number => {
-      new DataView(memory.buffer).setBigUint64(address >>> 0, BigInt(Math.round(performance.now() * 1e6)), true);
+      if (words.buffer !== memory.buffer) words = new Uint32Array(memory.buffer);
+      const nanoseconds = Math.round(performance.now() * 1e6);
+      words[address >>> 2] = nanoseconds % 2 ** 32;
+      words[(address >>> 2) + 1] = Math.floor(nanoseconds / 2 ** 32);
       return 0;
     };
     const imports = {

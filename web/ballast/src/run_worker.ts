@@ -1,5 +1,5 @@
 // The second module in a Worker: carries out what the page calls.
-import { asBallastError } from './error.ts';
+import { asBallastError, BallastError } from './error.ts';
 import { loadRunner, type LocalRunner } from './run_local.ts';
 import type { FromRunWorker, RunCall, ToRunWorker } from './run_messages.ts';
 import type { GenerateOptions, Inspection, SequentialModel, TextModel } from './run_types.ts';
@@ -18,7 +18,7 @@ const running = new Map<number, AbortController>();
 
 function modelOf(id: number | undefined): TextModel & SequentialModel {
   const model = models.get(id ?? -1);
-  if (model === undefined) throw new Error('this model is closed');
+  if (model === undefined) throw new BallastError('invalid_argument', 'the model is closed');
   return model as TextModel & SequentialModel;
 }
 
