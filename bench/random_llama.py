@@ -1,6 +1,7 @@
 """Writes a folder with a Llama of random bf16 weights, in the shape of Llama 3.2 1B by default. Needs nothing but Python.
 
-Usage: random_llama.py FOLDER [--small]
+Usage: random_llama.py FOLDER [--small | --smollm2]
+  --smollm2   in the shape of SmolLM2 135M, with a tokenizer.json whose tokens are words without meaning
 """
 import array, json, math, pathlib, random, struct, sys
 
@@ -8,6 +9,9 @@ SHAPE = {"vocab_size": 128256, "hidden_size": 2048, "intermediate_size": 8192, "
          "num_attention_heads": 32, "num_key_value_heads": 8, "max_position_embeddings": 16384}
 SMALL = {"vocab_size": 512, "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 2,
          "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 4096}
+
+SMOLLM2 = {"vocab_size": 49152, "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30,
+           "num_attention_heads": 9, "num_key_value_heads": 3, "max_position_embeddings": 8192}
 
 
 def tensors(shape):
@@ -62,5 +66,17 @@ def write(folder, shape):
                 left -= min(left, len(pools[columns]))
 
 
+def write_words(folder, count):
+    vocab = {f"w{i}": i for i in range(count)}
+    words = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
+             "pre_tokenizer": {"type": "WhitespaceSplit"}, "post_processor": None, "decoder": None,
+             "model": {"type": "WordLevel", "vocab": vocab, "unk_token": "w0"}}
+    (folder / "tokenizer.json").write_text(json.dumps(words))
+
+
 if __name__ == "__main__":
-    write(pathlib.Path(sys.argv[1]), SMALL if "--small" in sys.argv[2:] else SHAPE)
+    folder, options = pathlib.Path(sys.argv[1]), sys.argv[2:]
+    shape = SMALL if "--small" in options else SMOLLM2 if "--smollm2" in options else SHAPE
+    write(folder, shape)
+    if shape is SMOLLM2:
+        write_words(folder, shape["vocab_size"])

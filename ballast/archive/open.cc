@@ -3,30 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <filesystem>
 
 #include "ballast/archive/file_set.h"
+#include "ballast/archive/find_weights.h"
 #include "ballast/archive/foreign.h"
 #include "ballast/archive/model_folder.h"
-#include "ballast/io/file_system.h"
 #include "ballast/io/guard.h"
 
 namespace ballast {
 
 namespace {
-
-namespace fs = std::filesystem;
-
-// A disk that does not answer must not pass for a file that is absent: another one would be read in its place.
-Result<bool> is_file(const fs::path& path) { return ballast::is_file(os_file_system(), path.string()); }
-
-Result<ResolvedPath> resolve_file(const fs::path& path, const OpenOptions& options, std::string companion = {}) {
-  BALLAST_TRY(auto source, open_file(path.string(), options.access));
-  ResolvedPath resolved;
-  resolved.siblings = make_folder_siblings(path.string(), options.access);
-  resolved.request = {std::move(source), path.filename().string(), std::move(companion), resolved.siblings.get()};
-  return resolved;
-}
 
 struct FolderContents {
   std::vector<std::string> indexes;
@@ -66,7 +52,13 @@ Result<std::optional<std::string>> find_model_weights(const FileSet& files) {
   return std::optional<std::string>();
 }
 
-// The name of the file among them that holds the weights, or the index of those that do.
+// Every zip that no other format knows is taken for an npz, which then finds no arrays in it.
+bool may_be_foreign(const Error& error) {
+  return error.code == ErrorCode::kUnknownFormat || error.code == ErrorCode::kUnsupported;
+}
+
+}  // namespace
+
 Result<std::string> find_weights(const FileSet& files) {
   BALLAST_TRY(const FolderContents contents, list_folder(files));
   BALLAST_TRY(const auto model, find_model_weights(files));
@@ -83,26 +75,6 @@ Result<std::string> find_weights(const FileSet& files) {
   return make_error(ErrorCode::kInvalidArgument,
                     fmt::format("{}: the folder holds several archives; name one of them:{}", files.place(), names));
 }
-
-// netcl's pairs share a prefix; a dotted prefix loses its last suffix in the name of the JSON half.
-using PairPaths = std::optional<std::pair<fs::path, fs::path>>;
-Result<PairPaths> find_pair(const std::string& prefix) {
-  const fs::path npz = prefix + ".npz";
-  BALLAST_TRY(const bool has_npz, is_file(npz));
-  if (!has_npz) return PairPaths();
-  for (const fs::path& json : {fs::path(prefix + ".json"), fs::path(prefix).replace_extension(".json")}) {
-    BALLAST_TRY(const bool has_json, is_file(json));
-    if (has_json) return PairPaths(std::pair(json, npz));
-  }
-  return PairPaths();
-}
-
-// Every zip that no other format knows is taken for an npz, which then finds no arrays in it.
-bool may_be_foreign(const Error& error) {
-  return error.code == ErrorCode::kUnknownFormat || error.code == ErrorCode::kUnsupported;
-}
-
-}  // namespace
 
 Error explain_unreadable(const OpenRequest& request, Error error) {
   if (!may_be_foreign(error)) return error;
@@ -142,29 +114,6 @@ Result<ResolvedPath> resolve_files(const FileSet& files, const OpenOptions& opti
   resolved.siblings = files.siblings(options.access);
   resolved.request = {std::move(source), std::move(name), "", resolved.siblings.get()};
   return resolved;
-}
-
-Result<ResolvedPath> resolve_path(const std::string& path, const OpenOptions& options) {
-  std::error_code ignored;
-  const fs::file_status found = fs::status(path, ignored);  // "not found" also for a path that is too long
-  if (fs::is_directory(found)) {
-    BALLAST_TRY(const std::string name, find_weights(*make_folder_files(path)));
-    return resolve_file(fs::path(path) / name, options);
-  }
-  if (fs::exists(found)) return resolve_file(path, options);
-  if (auto pair = find_pair(path); pair && *pair) {
-    return resolve_file((*pair)->first, options, (*pair)->second.filename().string());
-  }
-  if (const auto single = is_file(path + ".netcl"); single && *single) return resolve_file(path + ".netcl", options);
-  return resolve_file(path, options);  // for the operating system's own words on why not
-}
-
-Result<Archive> open_archive(const std::string& path, const OpenOptions& options) {
-  return guarded([&]() -> Result<Archive> {
-    BALLAST_TRY(const ResolvedPath resolved, resolve_path(path, options));
-    BALLAST_TRY(const bool is_a_folder, is_folder(os_file_system(), path));
-    return is_a_folder ? open_in_folder(resolved, *make_folder_files(path)) : open_resolved(resolved);
-  });
 }
 
 Result<Archive> open_archive_bytes(ByteVector bytes) {

@@ -24,7 +24,7 @@ struct DecoderPass {
   Tensor temperatures{};  // of each row; empty: none
 };
 
-class Decoder final : public CausalModel {
+class Decoder final : public CausalModel, public LayerViews {
  public:
   Decoder(std::string_view kind, DecoderDescription description, DecoderParams params)
       : kind_(kind), d_(std::move(description)), p_(std::move(params)) {}
@@ -41,6 +41,20 @@ class Decoder final : public CausalModel {
   uint64_t context_length() const override { return d_.context; }
   uint64_t vocab_size() const override { return d_.vocab; }
   KvShape kv_shape() const override { return decoder_kv_shape(d_); }
+
+  const LayerViews* layer_views() const override { return this; }
+  uint64_t layers() const override { return d_.layers.size(); }
+  uint64_t heads() const override { return d_.q_heads; }
+  ops::AttentionConfig attention_of(uint64_t layer) const override {
+    return attention_config(d_.layers[static_cast<size_t>(layer)], {});
+  }
+  Result<Tensor> predict_from(Context& context, const Tensor& states) const override {
+    const ops::LinearPart head{p_.head.weight, p_.head.options(), "logits"};
+    BALLAST_TRY(Tensor logits,
+                ops::linear_parts(context, states, std::span(&head, 1),
+                                  {.norm = norm_step(d_.labels.final_norm, p_.final_norm), .label = "logits"}));
+    return d_.logit_cap == 0 ? logits : capped(context, logits);
+  }
 
   // Where a longer text has other frequencies, keys that were turned by the old ones are of no use.
   uint64_t past_kind(uint64_t text_length) const override {
@@ -69,10 +83,7 @@ class Decoder final : public CausalModel {
     }
     BALLAST_TRY(h, wanted_rows(context, h, batch.parts));
     if (h.count() == 0) return context.workspace().make({0, d_.vocab});
-    const ops::LinearPart head{p_.head.weight, p_.head.options(), "logits"};
-    BALLAST_TRY(h, ops::linear_parts(context, h, std::span(&head, 1),
-                                     {.norm = norm_step(d_.labels.final_norm, p_.final_norm), .label = "logits"}));
-    return d_.logit_cap == 0 ? h : capped(context, h);
+    return predict_from(context, h);
   }
 
   // ---------------------------------------------------------------- both ends

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -16,6 +17,10 @@
 #include "ballast/ops/ops.h"
 
 namespace ballast {
+
+namespace nn {
+class Layer;  // nn/layer.h
+}
 
 // Which rows of a part's logits a pass computes.
 enum class LogitRows : uint8_t { kAll, kLast, kNone };
@@ -36,6 +41,18 @@ struct TextBatch {
   std::span<const BatchPart> parts;  // at least one; with a past all of them, or none: then of one length
 };
 
+// What a text model shows of its inside, for programs that explain what it does: models/text_inspection.h.
+class LayerViews {
+ public:
+  virtual ~LayerViews() = default;
+  virtual uint64_t layers() const = 0;
+  virtual uint64_t heads() const = 0;  // of queries, in each layer
+  // What the model would say if it ended behind a layer that left the states [t, width]: logits [t, v].
+  virtual Result<Tensor> predict_from(Context& context, const Tensor& states) const = 0;
+  // How a layer looks at the packed queries, keys and values of one text without a past.
+  virtual ops::AttentionConfig attention_of(uint64_t layer) const = 0;
+};
+
 // Predicts the next token.
 class CausalLm {
  public:
@@ -54,6 +71,9 @@ class CausalLm {
   // Texts whose lengths are of one kind compute the same rows alike; never less for a longer one. Finer than
   // past_kind() where positions follow the length of the text and a text that grows keeps its past all the same.
   virtual uint64_t length_kind(uint64_t text_length) const { return past_kind(text_length); }
+
+  // Null for a model whose layers cannot be looked at.
+  virtual const LayerViews* layer_views() const { return nullptr; }
 
   // One text without a past: [t, v], or [1, v] of the last position.
   Result<Tensor> forward_tokens(Context& context, std::span<const TokenId> ids, LogitRows rows) const;
@@ -77,6 +97,19 @@ class ImageClassifier {
 struct EmbedderText {
   std::span<const TokenId> ids;
   std::span<const uint32_t> type_ids{};
+};
+
+// A list of layers, each of which works on what the one before it left.
+class LayeredModel {
+ public:
+  // Is shown what each layer gives, images with channels second. An error stops the model.
+  using Watch = std::function<Status(size_t layer, const Tensor& output)>;
+
+  virtual ~LayeredModel() = default;
+  virtual std::span<const std::unique_ptr<nn::Layer>> layers() const = 0;
+  // Of one example; nullopt where neither the model's file nor its layers say it.
+  virtual std::optional<std::vector<uint64_t>> input_shape() const = 0;
+  virtual Result<Tensor> forward_watched(Context& context, const Tensor& x, const Watch& watch) const = 0;
 };
 
 // Turns texts into vectors, one each, near to those of texts that mean the same.
@@ -105,6 +138,8 @@ class Model {
   virtual bool takes_values() const { return false; }
   // What its outputs stand for, where the model's files say it; empty otherwise.
   virtual std::span<const std::string> class_names() const { return {}; }
+  // Null where it is not a list of layers.
+  virtual const LayeredModel* as_layered() const { return nullptr; }
 };
 
 struct WantedParam {

@@ -114,7 +114,7 @@ Result<nn::LayerListing> parse_own_listing(std::string_view config) {
   return listing;
 }
 
-class SequentialModel final : public Model, public ImageClassifier {
+class SequentialModel final : public Model, public ImageClassifier, public LayeredModel {
  public:
   static Result<std::unique_ptr<Model>> build(const KindConfig& config, ParamLoader& params) {
     const bool is_listed = config.words == KindConfig::Words::kLayers;
@@ -127,6 +127,7 @@ class SequentialModel final : public Model, public ImageClassifier {
     const StoredInput input = stored_input(about);
     model->image_ = input.known ? input.image : find_image_size(model->layers_);
     model->divide_by_ = input.divide_by;
+    if (about.input) model->input_shape_ = std::move(about.input->shape);
     model->class_names_ = std::move(about.classes);
     for (const LayerPtr& layer : model->layers_) {
       if (layer->type() == "Linear") model->classes_ = arg(*layer, "out_features", 0);
@@ -148,6 +149,23 @@ class SequentialModel final : public Model, public ImageClassifier {
         .mean = {0, 0, 0}, .deviation = {1, 1, 1}, .channels = image_->channels, .cut = false, .divide_by = divide_by_};
   }
 
+  const LayeredModel* as_layered() const override { return this; }
+  std::span<const LayerPtr> layers() const override { return layers_; }
+  std::optional<std::vector<uint64_t>> input_shape() const override {
+    if (!input_shape_.empty()) return input_shape_;
+    if (!layers_.empty() && layers_.front()->type() == "Linear") return {{arg(*layers_.front(), "in_features", 0)}};
+    if (image_) return {{image_->channels, image_->side, image_->side}};
+    return std::nullopt;
+  }
+  Result<Tensor> forward_watched(Context& context, const Tensor& x, const Watch& watch) const override {
+    nn::Pass pass{.context = context};
+    pass.watch = [&](size_t layer, const nn::Value& y) -> Status {
+      BALLAST_TRY(const Tensor shown, nn::as_given(context, y));
+      return watch(layer, shown);
+    };
+    return run(pass, x);
+  }
+
   Result<ModelOutput> forward(Context& context, const ModelInput& input) const override {
     if (const auto* tokens = std::get_if<TokenInput>(&input)) {
       static_assert(sizeof(TokenId) == sizeof(uint32_t));
@@ -167,9 +185,12 @@ class SequentialModel final : public Model, public ImageClassifier {
 
  private:
   Result<Tensor> run(Context& context, const Tensor& x) const {
-    nn::Pass pass{context};
+    nn::Pass pass{.context = context};
+    return run(pass, x);
+  }
+  Result<Tensor> run(nn::Pass& pass, const Tensor& x) const {
     BALLAST_TRY(const nn::Value y, nn::run_layers(pass, layers_, nn::Value{x}));
-    return nn::as_given(context, y);
+    return nn::as_given(pass.context, y);
   }
   Status take_params(ParamLoader& params, char separator) {
     std::vector<Param> taken;
@@ -185,7 +206,8 @@ class SequentialModel final : public Model, public ImageClassifier {
 
   std::vector<LayerPtr> layers_;
   std::optional<ImageSize> image_;
-  uint64_t classes_ = 0;  // what the last linear map gives
+  std::vector<uint64_t> input_shape_;  // of one example, where the file says it
+  uint64_t classes_ = 0;               // what the last linear map gives
   std::optional<float> divide_by_;
   std::vector<std::string> class_names_;
 };

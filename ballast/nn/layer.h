@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
@@ -51,6 +52,8 @@ struct Pass {
   Context& context;
   bool training = false;
   TrainedParams* memory = nullptr;  // where running statistics are written; null: nowhere
+  // Is shown what each layer gives, but nothing of layers inside of layers. An error stops the pass.
+  std::function<Status(size_t layer, const Value& y)> watch = nullptr;
 };
 
 class Layer {

@@ -52,14 +52,16 @@ Result<Tensor> as_given(Context& context, const Value& x) {
 }
 
 Result<Value> run_layers(Pass& pass, std::span<const LayerPtr> layers, Value x) {
+  const auto watch = std::exchange(pass.watch, nullptr);
   for (size_t i = 0; i < layers.size(); ++i) {
     const Layer& layer = *layers[i];
     const Context::Scope scope(pass.context, fmt::to_string(i));
     BALLAST_TRY(x, in_order(pass.context, x, layer.order()));
-    const bool with_relu = layer.fuses_relu() && i + 1 < layers.size() && layers[i + 1]->type() == "ReLU";
+    const bool with_relu = !watch && layer.fuses_relu() && i + 1 < layers.size() && layers[i + 1]->type() == "ReLU";
     auto y = with_relu ? layer.forward_relu(pass, x) : layer.forward(pass, x);
     if (!y) return std::move(y).error().with_context(fmt::format("layer {} ({})", i, layer.type()));
     x = std::move(*y);
+    if (watch) BALLAST_CHECK(watch(i, x));
     i += with_relu ? 1 : 0;
   }
   return x;

@@ -2,12 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <filesystem>
-
 #include "ballast/base/json.h"
 #include "ballast/formats/drivers.h"
 #include "ballast/formats/netcl/netcl.h"
-#include "ballast/io/guard.h"
 
 namespace ballast::nn {
 
@@ -69,30 +66,6 @@ std::string sequential_json(const Sequential& model, std::string_view format) {
   return fmt::format("{{\"type\": \"Sequential\", \"config\": {}, \"version\": 2, \"format\": \"{}\"{}}}",
                      model.config_json(), format,
                      model.about().empty() ? "" : fmt::format(", \"ballast\": {}", model.about()));
-}
-
-Status create_parents(const std::string& path) {
-  const std::filesystem::path parent = std::filesystem::path(path).parent_path();
-  if (parent.empty()) return {};
-  std::error_code failure;
-  std::filesystem::create_directories(parent, failure);
-  if (!failure) return {};
-  return make_error(ErrorCode::kIo, fmt::format("{}: the folder \"{}\" cannot be created: {}", path, parent.string(),
-                                                failure.message()));
-}
-
-Result<SaveReport> save_safetensors(const Sequential& model, const std::string& path, bool sync, bool overwrite) {
-  return guarded([&]() -> Result<SaveReport> {
-    WritePlan plan;
-    plan.description.metadata.push_back({std::string(kSequentialKey), sequential_json(model, "ballast.sequential")});
-    for (const NamedTensor& tensor : model.state_dict()) plan.add_tensor(tensor.info, tensor.bytes);
-    BALLAST_CHECK(create_parents(path));
-    WriteSettings settings;
-    settings.commit = {.overwrite = overwrite, .sync = sync};
-    settings.accept_losses = true;  // which tensors train: the layers say so again
-    BALLAST_TRY(const WriteReport written, write_archive(path, kSafetensorsDriver, plan, settings));
-    return SaveReport{{}, written.bytes};
-  });
 }
 
 }  // namespace ballast::nn

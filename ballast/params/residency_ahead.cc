@@ -26,10 +26,12 @@ void Residency::start_reader(const ResidencyOptions& options) {
       first_reads_.push_back({static_cast<uint32_t>(i), kTileForm, tile});
     }
   }
+#if defined(__cpp_exceptions)  // where there are none, nor are there threads: the same holds
   try {
     reader_ = std::thread([this] { read_ahead_until_stopped(); });
   } catch (const std::system_error&) {  // no thread to be had: everything is read when it is asked for
   }
+#endif
 }
 
 void Residency::stop_reader() {

@@ -206,6 +206,7 @@ const LoadReport& LoadedModel::report() const { return state_->report; }
 const CausalLm* LoadedModel::as_causal_lm() const { return state_->model->as_causal_lm(); }
 const ImageClassifier* LoadedModel::as_image_classifier() const { return state_->model->as_image_classifier(); }
 const TextEmbedder* LoadedModel::as_text_embedder() const { return state_->model->as_text_embedder(); }
+const LayeredModel* LoadedModel::as_layered() const { return state_->model->as_layered(); }
 bool LoadedModel::takes_values() const { return state_->model->takes_values(); }
 Context& LoadedModel::context() { return state_->execution->context(); }
 std::mutex& LoadedModel::running() { return state_->running; }

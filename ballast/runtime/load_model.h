@@ -20,8 +20,9 @@
 namespace ballast {
 
 struct Backend;  // ops/backend.h
-class CausalLm;  // models/model.h, as the next two
+class CausalLm;  // models/model.h, as the next three
 class ImageClassifier;
+class LayeredModel;
 class TextEmbedder;
 class Context;          // ops/context.h
 class Registry;         // ops/registry.h
@@ -67,6 +68,7 @@ class LoadedModel {
   const CausalLm* as_causal_lm() const;
   const ImageClassifier* as_image_classifier() const;
   const TextEmbedder* as_text_embedder() const;
+  const LayeredModel* as_layered() const;
   std::vector<std::string_view> capabilities() const;
   bool takes_values() const;
   // What its outputs stand for, where the model's files say it; empty otherwise.

@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "ballast/archive/file_set.h"
+#include "ballast/io/file_system.h"
 #include "ballast/io/guard.h"
 #include "ballast/text/tokenizer/byte_tokenizer.h"
 #include "ballast/text/tokenizer/gguf_vocabulary.h"
@@ -114,6 +115,11 @@ Result<TokenizerDescription> describe_place(const ModelSource& model, const Toke
   return describe_gguf(ModelSource(NamedSources{{place.name, std::move(source)}}, model.name()));
 }
 
+bool is_there(const std::string& path) {
+  const auto file = is_file(os_file_system(), path), folder = is_folder(os_file_system(), path);
+  return (file && *file) || (folder && *folder);
+}
+
 Result<Tokenizer> make_tokenizer(TokenizerDescription description, const std::string& place) {
   auto tokenizer = Tokenizer::make(std::move(description));
   if (!tokenizer) return std::move(tokenizer).error().with_context(place);
@@ -124,8 +130,7 @@ Result<Tokenizer> make_tokenizer(TokenizerDescription description, const std::st
 
 Result<Tokenizer> load_tokenizer(const std::string& path) {
   return guarded([&]() -> Result<Tokenizer> {
-    std::error_code ignored;
-    if (path == kByteTokenizerName && !std::filesystem::exists(path, ignored)) {
+    if (path == kByteTokenizerName && !is_there(path)) {
       BALLAST_TRY(TokenizerDescription bytes, parse_tokenizer_json(byte_tokenizer_json(), path));
       return Tokenizer::make(std::move(bytes));
     }

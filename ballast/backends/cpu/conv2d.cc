@@ -44,8 +44,10 @@ struct PackedForm {
   size_t columns(size_t panel) const { return smaller(kPanel, last_output(panel) - first_output(panel)); }
 };
 
-PackedForm whole_form(const Problem& p) { return {p, 0, p.c_out}; }
-PackedForm tile_form(const Problem& p) { return {p, p.o_begin, p.o_begin + p.o_count}; }
+PackedForm whole_form(const Problem& p) { return {p, 0, static_cast<size_t>(p.c_out)}; }
+PackedForm tile_form(const Problem& p) {
+  return {p, static_cast<size_t>(p.o_begin), static_cast<size_t>(p.o_begin + p.o_count)};
+}
 
 // Some columns of one panel, from a weight [output][input][tap]; with the last of them the zeros behind it.
 void pack_columns(const Problem& p, size_t output, size_t columns, float* panel, size_t column, bool last) {
@@ -180,7 +182,8 @@ class PixelBlock {
       : p_(p), stride_(stride), zero_(zero), begin_(begin), tiles_{end - begin} {
     size_t x = begin % p.out_w, y = begin / p.out_w % p.out_h, image = begin / p.out_w / p.out_h;
     for (size_t i = 0; i < end - begin; ++i) {
-      pixels_[i] = {p.x + image * p.h * p.width * stride, y * p.stride_h - p.pad_top, x * p.stride_w - p.pad_left};
+      pixels_[i] = {p.x + image * p.h * p.width * stride, static_cast<size_t>(y * p.stride_h - p.pad_top),
+                    static_cast<size_t>(x * p.stride_w - p.pad_left)};
       if (++x == p.out_w) {
         x = 0;
         if (++y == p.out_h) y = 0, ++image;
@@ -419,7 +422,7 @@ void multiply_depthwise(const Problem& p, float* scratch, ThreadPool& pool) {
       const size_t output = row * p.out_w * p.c_out;
       const DepthwiseRow work{p,
                               w,
-                              p.o_count,
+                              static_cast<size_t>(p.o_count),
                               p.x + row / p.out_h * p.h * p.width * p.c_in,
                               p.y + output,
                               p.residual != nullptr ? p.residual + output : nullptr,

@@ -225,7 +225,8 @@ void multiply_part(const GemmTile<float>& tile, const Part& part) {
     for (size_t t = 0; t < tiles.tiles; ++t) {
       const size_t row_begin = part.row_begin + tiles.begin(t);
       const size_t row_end = part.row_begin + tiles.begin(t + 1);
-      MatrixProduct product{.a = tile.a + row_begin * tile.a_stride + first_term + k, .row_stride = tile.a_stride};
+      MatrixProduct product{.a = tile.a + row_begin * tile.a_stride + first_term + k,
+                            .row_stride = static_cast<size_t>(tile.a_stride)};
       product.rows = row_end - row_begin;
       product.length = count;
       product.w = panels;
@@ -310,7 +311,8 @@ size_t rounding_grain(RoundedForm form, size_t pieces, size_t k, size_t threads)
 void multiply_by_integers(const GemmTile<float>& tile, ThreadPool& pool) {
   const RoundedForm form = rounded_form(tile.w.dtype, tile.m, tile.w.packed);
   if (!tile.is_prepared) {
-    const Activations a{tile.a, tile.a_stride, tile.m, tile.k};
+    const Activations a{tile.a, static_cast<size_t>(tile.a_stride), static_cast<size_t>(tile.m),
+                        static_cast<size_t>(tile.k)};
     const size_t pieces = rounded_pieces(form, tile.m, tile.k);
     pool.for_ranges(pieces, rounding_grain(form, pieces, tile.k, pool.size()),
                     [&](size_t from, size_t to) HWY_ATTR { round_activations(a, form, from, to, tile.scratch); });
@@ -324,10 +326,10 @@ void multiply_by_integers(const GemmTile<float>& tile, ThreadPool& pool) {
                        .row_bytes = bytes_of_blocks(tile.w.dtype, tile.k),
                        .form = form,
                        .a = tile.scratch,
-                       .m = tile.m,
-                       .k = tile.k,
+                       .m = static_cast<size_t>(tile.m),
+                       .k = static_cast<size_t>(tile.k),
                        .c = tile.c + tile.begin,
-                       .c_stride = tile.c_stride,
+                       .c_stride = static_cast<size_t>(tile.c_stride),
                        .begin = at,
                        .end = end,
                        .packed = tile.w.packed});
@@ -353,7 +355,8 @@ void split_rows(const GemmTile<float>& tile, ThreadPool& pool) {
   const size_t least = tile.m <= kDirectRows ? 512 : 32;  // steps worth waking a thread for
   const size_t steps = split_groups_of(tile.m) * split_steps_of(tile.k);
   pool.for_ranges(steps, larger(least, divide_up(steps, 2 * pool.size())), [&](size_t from, size_t to) HWY_ATTR {
-    split_activations({tile.a, tile.a_stride, tile.m, tile.k, from, to, tile.scratch});
+    split_activations({tile.a, static_cast<size_t>(tile.a_stride), static_cast<size_t>(tile.m),
+                       static_cast<size_t>(tile.k), from, to, tile.scratch});
   });
 }
 
@@ -365,10 +368,10 @@ void multiply_by_bf16_tiles(const GemmTile<float>& tile, ThreadPool& pool) {
       const Part part = grid.part_below(index);
       multiply_bf16_tiles({.w = tile.w.data,
                            .a = tile.scratch,
-                           .m = tile.m,
-                           .k = tile.k,
+                           .m = static_cast<size_t>(tile.m),
+                           .k = static_cast<size_t>(tile.k),
                            .c = tile.c + tile.begin,
-                           .c_stride = tile.c_stride,
+                           .c_stride = static_cast<size_t>(tile.c_stride),
                            .row_begin = part.row_begin,
                            .row_end = part.row_end,
                            .begin = part.begin,
@@ -448,10 +451,10 @@ void gemm_pack(const GemmTile<float>& tile, std::byte* packed, ThreadPool& pool)
     pack_blocks({.dtype = tile.w.dtype,
                  .w = tile.w.data + from * row_bytes,
                  .row_bytes = row_bytes,
-                 .n = tile.n,
-                 .k = tile.k,
-                 .begin = tile.begin + from,
-                 .end = tile.begin + to,
+                 .n = static_cast<size_t>(tile.n),
+                 .k = static_cast<size_t>(tile.k),
+                 .begin = static_cast<size_t>(tile.begin + from),
+                 .end = static_cast<size_t>(tile.begin + to),
                  .packed = packed});
   });
 }

@@ -340,6 +340,65 @@ size_t multiply_row_across(const float* a, const WeightView& w, size_t terms, fl
     default: return multiply_row_halves<F32Weight>(a, w.data, terms, c);
   }
 }
+#elif HWY_ARCH_WASM
+#define BALLAST_TURNS_LINES 0
+using WordVector = hn::Vec<Words>;
+
+// Four words of each of four rows: vector i becomes word i of them all.
+HWY_INLINE void turn_words(const std::byte* w, size_t row_bytes, WordVector* v) {
+  const Words d;
+  const hn::RepartitionToWide<Words> pairs;
+  const auto row = [&](size_t i)
+                       HWY_ATTR { return hn::LoadU(d, reinterpret_cast<const uint32_t*>(w + i * row_bytes)); };
+  const WordVector r0 = row(0), r1 = row(1), r2 = row(2), r3 = row(3);
+  const auto low01 = hn::BitCast(pairs, hn::InterleaveLower(d, r0, r1));
+  const auto low23 = hn::BitCast(pairs, hn::InterleaveLower(d, r2, r3));
+  const auto high01 = hn::BitCast(pairs, hn::InterleaveUpper(d, r0, r1));
+  const auto high23 = hn::BitCast(pairs, hn::InterleaveUpper(d, r2, r3));
+  v[0] = hn::BitCast(d, hn::InterleaveLower(pairs, low01, low23));
+  v[1] = hn::BitCast(d, hn::InterleaveUpper(pairs, low01, low23));
+  v[2] = hn::BitCast(d, hn::InterleaveLower(pairs, high01, high23));
+  v[3] = hn::BitCast(d, hn::InterleaveUpper(pairs, high01, high23));
+}
+
+// sum + factors[...] * w, term by term, for the terms that a word of each row stands for: of two neighbours of 16 bits
+// no more is to be done than of one float.
+HWY_INLINE Vector add_words(F32Weight, WordVector words, const float* factors, Vector sum) {
+  return hn::MulAdd(splat(factors[0]), hn::BitCast(Floats(), words), sum);
+}
+HWY_INLINE Vector add_words(Bf16Weight, WordVector words, const float* factors, Vector sum) {
+  const WordVector high = hn::And(words, hn::Set(Words(), 0xFFFF0000));
+  sum = hn::MulAdd(splat(factors[0]), hn::BitCast(Floats(), hn::ShiftLeft<16>(words)), sum);
+  return hn::MulAdd(splat(factors[1]), hn::BitCast(Floats(), high), sum);
+}
+
+template <class Weight>
+size_t multiply_row_words(const float* a, const std::byte* w, size_t terms, float* c) {
+  constexpr size_t kWordTerms = sizeof(uint32_t) / Weight::kBytes, kTerms = 4 * kWordTerms;
+  const size_t row_bytes = terms * Weight::kBytes;
+  Vector left = zeros(), right = zeros();
+  size_t k = 0;
+  for (; k + kTerms <= terms; k += kTerms) {
+    const std::byte* const at = w + k * Weight::kBytes;
+    WordVector v[4];
+    turn_words(at, row_bytes, v);
+    BALLAST_UNROLL for (size_t i = 0; i < 4; ++i) left = add_words(Weight(), v[i], a + k + i * kWordTerms, left);
+    turn_words(at + kLanes * row_bytes, row_bytes, v);
+    BALLAST_UNROLL for (size_t i = 0; i < 4; ++i) right = add_words(Weight(), v[i], a + k + i * kWordTerms, right);
+  }
+  if (k == 0) return 0;
+  store(left, c);
+  store(right, c + kLanes);
+  return k;
+}
+
+size_t multiply_row_across(const float* a, const WeightView& w, size_t terms, float* c) {
+  switch (w.dtype) {
+    case DType::kF32: return multiply_row_words<F32Weight>(a, w.data, terms, c);
+    case DType::kBF16: return multiply_row_words<Bf16Weight>(a, w.data, terms, c);
+    default: return 0;
+  }
+}
 #else
 #define BALLAST_TURNS_LINES 0
 size_t multiply_row_across(const float*, const WeightView&, size_t, float*) { return 0; }

@@ -1,6 +1,9 @@
 // Normalizers, pre-tokenizers and decoders of tokenizer.json.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cstdint>
+
 #include "ballast/base/utf8.h"
 #include "ballast/text/tokenizer/base64.h"
 #include "ballast/text/tokenizer/tokenizer_json.h"
@@ -115,7 +118,7 @@ Result<PreTokenizer> parse_byte_level(const JsonObject& fields) {
 Result<PreTokenizer> parse_fixed_length(const JsonObject& fields) {
   BALLAST_TRY(const uint64_t length, fields.count_or("length", 5));
   if (length == 0) return fields.corrupt("pieces of no length");
-  return PreTokenizer(SplitFixedLength{length});
+  return PreTokenizer(SplitFixedLength{static_cast<size_t>(std::min<uint64_t>(length, SIZE_MAX))});
 }
 
 Result<PreTokenizer> parse_one_pre_tokenizer(const JsonObject& fields) {

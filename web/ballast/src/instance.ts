@@ -51,7 +51,19 @@ export class Instance {
       return pattern ? Number(pattern.test(textAt(text, textSize))) : -1;
     };
     const parseReal = (address: number, size: number): number => Number(textAt(address, size));
-    const imports = { wasi_snapshot_preview1: wasi, ballast: { out_of_memory: outOfMemory, find_pattern: findPattern, parse_real: parseReal } };
+    // What runs models measures its work.
+    let words = new Uint32Array(0); // the memory, as it was when it last grew
+    const clock = (_id: number, _precision: bigint, address: number): number => {
+      if (words.buffer !== memory.buffer) words = new Uint32Array(memory.buffer);
+      const nanoseconds = Math.round(performance.now() * 1e6);
+      words[address >>> 2] = nanoseconds % 2 ** 32;
+      words[(address >>> 2) + 1] = Math.floor(nanoseconds / 2 ** 32);
+      return 0;
+    };
+    const imports = {
+      wasi_snapshot_preview1: { ...wasi, clock_time_get: clock },
+      ballast: { out_of_memory: outOfMemory, find_pattern: findPattern, parse_real: parseReal },
+    };
     const instance = await WebAssembly.instantiate(module, imports);
     const exports = instance.exports as unknown as Exports;
     memory = exports.memory;
@@ -73,6 +85,11 @@ export class Instance {
 
   put(source: number, offset: number, bytes: Uint8Array): void {
     this.#exports.ballast_put(source, offset, this.#copyIn(bytes), bytes.length);
+  }
+
+  /** Into memory that a call gave the address of. */
+  write(address: number, bytes: Uint8Array): void {
+    new Uint8Array(this.#exports.memory.buffer, address, bytes.length).set(bytes);
   }
 
   #copyIn(bytes: Uint8Array): number {

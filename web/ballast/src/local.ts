@@ -62,7 +62,7 @@ export async function load(options: LoadOptions = {}): Promise<LocalBallast> {
   return new LocalBallast(await Engine.create(await compile(reading), () => compile(writing)));
 }
 
-async function compile(module: ModuleSource): Promise<WebAssembly.Module> {
+export async function compile(module: ModuleSource): Promise<WebAssembly.Module> {
   if (module instanceof WebAssembly.Module) return module;
   if (module instanceof ArrayBuffer || module instanceof Uint8Array) return await WebAssembly.compile(module as BufferSource);
   const address = String(module);
