@@ -43,6 +43,42 @@ test('every family writes the tokens that the program writes', async () => {
   }
 });
 
+// The recorded models of Hugging Face have no tokenizers: words that mean nothing do as well.
+function wordsTokenizer(count) {
+  const file = path.join(scratch, `words-${count}.json`);
+  const vocab = Object.fromEntries(Array.from({ length: count }, (_, id) => [`w${id}`, id]));
+  writeFileSync(file, JSON.stringify({
+    version: '1.0', truncation: null, padding: null, added_tokens: [], normalizer: null, pre_tokenizer: { type: 'WhitespaceSplit' },
+    post_processor: null, decoder: null, model: { type: 'WordLevel', vocab, unk_token: 'w0' },
+  }));
+  return file;
+}
+
+test('folders of Hugging Face write the tokens that the program writes, and show their layers', async () => {
+  let compared = 0;
+  for (const name of readdirSync(path.join(data, 'hf'))) {
+    const folder = path.join(data, 'hf', name);
+    if (!statSync(folder).isDirectory()) continue;
+    const config = JSON.parse(readFileSync(path.join(folder, 'config.json'), 'utf8'));
+    if (config.model_type === 'bert') continue;
+    const words = wordsTokenizer((config.text_config ?? config).vocab_size);
+    const native = told('generate', folder, '--tokenizer', words, '--prompt', 'w1 w5 w9 w4', '--max-tokens', '10', '--greedy', '--threads', '1');
+    const files = filesIn(folder).filter((file) => !path.basename(file).startsWith('expected')).map(bufferSource);
+    const model = await openTextModel([...files, { ...bufferSource(words), name: 'tokenizer.json' }]);
+    const { tokens, text } = await model.generate('w1 w5 w9 w4', { maxTokens: 10 });
+    assert.deepEqual(ids(tokens), native.tokens, name);
+    assert.equal(text, native.text, name);
+    assert.equal(model.info.family, config.model_type, name);
+    const { next, lens, attention } = await model.inspect('w1 w5 w9 w4');
+    assert.equal(lens.at(-1).at(-1)[0].token.id, next[0].token.id, name);
+    const weights = attention(model.info.layers - 1, model.info.heads - 1);
+    for (let row = 0; row < 4; ++row) assert.ok(close(weights.subarray(row * 4, row * 4 + 4).reduce((all, weight) => all + weight, 0), 1, 1e-5), name);
+    model.close();
+    ++compared;
+  }
+  assert.ok(compared >= 20, `${compared} folders were compared`);
+});
+
 test('the bundled model writes a page as the program does', async () => {
   const prompt = 'It was a dark night, and the ship';
   const native = told('generate', bundled, '--prompt', prompt, '--max-tokens', '128', '--greedy', '--threads', '1');
