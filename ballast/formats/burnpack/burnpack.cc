@@ -9,6 +9,7 @@
 #include "ballast/base/checked.h"
 #include "ballast/base/sort_positions.h"
 #include "ballast/formats/drivers.h"
+#include "ballast/formats/name_index.h"
 #include "ballast/formats/tie.h"
 
 namespace ballast {

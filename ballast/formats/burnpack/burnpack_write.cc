@@ -9,6 +9,7 @@
 #include "ballast/base/utf8.h"
 #include "ballast/formats/burnpack/burnpack.h"
 #include "ballast/formats/drivers.h"
+#include "ballast/formats/name_index.h"
 #include "ballast/formats/tie.h"
 
 namespace ballast {
