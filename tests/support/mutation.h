@@ -10,7 +10,8 @@
 
 namespace ballast::testing {
 
-// `what` says how the bytes were damaged. The span is only valid during the call.
+// `what` says how the bytes were damaged. The span is only valid during the call. Under an emulator these give a part
+// of what they say (tests/support/emulation.h).
 using MutantVisitor = std::function<void(ByteSpan mutant, const std::string& what)>;
 
 // Every proper prefix of `bytes`, the empty one included.
