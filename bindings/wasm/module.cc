@@ -4,53 +4,23 @@
 // called puts them and calls again. Otherwise {"ok": {...}} or {"error": {...}}. Work answers {"done": d, "total": t}
 // until it is finished. Of a call that aborts nothing can be said; the caller replaces the module then.
 #include <algorithm>
-#include <new>
+#include <cstdlib>
 
-#include "ballast/base/remedy.h"
+#include "bindings/wasm/javascript.h"
 #include "bindings/wasm/session.h"
-
-#define BALLAST_EXPORT(name) __attribute__((export_name(name)))
-#define BALLAST_IMPORT(name) __attribute__((import_module("ballast"), import_name(name)))
-
-extern "C" {
-// Does not return: JavaScript throws.
-BALLAST_IMPORT("out_of_memory") void ballast_import_out_of_memory();
-}
 
 namespace ballast::wasm {
 
 namespace {
 
-struct Reply {
-  const char* json;
-  uint32_t json_size;
-  const std::byte* bytes;
-  uint32_t bytes_size;
-};
-
 struct Module {
   Session session;
-  std::string json;
-  ByteVector bytes;
-  Reply reply{};
+  Reply reply;
 };
 
 Module& module() {
   static Module only;
   return only;
-}
-
-void write_error(JsonWriter& json, const Error& error) {
-  json.key("error").begin_object();
-  json.key("code").string(error_code_name(error.code));
-  json.key("message").string(error.message);
-  json.key("remedies").begin_array();
-  for (unsigned i = 0; i <= static_cast<unsigned>(kLastRemedy); ++i) {
-    const auto remedy = static_cast<Remedy>(i);
-    if (!error.remedies.has(remedy)) continue;
-    json.begin_object().key("word").string(remedy_name(remedy)).key("text").string(remedy_text(remedy)).end_object();
-  }
-  json.end_array().end_object();
 }
 
 void write_missing(JsonWriter& json, const MissingRanges& missing) {
@@ -121,9 +91,9 @@ Result<bool> dispatch(Session& session, std::string_view text, Answer& answer) {
   return make_error(ErrorCode::kInvalidArgument, "there is no call \"" + op + "\"");
 }
 
-const Reply* call(std::string_view text) {
+const void* call(std::string_view text) {
   Module& self = module();
-  self.bytes = ByteVector();
+  self.reply.drop();
   self.session.missing().clear();
   self.session.missing().guesses = false;
   Answer answer;
@@ -135,14 +105,9 @@ const Reply* call(std::string_view text) {
   } else if (!outcome) {
     write_error(json.begin_object(), outcome.error());
   } else {
-    json = std::move(answer.json.end_object());
-    self.bytes = std::move(answer.bytes);
+    return self.reply.give(answer.json.end_object().end_object().take(), std::move(answer.bytes));
   }
-  json.end_object();
-  self.json = json.take();
-  self.reply = {self.json.data(), static_cast<uint32_t>(self.json.size()), self.bytes.data(),
-                static_cast<uint32_t>(self.bytes.size())};
-  return &self.reply;
+  return self.reply.give(json.end_object().take(), {});
 }
 
 }  // namespace
@@ -150,14 +115,6 @@ const Reply* call(std::string_view text) {
 }  // namespace ballast::wasm
 
 extern "C" {
-
-BALLAST_EXPORT("ballast_start") void ballast_wasm_start() {
-  std::set_new_handler([] { ballast_import_out_of_memory(); });
-}
-
-// Null where there is no memory left.
-BALLAST_EXPORT("ballast_alloc") void* ballast_wasm_alloc(uint32_t size) { return malloc(size); }
-BALLAST_EXPORT("ballast_free") void ballast_wasm_free(void* memory) { free(memory); }
 
 // Takes over the memory. Offsets are doubles: whole up to 2^53.
 BALLAST_EXPORT("ballast_put")

@@ -3,8 +3,9 @@
 // already.
 #include "ballast/archive/pattern.h"
 
+#include "bindings/wasm/javascript.h"
+
 extern "C" {
-#define BALLAST_IMPORT(name) __attribute__((import_module("ballast"), import_name(name)))
 // 1: found, 0: not found, -1: no regular expression.
 BALLAST_IMPORT("find_pattern")
 int32_t ballast_import_find_pattern(const char* expression, uint32_t expression_size, const char* text,

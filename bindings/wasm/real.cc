@@ -3,9 +3,8 @@
 
 #include <cmath>
 
+#include "bindings/wasm/javascript.h"
 #include "bindings/wasm/shortest_real.h"
-
-#define BALLAST_IMPORT(name) __attribute__((import_module("ballast"), import_name(name)))
 
 extern "C" {
 // NaN where the text is no number.

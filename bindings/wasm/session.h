@@ -13,6 +13,7 @@
 #include "ballast/formats/archive.h"
 #include "ballast/formats/format.h"
 #include "bindings/wasm/range_source.h"
+#include "bindings/wasm/reply.h"
 
 namespace ballast::wasm {
 
@@ -32,12 +33,6 @@ struct OpenedArchive {
   SessionSiblings siblings;
   OpenRequest request;
   std::optional<Archive> archive;
-};
-
-// The answer to a call: JSON, and bytes where there are any.
-struct Answer {
-  JsonWriter json;  // in an object, which the caller of step() closes
-  ByteVector bytes;
 };
 
 // Work that is done in steps. A step that finds bytes missing is called again when they are there; what it added to the

@@ -1,6 +1,6 @@
 // Keeps the page for when there is no connection. Only its own files: weights are never stored, nor asked for here.
 
-const kCache = 'ballast-lens-587a8239a5439b95';
+const kCache = 'ballast-lens-0076022393fa129d';
 const kFiles = ["./","app.js","ballast.wasm","icon.svg","style.css","worker.js"];
 const kLaterFiles = ["ballast-convert.wasm"]; // large, and not for every visit: kept when they are first asked for
 

@@ -1,8 +1,7 @@
 // The module's interface: memory, and one call that takes and gives JSON: {"ok": {...}} or {"error": {...}}. Of a call
 // that aborts nothing can be said; the caller drops the instance then.
+#include "bindings/wasm/javascript.h"
 #include "bindings/wasm/run/session.h"
-
-#define BALLAST_EXPORT(name) __attribute__((export_name(name)))
 
 namespace ballast::wasm {
 

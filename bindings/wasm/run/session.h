@@ -13,7 +13,7 @@
 #include "ballast/models/text_inspection.h"
 #include "ballast/runtime/load_model.h"
 #include "ballast/text/tokenizer.h"
-#include "bindings/wasm/run/reply.h"
+#include "bindings/wasm/reply.h"
 
 namespace ballast::wasm {
 

@@ -23,6 +23,8 @@ void write_error(JsonWriter& json, const Error& error);
 class Reply {
  public:
   const void* give(std::string json, ByteVector bytes);
+  // What was handed out last takes no memory any more.
+  void drop() { give({}, {}); }
 
  private:
   std::string json_;

@@ -1,12 +1,10 @@
-#include "bindings/wasm/run/reply.h"
+#include "bindings/wasm/reply.h"
 
 #include <cstdlib>
 #include <new>
 
 #include "ballast/base/remedy.h"
-
-#define BALLAST_EXPORT(name) __attribute__((export_name(name)))
-#define BALLAST_IMPORT(name) __attribute__((import_module("ballast"), import_name(name)))
+#include "bindings/wasm/javascript.h"
 
 extern "C" {
 // Does not return: JavaScript throws.
